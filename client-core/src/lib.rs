@@ -61,6 +61,8 @@
 pub mod engine;
 pub mod format;
 pub mod formula;
+#[cfg(feature = "graphql")]
+pub mod graphql;
 pub mod ingest;
 pub mod local;
 pub mod select;

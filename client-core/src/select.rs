@@ -1,26 +1,25 @@
 //! Compiles selections and GraphQL documents to plans. Contains the language, the schema and the
 //! validation of documents.
 
-mod error;
+pub(crate) mod error;
 pub mod execute;
 mod lexer;
 mod overlap;
-mod parser;
+pub(crate) mod parser;
 mod plan;
-mod schema;
+pub(crate) mod schema;
 mod string_value;
 mod suggest;
-mod tree;
+pub(crate) mod tree;
 mod validate;
 mod values;
 
 use error::DocumentError;
 pub use error::SelectionError;
 use execute::Program;
-pub use parser::{MAX_BYTES, MAX_DEPTH, MAX_FRAGMENTS, MAX_TOKENS};
-pub use plan::MAX_FIELDS;
+pub use parser::{MAX_BYTES, MAX_DEPTH, MAX_FIELDS, MAX_FRAGMENTS, MAX_TOKENS};
 
-use parser::Form;
+use parser::{Bounds, Form};
 use tree::{Document, kind};
 
 /// The default selection of `pv(name)`: every field that needs no arguments.
@@ -37,14 +36,9 @@ pub const EVERYTHING: &str = "{ id \
 /// at run time must not accumulate.
 const MAX_KEPT: usize = 64;
 
-/// Parses and validates a document; with `bare` the text must be a single selection set.
-fn compile(text: &str, bare: bool) -> Document {
-    let form = if bare {
-        Form::Selection
-    } else {
-        Form::Document
-    };
-    let mut document = parser::parse(text, form);
+/// Parses and validates a document or a single selection set.
+pub(crate) fn compile(text: &str, form: Form, bounds: Bounds) -> Document {
+    let mut document = parser::parse(text, form, bounds);
     if document.errors.is_empty() {
         document.errors = validate::validate(&document);
     }
@@ -55,7 +49,7 @@ fn compile(text: &str, bare: bool) -> Document {
 /// of errors.
 #[must_use]
 pub fn selection(text: &str) -> String {
-    let document = compile(text, true);
+    let document = compile(text, Form::Selection, Bounds::default());
     finish(&document, FIRST, "")
 }
 
@@ -64,7 +58,7 @@ pub fn selection(text: &str) -> String {
 /// # Errors
 /// When the text is not a selection of a PV's fields.
 pub fn program(text: &str) -> Result<Program, SelectionError> {
-    let document = compile(text, true);
+    let document = compile(text, Form::Selection, Bounds::default());
     let failed = |error: &DocumentError| SelectionError::of(error, text);
     if let Some(error) = document.errors.first() {
         return Err(failed(error));
@@ -94,15 +88,27 @@ fn finish(document: &Document, operation: u32, variables: &str) -> String {
     if !document.errors.is_empty() {
         return failure("", &document.errors, &document.text);
     }
+    match planned(document, operation, variables) {
+        Ok(plan) => plan,
+        Err(errors) => failure("?", &errors, &document.text),
+    }
+}
+
+/// The plan of an operation of a valid document, or the errors of its variables.
+pub(crate) fn planned(
+    document: &Document,
+    operation: u32,
+    variables: &str,
+) -> Result<String, Vec<DocumentError>> {
     let (given, mut errors) = values::coerce(document, operation, variables);
     if errors.is_empty() {
         let (plan, error) = plan::plan(document, operation, &given);
         if error.is_none() {
-            return plan;
+            return Ok(plan);
         }
         errors.extend(error);
     }
-    failure("?", &errors, &document.text)
+    Err(errors)
 }
 
 /// Documents that were compiled before.
@@ -135,7 +141,8 @@ impl Documents {
                 self.kept.clear();
                 at = 0;
             }
-            self.kept.push(compile(text, false));
+            self.kept
+                .push(compile(text, Form::Document, Bounds::default()));
         }
         let Some(document) = self.kept.get(at) else {
             return String::new();
@@ -149,7 +156,7 @@ impl Documents {
 }
 
 /// Finds the operation to carry out.
-fn find(document: &Document, wanted: Option<&str>) -> Result<u32, DocumentError> {
+pub(crate) fn find(document: &Document, wanted: Option<&str>) -> Result<u32, DocumentError> {
     let mut found = 0;
     for (at, node) in document.children(0) {
         if !node.is_operation() || node.kind == kind::CHANNEL {

@@ -20,6 +20,7 @@ const FILES = [
   "selections",
   "subscriptions",
   "queries",
+  "language",
 ] as const;
 
 const fileOf = (name: string): URL =>

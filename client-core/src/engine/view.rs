@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use pvwire_schema::types::{Array, ConnectionState, Metadata, Node, Severity, SkipCause};
 
 use crate::format::push_number;
-use crate::select::execute::{self, Held, Program, Surroundings};
+use crate::select::execute::{self, Held, Program, SlotPv, Surroundings};
 use crate::store::{
     ACCESS_PUTS, ACCESS_READ, ACCESS_REFUSED, ACCESS_TAKEN, ACCESS_WRITE, CAUSES, SEVERITY_UNKNOWN,
     Slot, Store, Text, kind, state,
@@ -132,11 +132,20 @@ impl<'a> View<'a> {
     /// The PV's fields that a compiled selection selects.
     #[must_use]
     pub fn select(&self, selection: &Program) -> execute::Value {
-        let surroundings = Surroundings {
+        execute::value(selection, self.store, self.slot, self.surroundings())
+    }
+
+    /// The state as GraphQL documents read it.
+    #[must_use]
+    pub fn pv(&self) -> SlotPv<'a> {
+        SlotPv::new(self.store, self.slot, self.surroundings())
+    }
+
+    fn surroundings(&self) -> Surroundings<'a> {
+        Surroundings {
             heard_ms: self.heard_ms,
             elements: self.held.elements(self.slot),
-        };
-        execute::value(selection, self.store, self.slot, surroundings)
+        }
     }
 
     /// The label of an enum's value.

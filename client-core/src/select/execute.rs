@@ -6,11 +6,16 @@
 //! between two runs: the caller says which parts changed, and keeps what it made of the results.
 
 mod apart;
+#[cfg(feature = "graphql")]
+mod coniql;
 mod elements;
 mod fields;
 mod held;
+#[cfg(feature = "graphql")]
+mod json;
 mod lines;
 mod lists;
+mod pv;
 mod readers;
 mod results;
 #[cfg(test)]
@@ -21,6 +26,11 @@ mod value;
 pub use self::elements::Elements;
 pub use self::fields::CONSTANTS;
 pub use self::held::Held;
+#[cfg(feature = "graphql")]
+pub(crate) use self::json::Groups;
+pub use self::pv::{Pv, Sample, SlotPv, Snapshot};
+#[cfg(feature = "graphql")]
+pub(crate) use self::readers::is_settled;
 pub use self::readers::settled;
 pub use self::results::{Cell, Results, Units};
 pub use self::tree::value;
@@ -28,7 +38,7 @@ pub use self::value::Value;
 
 use crate::store::{Slot, Store};
 
-use self::fields::{Parent, Presence, Read, read_of};
+use self::fields::{Form, Parent, Presence, Read, read_of};
 use self::lines::{Line, Lines};
 use self::readers::Reader;
 
@@ -85,10 +95,25 @@ impl Program {
     /// # Errors
     /// When the plan has a field that PVs don't have, or only PVs of GraphQL have.
     pub fn new(plan: &str, graphql: bool) -> Result<Self, UnknownField> {
+        let form = if graphql {
+            Form::Graphql
+        } else {
+            Form::Selection
+        };
+        Self::compile(plan, form)
+    }
+
+    /// Compiles the plan of a GraphQL document's selection; its fields have Coniql's forms.
+    #[cfg(feature = "graphql")]
+    pub(crate) fn coniql(plan: &str) -> Result<Self, UnknownField> {
+        Self::compile(plan, Form::Coniql)
+    }
+
+    fn compile(plan: &str, form: Form) -> Result<Self, UnknownField> {
         let mut compiler = Compiler {
             lines: Lines::new(plan.as_bytes()),
             program: Self::default(),
-            graphql,
+            form,
         };
         compiler.object(Parent::Channel)?;
         Ok(compiler.program)
@@ -104,7 +129,7 @@ impl Program {
 struct Compiler<'a> {
     lines: Lines<'a>,
     program: Program,
-    graphql: bool,
+    form: Form,
 }
 
 impl<'a> Compiler<'a> {
@@ -125,7 +150,7 @@ impl<'a> Compiler<'a> {
                 let end = self.program.steps.len();
                 if let Some(step) = self.program.steps.get_mut(at) {
                     step.mask = mask;
-                    step.action = Action::Object(inner.presence(), end);
+                    step.action = Action::Object(self.form.presence(inner), end);
                 }
             }
             all |= mask;
@@ -154,7 +179,7 @@ impl<'a> Compiler<'a> {
         if let Some(named) = line.type_name() {
             return Ok((Action::Name(named.into()), None));
         }
-        let read = read_of(parent, line.name, line.arguments, self.graphql);
+        let read = read_of(parent, line.name, line.arguments, self.form);
         let Some(read) = read else {
             return Err(self.unknown(parent, *line));
         };
@@ -198,21 +223,17 @@ pub fn execute(
     surroundings: Surroundings<'_>,
     results: &mut Results,
 ) {
-    let reader = Reader {
-        store,
-        slot,
-        at: slot as usize,
-        surroundings,
-    };
+    let pv = SlotPv::new(store, slot, surroundings);
+    let reader = Reader { pv: &pv };
     run(program, 0, program.steps.len(), parts, &reader, results);
 }
 
-fn run(
+fn run<P: Pv>(
     program: &Program,
     from: usize,
     to: usize,
     parts: u32,
-    reader: &Reader<'_>,
+    reader: &Reader<'_, P>,
     results: &mut Results,
 ) {
     let mut at = from;

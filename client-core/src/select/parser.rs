@@ -2,7 +2,7 @@
 
 use crate::select::error::fill;
 use crate::select::lexer::{Lexer, Token, token};
-use crate::select::schema::{self, LIST, NON_NULL, id};
+use crate::select::schema::{LIST, NON_NULL, Schema, id};
 use crate::select::string_value::decode;
 use crate::select::tree::{Document, Node, Span, kind};
 
@@ -21,6 +21,9 @@ pub const MAX_FRAGMENTS: u32 = 1000;
 /// Maximum nesting depth of selections and values. GraphiQL's introspection needs 13.
 pub const MAX_DEPTH: u32 = 50;
 
+/// Maximum number of fields in a result: each takes time in every displayed update.
+pub const MAX_FIELDS: u32 = 50_000;
+
 /// After an error the lexer returns no more tokens, so that every parsing function ends.
 struct Parser<'a> {
     lexer: Lexer<'a>,
@@ -33,6 +36,7 @@ struct Parser<'a> {
     /// The definition that is being parsed.
     definition: u32,
     document: Document,
+    bounds: Bounds,
 }
 
 /// Keywords that can start a definition.
@@ -52,6 +56,32 @@ static KEYWORDS: &[(&str, u8)] = &[
     ("extend", kind::TYPE_SYSTEM),
 ];
 
+/// Limits of a document, and the schema that it is read for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// Maximum length in bytes.
+    pub(crate) bytes: u32,
+    /// Maximum number of tokens.
+    pub(crate) tokens: u32,
+    /// Maximum nesting depth.
+    pub(crate) depth: u32,
+    /// Maximum number of fields of a result.
+    pub(crate) fields: u32,
+    pub(crate) schema: Schema,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            bytes: MAX_BYTES,
+            tokens: MAX_TOKENS,
+            depth: MAX_DEPTH,
+            fields: MAX_FIELDS,
+            schema: Schema::default(),
+        }
+    }
+}
+
 /// The expected content of a text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
@@ -64,7 +94,7 @@ pub(crate) enum Form {
 }
 
 /// Parses a text, up to the first error.
-pub(crate) fn parse(text: &str, form: Form) -> Document {
+pub(crate) fn parse(text: &str, form: Form, bounds: Bounds) -> Document {
     let mut parser = Parser {
         lexer: Lexer::new(text),
         token: Token::default(),
@@ -73,7 +103,12 @@ pub(crate) fn parse(text: &str, form: Form) -> Document {
         fragments: 0,
         depth: 0,
         definition: 0,
-        document: Document::default(),
+        document: Document {
+            schema: bounds.schema,
+            max_fields: bounds.fields,
+            ..Document::default()
+        },
+        bounds,
     };
     // Enough for most documents.
     parser.document.nodes.reserve((text.len() / 6).min(1000));
@@ -84,7 +119,7 @@ pub(crate) fn parse(text: &str, form: Form) -> Document {
     let limit = if form == Form::Json {
         MAX_JSON_BYTES
     } else {
-        MAX_BYTES
+        bounds.bytes
     };
     parser.limit(text.len() as u32, limit, "is too long");
     parser.advance();
@@ -128,8 +163,8 @@ impl<'a> Parser<'a> {
         if self.lexer.error.is_none() {
             self.token = self.lexer.next();
             self.tokens += 1;
-            if self.tokens > MAX_TOKENS {
-                self.limit(self.tokens, MAX_TOKENS, "has too many tokens");
+            if self.tokens > self.bounds.tokens {
+                self.limit(self.tokens, self.bounds.tokens, "has too many tokens");
             }
             if self.lexer.error.is_some() {
                 self.token.kind = token::END;
@@ -292,7 +327,10 @@ impl<'a> Parser<'a> {
 
     /// The index of the type with this name.
     fn find(&self, name: Span) -> u8 {
-        schema::find(self.text(name)).unwrap_or(id::UNKNOWN)
+        self.bounds
+            .schema
+            .find(self.text(name))
+            .unwrap_or(id::UNKNOWN)
     }
 
     /// Whether the list between brackets ends here.
@@ -370,7 +408,7 @@ impl<'a> Parser<'a> {
 
     fn down(&mut self) {
         self.depth += 1;
-        self.limit(self.depth, MAX_DEPTH, "is nested too deep");
+        self.limit(self.depth, self.bounds.depth, "is nested too deep");
     }
 
     /// Parses the selection set of an object of this type.
@@ -415,7 +453,7 @@ impl<'a> Parser<'a> {
         let key = self.name();
         let hash = self.hash;
         let name = if self.skip(b':') { self.name() } else { key };
-        let found = schema::field(ty, self.text(name));
+        let found = self.bounds.schema.field(ty, self.text(name));
         let field = self.node(node);
         (field.key, field.name, field.hash) = (key, name, hash);
         (field.ty, field.field) = (ty, found);

@@ -6,9 +6,6 @@ use crate::select::schema::{self, Field, TYPENAME, id};
 use crate::select::tree::{Document, kind};
 use crate::select::values::{Given, push_arguments};
 
-/// Maximum number of fields in a result: each takes time in every displayed update.
-pub const MAX_FIELDS: u32 = 50_000;
-
 /// A selected field and the hash of its key. The index is 0 after it was merged into an earlier
 /// field.
 #[derive(Clone, Copy)]
@@ -126,7 +123,7 @@ impl Planner<'_> {
             match selection.kind {
                 kind::FIELD => {
                     self.fields += 1;
-                    if self.fields > MAX_FIELDS {
+                    if self.fields > document.max_fields {
                         let message = "The result would have too many fields.";
                         self.fail(Some(DocumentError::new(&[selection.at], message, &[])));
                     }

@@ -1,6 +1,8 @@
 //! The types, fields and arguments of the schema that `ts/graphql/sdl.ts` describes. A test checks
 //! that both agree.
 
+#[cfg(feature = "graphql")]
+mod coniql;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -102,7 +104,7 @@ pub(crate) enum Kind {
     Object,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Type {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
@@ -145,34 +147,60 @@ pub(crate) fn named(at: u8) -> &'static Type {
 
 static NOTHING: Type = scalar("");
 
-/// Index of a type in [`TYPES`].
-pub(crate) fn find(name: &str) -> Option<u8> {
-    for (at, ty) in TYPES.iter().enumerate() {
-        if same(ty.name, name) {
-            return Some(at as u8);
+/// The schema that a document is read for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Schema {
+    /// That of `ts/graphql/sdl.ts`.
+    #[default]
+    Pvwire,
+    /// Coniql's. Its types have the same indexes; those that it lacks have no name.
+    #[cfg(feature = "graphql")]
+    Coniql,
+}
+
+impl Schema {
+    pub(crate) fn types(self) -> &'static [Type] {
+        match self {
+            Self::Pvwire => TYPES,
+            #[cfg(feature = "graphql")]
+            Self::Coniql => coniql::TYPES,
         }
     }
-    None
+
+    /// Index of a type in [`TYPES`].
+    pub(crate) fn find(self, name: &str) -> Option<u8> {
+        for (at, ty) in self.types().iter().enumerate() {
+            if same(ty.name, name) {
+                return Some(at as u8);
+            }
+        }
+        None
+    }
+
+    /// The fields of an object, without those that every object has.
+    pub(crate) fn fields(self, of: u8) -> &'static [Field] {
+        let ty = self.types().get(usize::from(of));
+        ty.map_or(&[], |ty| ty.fields)
+    }
+
+    /// A field of an object, including those that every object or the query has.
+    pub(crate) fn field(self, of: u8, name: &str) -> Option<&'static Field> {
+        for field in self.fields(of) {
+            if same(field.name, name) {
+                return Some(field);
+            }
+        }
+        if named(of).kind != Kind::Object || !name.starts_with("__") {
+            return None;
+        }
+        let mut fields = META_FIELDS.iter();
+        fields.find(|field| field.name == name && (of == id::QUERY || name == TYPENAME))
+    }
 }
 
 /// Compares two names; their lengths usually suffice.
 fn same(one: &str, other: &str) -> bool {
     one.len() == other.len() && one == other
-}
-
-/// A field of an object, including those that every object or the query has.
-pub(crate) fn field(of: u8, name: &str) -> Option<&'static Field> {
-    let ty = named(of);
-    for field in ty.fields {
-        if same(field.name, name) {
-            return Some(field);
-        }
-    }
-    if ty.kind != Kind::Object || !name.starts_with("__") {
-        return None;
-    }
-    let mut fields = META_FIELDS.iter();
-    fields.find(|field| field.name == name && (of == id::QUERY || name == TYPENAME))
 }
 
 pub(crate) fn directive(name: &str) -> Option<&'static DirectiveType> {

@@ -35,7 +35,7 @@ pub(crate) fn did_you_mean(what: &str, word: &str, names: &Names) -> String {
         let mut at = 0;
         while let Some(name) = names.get(at) {
             let this = (distance(word, name), name);
-            if this > last && this < best {
+            if this > last && this < best && !name.is_empty() {
                 best = this;
             }
             at += 1;

@@ -1,7 +1,7 @@
 //! The parsed document: one table of nodes that refer to each other by index.
 
 use crate::select::error::{DocumentError, push_quoted};
-use crate::select::schema::{Field, Ty, id};
+use crate::select::schema::{Field, Schema, Ty, id};
 
 /// The kind of a node.
 pub(crate) mod kind {
@@ -100,6 +100,9 @@ pub(crate) struct Document {
     pub(crate) spreads: Vec<(u32, u32)>,
     /// Its errors.
     pub(crate) errors: Vec<DocumentError>,
+    pub(crate) schema: Schema,
+    /// Maximum number of fields of a result.
+    pub(crate) max_fields: u32,
 }
 
 /// A text without the quotation marks around it, if there are any.

@@ -219,7 +219,7 @@ impl Validator<'_> {
 
     fn known_type(&mut self, ty: u8, at: u32, name: &str) {
         if ty == id::UNKNOWN {
-            let hint = did_you_mean("", name, &Names::Types(schema::TYPES));
+            let hint = did_you_mean("", name, &Names::Types(self.document.schema.types()));
             self.say(at, "Unknown type \"%\".%", &[name, &hint]);
         }
     }
@@ -290,10 +290,14 @@ impl Validator<'_> {
         if let Some(field) = field {
             self.leaf_or_object(node, name, field);
         } else if let Some(parent) = parent {
-            let ty = schema::named(parent);
-            let hint = did_you_mean("", name, &Names::Fields(ty.fields));
+            let fields = document.schema.fields(parent);
+            let hint = did_you_mean("", name, &Names::Fields(fields));
             let template = "Cannot query field \"%\" on type \"%\".%";
-            self.say(node.at, template, &[name, ty.name, &hint]);
+            self.say(
+                node.at,
+                template,
+                &[name, schema::named(parent).name, &hint],
+            );
         }
         // Most fields have neither arguments nor directives; selections come after those.
         let is_bare = node.child == 0 || document.node(node.child).is_selection();

@@ -2,7 +2,7 @@
 //! Numbers keep all their digits.
 
 use crate::select::error::{DocumentError, fill, push_number, push_quoted};
-use crate::select::parser::{Form, parse};
+use crate::select::parser::{Bounds, Form, parse};
 use crate::select::schema::{Kind, Parameter, Ty, id};
 use crate::select::suggest::{Names, did_you_mean};
 use crate::select::tree::{Document, Span, kind, unquoted};
@@ -96,7 +96,7 @@ pub(crate) fn coerce(
 ) -> (Vec<Given>, Vec<DocumentError>) {
     let json = if json.is_empty() { "{}" } else { json };
     let mut coercion = Coercion {
-        json: parse(json, Form::Json),
+        json: parse(json, Form::Json, Bounds::default()),
         name: "",
         at: 0,
         errors: Vec::new(),

@@ -28,7 +28,7 @@ fn one_id_leads_to_every_slot_of_its_pv() {
     assert_eq!(slots(&store, u32::MAX - 1), [a, c]);
     store.remove(c);
     assert_eq!(slots(&store, u32::MAX - 1), [a]);
-    assert_eq!(slots(&store, 8), []);
+    assert_eq!(slots(&store, 8), [0_u32; 0]);
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn an_equal_value_touches_nothing() {
 
     store.set_number(slot, 1.0);
     store.set_time(slot, -1.0, 999_999_999);
-    assert_eq!(store.dirty(), []);
+    assert_eq!(store.dirty(), [0_u32; 0]);
     assert_eq!(
         (store.columns.seconds[0], store.columns.nanoseconds[0]),
         (-1.0, 999_999_999)
@@ -60,7 +60,7 @@ fn not_a_number_is_a_value_that_can_stay_the_same() {
     store.set_number(slot, f64::NAN);
     store.clear_dirty();
     store.set_number(slot, f64::NAN);
-    assert_eq!(store.dirty(), []);
+    assert_eq!(store.dirty(), [0_u32; 0]);
 }
 
 #[test]
@@ -119,7 +119,11 @@ fn losing_the_relay_marks_every_pv_and_keeps_its_value() {
     assert_eq!(store.columns.heard_ms[gone as usize], 500.0);
     assert_eq!(store.columns.value[0], 5.0);
     assert_eq!(store.columns.parts[0], part::CONNECTION);
-    assert_eq!(slots(&store, 1), [], "ids of the lost relay lead nowhere");
+    assert_eq!(
+        slots(&store, 1),
+        [0_u32; 0],
+        "ids of the lost relay lead nowhere"
+    );
     let late = store.add("Y");
     assert_eq!(store.columns.state[late as usize], state::RELAY_LOST);
 }

@@ -4,6 +4,7 @@
 mod cases;
 mod document;
 mod elements;
+mod executed;
 mod frames;
 mod native;
 mod properties;

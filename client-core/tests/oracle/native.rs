@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pvwire_core::ingest::Session;
-use pvwire_core::select::execute::{Held, Program, Surroundings, Value, settled, value};
+use pvwire_core::select::execute::{Held, Program, SlotPv, Surroundings, Value, settled, value};
 use pvwire_core::store::Slot;
 use pvwire_schema::encode::FrameEncoder;
 use pvwire_schema::types::{
@@ -160,11 +160,21 @@ impl Native {
     /// The result of a program for a PV.
     pub(crate) fn read(&self, program: &Program, name: &str) -> Json {
         let slot = self.slots[name];
-        let surroundings = Surroundings {
+        let surroundings = self.surroundings(slot);
+        tagged(&value(program, &self.session.live, slot, surroundings))
+    }
+
+    fn surroundings(&self, slot: Slot) -> Surroundings<'_> {
+        Surroundings {
             heard_ms: self.relay_heard_ms,
             elements: self.held.elements(slot),
-        };
-        tagged(&value(program, &self.session.live, slot, surroundings))
+        }
+    }
+
+    /// A PV as documents read it.
+    pub(crate) fn pv(&self, name: &str) -> SlotPv<'_> {
+        let slot = self.slots[name];
+        SlotPv::new(&self.session.live, slot, self.surroundings(slot))
     }
 
     pub(crate) fn is_settled(&self, name: &str) -> bool {

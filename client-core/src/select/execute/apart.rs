@@ -35,6 +35,38 @@ fn asked<'a>(lines: &mut Lines<'a>) -> Vec<Asked<'a>> {
     fields
 }
 
+/// Appends an array as base64 in JSON, without copying its elements; `plan` has the lines of the
+/// object's fields.
+#[cfg(feature = "graphql")]
+pub(super) fn push_base64(
+    length: u32,
+    plan: &[u8],
+    value_type: ValueType,
+    bytes: &[u8],
+    to: &mut Vec<u8>,
+) {
+    let size = value_type.element_bytes().unwrap_or(1);
+    let bytes = limited_bytes(bytes, bytes.len() / size, size, length);
+    let mut lines = Lines::new(plan);
+    let mut between = b'{';
+    while let Some(line) = lines.next().filter(Line::is_field) {
+        to.extend_from_slice(&[between, b'"']);
+        between = b',';
+        to.extend_from_slice(line.key);
+        to.extend_from_slice(b"\":\"");
+        match (line.type_name(), line.name) {
+            (Some(name), _) => to.extend_from_slice(name),
+            (_, b"numberType") => to.extend_from_slice(number_type(value_type).as_bytes()),
+            _ => push_digits(bytes, to),
+        }
+        to.push(b'"');
+    }
+    if between == b'{' {
+        to.push(b'{');
+    }
+    to.push(b'}');
+}
+
 /// The object that `read` makes of the slot's array or structure; `plan` has the lines of its
 /// fields.
 pub(super) fn object(read: Read, plan: &[u8], elements: Option<Elements<'_>>) -> Value {
@@ -200,9 +232,9 @@ fn nd_array(nodes: &[Node], fields: &[Asked<'_>]) -> Value {
             let codec = find(nodes, "codec").and_then(contents).unwrap_or_default();
             Value::Text(text_of(find(codec, "name")))
         }
-        b"numberType" => {
-            samples.map_or(Value::Null, |array| Value::Text(number_type(array).into()))
-        }
+        b"numberType" => samples.map_or(Value::Null, |array| {
+            Value::Text(number_type(array.value_type).into())
+        }),
         b"array" => samples.map_or(Value::Null, |array| Value::Array(array.clone())),
         b"base64Array" => base64(samples, field.length, &field.inner),
         _ => each(nodes, "attribute", |attribute| {
@@ -234,8 +266,8 @@ fn scalar_text(node: Option<&Node>) -> Value {
     }
 }
 
-fn number_type(array: &Array) -> &'static str {
-    match array.value_type {
+fn number_type(value_type: ValueType) -> &'static str {
+    match value_type {
         ValueType::Float64 => "FLOAT64",
         ValueType::Float32 => "FLOAT32",
         ValueType::Int8 => "INT8",
@@ -254,19 +286,30 @@ fn base64(array: Option<&Array>, length: u32, fields: &[Asked<'_>]) -> Value {
         return Value::Null;
     };
     let size = array.value_type.element_bytes().unwrap_or(1);
-    let count = limited(array.count as usize, length);
-    let bytes = array.data.get(..count * size).unwrap_or(&array.data);
+    let bytes = limited_bytes(&array.data, array.count as usize, size, length);
     select(fields, "Base64Array", |field| {
         Value::Text(match field.name {
-            b"numberType" => number_type(array).to_owned(),
+            b"numberType" => number_type(array.value_type).to_owned(),
             _ => base64_of(bytes),
         })
     })
 }
 
+/// The bytes of the first `length` of `count` elements; 0 for all.
+fn limited_bytes(bytes: &[u8], count: usize, size: usize, length: u32) -> &[u8] {
+    let end = limited(count, length) * size;
+    bytes.get(..end).unwrap_or(bytes)
+}
+
 fn base64_of(bytes: &[u8]) -> String {
+    let mut text = Vec::with_capacity(bytes.len().div_ceil(3) * 4);
+    push_digits(bytes, &mut text);
+    text.into_iter().map(char::from).collect()
+}
+
+fn push_digits(bytes: &[u8], to: &mut Vec<u8>) {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    to.reserve(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
         let mut word = 0_u32;
         for at in 0..3 {
@@ -274,12 +317,11 @@ fn base64_of(bytes: &[u8]) -> String {
         }
         for digit in 0..4 {
             let value = word >> (18 - 6 * digit) & 63;
-            text.push(if digit <= chunk.len() {
-                char::from(DIGITS[value as usize])
+            to.push(if digit <= chunk.len() {
+                DIGITS[value as usize]
             } else {
-                '='
+                b'='
             });
         }
     }
-    text
 }

@@ -1,6 +1,6 @@
 //! The value of a slot that is an array or a structure, as a program reads it.
 
-use pvwire_schema::types::{Node, NodeValue, ValueType};
+use pvwire_schema::types::{Array, Node, NodeValue, ValueType};
 
 /// The value of a slot that is an array or a structure, as far as its program needs it.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +19,18 @@ pub struct Elements<'a> {
 }
 
 impl<'a> Elements<'a> {
+    /// An array of numbers.
+    #[must_use]
+    pub fn array(array: &'a Array) -> Self {
+        Self {
+            value_type: array.value_type,
+            count: array.count,
+            bytes: &array.data,
+            is_text: false,
+            node: None,
+        }
+    }
+
     /// A structure and what it contains.
     #[must_use]
     pub fn structure(node: &'a Node) -> Self {

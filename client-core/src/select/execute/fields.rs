@@ -3,6 +3,29 @@
 use super::lines::Line;
 use super::needs;
 
+/// The form of the fields that have several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// That of a selection of one PV.
+    Selection,
+    /// That of GraphQL documents.
+    Graphql,
+    /// That of Coniql.
+    #[cfg(feature = "graphql")]
+    Coniql,
+}
+
+impl Form {
+    /// When an object exists.
+    pub(super) fn presence(self, of: Parent) -> Presence {
+        #[cfg(feature = "graphql")]
+        if self == Self::Coniql {
+            return of.presence().coniql();
+        }
+        of.presence()
+    }
+}
+
 /// A field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Read {
@@ -59,6 +82,9 @@ pub(super) enum Read {
     Unresponsive,
     Readable,
     Reason,
+    /// A field in Coniql's form.
+    #[cfg(feature = "graphql")]
+    Coniql(Letter),
 }
 
 /// Limits of a PV.
@@ -78,9 +104,62 @@ pub(super) enum Presence {
     Time,
     Display,
     Range(Range),
+    /// In Coniql: a value or time that is current.
+    #[cfg(feature = "graphql")]
+    Current,
+    /// In Coniql: both limits of a number.
+    #[cfg(feature = "graphql")]
+    Limits(Range),
+}
+
+#[cfg(feature = "graphql")]
+impl Presence {
+    /// When an object exists in Coniql.
+    fn coniql(self) -> Self {
+        match self {
+            Self::Value | Self::Time => Self::Current,
+            Self::Range(range) => Self::Limits(range),
+            presence => presence,
+        }
+    }
+}
+
+/// A field in Coniql's form.
+#[cfg(feature = "graphql")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Letter {
+    String,
+    StringWithUnits,
+    /// The first elements as text; 0 for all.
+    StringArray(u32),
+    Datetime,
+    Quality,
+    Message,
+    Description,
+    Role,
+    Widget,
+    Form,
 }
 
 impl Read {
+    /// Coniql's form of a field.
+    #[cfg(feature = "graphql")]
+    fn coniql(self) -> Self {
+        Self::Coniql(match self {
+            Self::String => Letter::String,
+            Self::StringWithUnits => Letter::StringWithUnits,
+            Self::StringArray(length) => Letter::StringArray(length),
+            Self::Datetime => Letter::Datetime,
+            Self::Quality => Letter::Quality,
+            Self::Message => Letter::Message,
+            Self::Description => Letter::Description,
+            Self::Role => Letter::Role,
+            Self::Widget => Letter::Widget,
+            Self::GraphqlForm => Letter::Form,
+            read => return read,
+        })
+    }
+
     pub(super) fn needs(self) -> u8 {
         match self {
             Self::String | Self::StringWithUnits => needs::TEXT,
@@ -246,12 +325,7 @@ impl Parent {
 }
 
 /// How the field `name` of an object is read; `None` if there is no such field.
-pub(super) fn read_of(
-    parent: Parent,
-    name: &[u8],
-    arguments: &[u8],
-    graphql: bool,
-) -> Option<Read> {
+pub(super) fn read_of(parent: Parent, name: &[u8], arguments: &[u8], form: Form) -> Option<Read> {
     if let Parent::Range(range) = parent {
         let is_low = name == b"min";
         return Some(if is_low {
@@ -261,16 +335,22 @@ pub(super) fn read_of(
         });
     }
     let length = Line::length(arguments);
-    let read = graphql
+    let is_selection = form == Form::Selection;
+    let read = (!is_selection)
         .then(|| find(parent.graphql_fields(), name))
         .flatten();
-    Some(match read.or_else(|| find(parent.fields(), name))? {
+    let read = match read.or_else(|| find(parent.fields(), name))? {
         Read::String if arguments.ends_with(b"true}") => Read::StringWithUnits,
         Read::StringArray(_) => Read::StringArray(length),
         Read::Float64Array(_) => Read::Float64Array(length),
         Read::Base64(_) => Read::Base64(length),
         read => read,
-    })
+    };
+    #[cfg(feature = "graphql")]
+    if form == Form::Coniql {
+        return Some(read.coniql());
+    }
+    Some(read)
 }
 
 fn find(fields: &[Named], name: &[u8]) -> Option<Read> {

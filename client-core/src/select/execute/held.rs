@@ -112,13 +112,7 @@ impl Held {
     pub fn elements(&self, slot: Slot) -> Option<Elements<'_>> {
         match self.contents.get(slot as usize)?.as_ref()? {
             Content::Structure(node) => Some(Elements::structure(node)),
-            Content::Array(array) => Some(Elements {
-                value_type: array.value_type,
-                count: array.count,
-                bytes: &array.data,
-                is_text: false,
-                node: None,
-            }),
+            Content::Array(array) => Some(Elements::array(array)),
         }
     }
 }

@@ -18,7 +18,7 @@ pub(super) fn texts(list: &[String], length: u32, to: &mut Results) {
     }
 }
 
-fn limited(count: usize, length: u32) -> usize {
+pub(super) fn limited(count: usize, length: u32) -> usize {
     match length as usize {
         0 => count,
         length => count.min(length),
@@ -40,10 +40,23 @@ pub(super) fn choice(metadata: &Metadata, value: f64) -> Option<&str> {
 }
 
 /// One element of an array, little-endian.
-enum Element {
+#[derive(Clone, Copy)]
+pub(super) enum Element {
     Number(f64),
     Signed(i64),
     Unsigned(u64),
+}
+
+#[cfg(feature = "graphql")]
+impl Element {
+    /// The nearest double.
+    pub(super) fn as_number(self) -> f64 {
+        match self {
+            Self::Number(number) => number,
+            Self::Signed(integer) => integer as f64,
+            Self::Unsigned(integer) => integer as f64,
+        }
+    }
 }
 
 fn element(value_type: ValueType, bytes: &[u8]) -> Element {
@@ -62,6 +75,18 @@ fn element(value_type: ValueType, bytes: &[u8]) -> Element {
         ValueType::UInt64 => return Element::Unsigned(raw),
         _ => raw as f64,
     })
+}
+
+/// Number of the elements at hand.
+#[cfg(feature = "graphql")]
+pub(super) fn count(elements: &Elements<'_>) -> usize {
+    elements.bytes.len() / size_of(elements.value_type)
+}
+
+/// The elements of an array.
+pub(super) fn elements(value_type: ValueType, bytes: &[u8]) -> impl Iterator<Item = Element> {
+    let chunks = bytes.chunks_exact(size_of(value_type));
+    chunks.map(move |bytes| element(value_type, bytes))
 }
 
 fn push_element(value_type: ValueType, bytes: &[u8], metadata: &Metadata, to: &mut Vec<u8>) {

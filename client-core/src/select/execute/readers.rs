@@ -4,11 +4,11 @@ use pvwire_schema::types::{ConnectionState, Limits, ValueType};
 
 use super::fields::{Presence, Range, Read, constant};
 use super::results::{Cell, Results};
-use super::{Surroundings, lists};
+use super::{Pv, SlotPv, Surroundings, lists};
 use crate::format;
 use crate::store::{
-    ACCESS_PUTS, ACCESS_READ, ACCESS_REFUSED, ACCESS_TAKEN, ACCESS_UNKNOWN, ACCESS_WRITE, CAUSES,
-    LOCAL_SCHEME, Slot, Store, Text, kind, state,
+    ACCESS_PUTS, ACCESS_READ, ACCESS_REFUSED, ACCESS_TAKEN, ACCESS_UNKNOWN, ACCESS_WRITE, Slot,
+    Store, kind, state,
 };
 
 const CONNECTING: u8 = ConnectionState::Connecting as u8;
@@ -24,48 +24,57 @@ const INTEGERS_END: f64 = 18_446_744_073_709_551_616.0;
 /// Whether a newly requested PV has enough data to show.
 #[must_use]
 pub fn settled(store: &Store, slot: Slot) -> bool {
-    let at = slot as usize;
-    let columns = &store.columns;
-    if columns.kind[at] != kind::NONE {
+    is_settled(&SlotPv::new(store, slot, Surroundings::default()))
+}
+
+/// See [`settled`].
+pub(crate) fn is_settled(pv: &impl Pv) -> bool {
+    if pv.kind() != kind::NONE {
         return true;
     }
     // A value follows, unless the PV may not be read.
-    match columns.state[at] {
+    match pv.state() {
         CONNECTING => false,
-        CONNECTED => columns.access[at] & ACCESS_READ == 0,
+        CONNECTED => pv.access() & ACCESS_READ == 0,
         _ => true,
     }
 }
 
-/// One slot.
-pub(super) struct Reader<'a> {
-    pub(super) store: &'a Store,
-    pub(super) slot: Slot,
-    pub(super) at: usize,
-    pub(super) surroundings: Surroundings<'a>,
+/// One PV.
+pub(super) struct Reader<'a, P> {
+    pub(super) pv: &'a P,
 }
 
-impl Reader<'_> {
+impl<P: Pv> Reader<'_, P> {
     pub(super) fn is_present(&self, presence: Presence) -> bool {
-        let columns = &self.store.columns;
-        let has_value = columns.kind[self.at] != kind::NONE;
+        let has_value = self.pv.kind() != kind::NONE;
         match presence {
             Presence::Always => true,
             Presence::Value => has_value,
             // On the wire the time is 0 if the server sends no time stamp.
             Presence::Time => {
-                has_value && (columns.seconds[self.at] != 0.0 || columns.nanoseconds[self.at] != 0)
+                let (seconds, nanoseconds) = self.pv.time();
+                has_value && (seconds != 0.0 || nanoseconds != 0)
             }
-            Presence::Display => columns.metadata_version[self.at] != 0,
+            Presence::Display => self.pv.has_metadata(),
             Presence::Range(range) => {
                 let limits = self.limits(range);
                 !limits.low.is_nan() || !limits.high.is_nan()
+            }
+            #[cfg(feature = "graphql")]
+            Presence::Current => has_value && self.is_connected(),
+            #[cfg(feature = "graphql")]
+            Presence::Limits(range) => {
+                let limits = self.limits(range);
+                has_units(self.pv.metadata().value_type)
+                    && !limits.low.is_nan()
+                    && !limits.high.is_nan()
             }
         }
     }
 
     fn limits(&self, range: Range) -> Limits {
-        let metadata = self.store.metadata(self.slot);
+        let metadata = self.pv.metadata();
         match range {
             Range::Control => metadata.control,
             Range::Display => metadata.display,
@@ -75,33 +84,20 @@ impl Reader<'_> {
     }
 
     fn state(&self) -> u8 {
-        self.store.columns.state[self.at]
+        self.pv.state()
     }
 
-    fn is_connected(&self) -> bool {
+    pub(super) fn is_connected(&self) -> bool {
         self.state() == CONNECTED
     }
 
-    /// When the PV's server or the relay was last heard from; NaN while they answer.
-    fn heard_ms(&self) -> f64 {
-        let ms = self.store.columns.heard_ms[self.at];
-        let relay_ms = self.surroundings.heard_ms;
-        if ms.is_nan()
-            && !relay_ms.is_nan()
-            && !self.store.name(self.slot).starts_with(LOCAL_SCHEME)
-        {
-            return relay_ms;
-        }
-        ms
-    }
-
     fn is_unresponsive(&self) -> bool {
-        self.is_connected() && !self.heard_ms().is_nan()
+        self.is_connected() && !self.pv.heard_ms().is_nan()
     }
 
     /// Whether the IOC permits puts; `None` if only a put can show it.
     fn mutable(&self) -> Option<bool> {
-        let access = self.store.columns.access[self.at];
+        let access = self.pv.access();
         if !self.is_connected() || access & ACCESS_REFUSED != 0 {
             return Some(false);
         }
@@ -112,30 +108,28 @@ impl Reader<'_> {
     }
 
     fn is_readable(&self) -> bool {
-        self.is_connected() && self.store.columns.access[self.at] & ACCESS_READ != 0
+        self.is_connected() && self.pv.access() & ACCESS_READ != 0
     }
 
     /// The reason if a PV isn't found although its server exists: it has no such field.
     fn missing_field(&self) -> &str {
         if self.state() == NOT_FOUND {
-            return &self.store.metadata(self.slot).missing_field;
+            return &self.pv.metadata().missing_field;
         }
         ""
     }
 
-    fn severity(&self) -> Option<u8> {
-        Some(self.store.columns.severity[self.at]).filter(|severity| *severity < SEVERITIES)
+    pub(super) fn severity(&self) -> Option<u8> {
+        Some(self.pv.severity()).filter(|severity| *severity < SEVERITIES)
     }
 
     /// The number of a scalar; NaN for a NaN.
     fn number(&self) -> Option<f64> {
-        let columns = &self.store.columns;
-        let is_number = matches!(columns.kind[self.at], kind::NUMBER | kind::LARGE_INTEGER);
-        is_number.then(|| columns.value[self.at])
+        let is_number = matches!(self.pv.kind(), kind::NUMBER | kind::LARGE_INTEGER);
+        is_number.then(|| self.pv.number())
     }
 
     pub(super) fn read(&self, read: Read, to: &mut Results) {
-        let columns = &self.store.columns;
         match read {
             Read::Float => match self.number() {
                 Some(number) if number.is_finite() => to.number(number),
@@ -148,25 +142,27 @@ impl Reader<'_> {
             Read::String => self.string(false, to),
             Read::StringWithUnits => self.string(true, to),
             Read::Seconds => {
-                to.number(columns.seconds[self.at] + f64::from(columns.nanoseconds[self.at]) / 1e9);
+                let (seconds, nanoseconds) = self.pv.time();
+                to.number(seconds + f64::from(nanoseconds) / 1e9);
             }
             Read::Datetime => {
-                let (seconds, nanoseconds) =
-                    (columns.seconds[self.at], columns.nanoseconds[self.at]);
+                let (seconds, nanoseconds) = self.pv.time();
                 to.times.push(seconds, nanoseconds, &mut to.text);
                 to.end(Cell::Text);
             }
-            Read::Nanoseconds => to.number(columns.nanoseconds[self.at].into()),
+            Read::Nanoseconds => to.number(self.pv.time().1.into()),
             Read::UserTag => {
-                let detail = self.store.detail(self.slot);
+                let detail = self.pv.detail();
                 to.number(detail.map_or(0, |detail| detail.user_tag).into());
             }
             Read::Id => to.mark(Cell::Id),
             Read::Skipped => {
-                let skips = columns.skips.get(self.at * CAUSES..(self.at + 1) * CAUSES);
-                to.number(skips.unwrap_or_default().iter().sum::<f64>() + 0.0);
+                to.number(self.pv.skips().iter().sum::<f64>() + 0.0);
             }
-            Read::Skips(cause) => to.number(columns.skips[self.at * CAUSES + usize::from(cause)]),
+            Read::Skips(cause) => {
+                let count = self.pv.skips().get(usize::from(cause));
+                to.number(count.copied().unwrap_or(0.0));
+            }
             Read::Text
             | Read::Array
             | Read::Exact
@@ -190,12 +186,14 @@ impl Reader<'_> {
             | Read::Unresponsive
             | Read::Readable
             | Read::Reason => self.connection(read, to),
+            #[cfg(feature = "graphql")]
+            Read::Coniql(letter) => self.coniql(letter, to),
             _ => self.display(read, to),
         }
     }
 
     fn display(&self, read: Read, to: &mut Results) {
-        let metadata = self.store.metadata(self.slot);
+        let metadata = self.pv.metadata();
         match read {
             Read::Low(range) => to.number_or_null(self.limits(range).low),
             Read::High(range) => to.number_or_null(self.limits(range).high),
@@ -222,7 +220,7 @@ impl Reader<'_> {
             }
             Read::GraphqlUnits if has_units(metadata.value_type) => to.text_of(&metadata.units),
             Read::Role | Read::Widget => {
-                let is_readable = self.store.columns.access[self.at] & ACCESS_READ != 0;
+                let is_readable = self.pv.access() & ACCESS_READ != 0;
                 let (role, widget) = match self.mutable() {
                     Some(false) => (constant::READ_ONLY, constant::TEXT_UPDATE),
                     _ if is_readable => (constant::READ_WRITE, constant::TEXT_INPUT),
@@ -238,7 +236,7 @@ impl Reader<'_> {
     }
 
     fn status(&self, read: Read, to: &mut Results) {
-        let access = self.store.columns.access[self.at];
+        let access = self.pv.access();
         match read {
             Read::Quality => {
                 let is_known = self.is_connected() && !self.is_unresponsive();
@@ -265,7 +263,7 @@ impl Reader<'_> {
     }
 
     fn alarm_status(&self, to: &mut Results) {
-        let status = u32::from(self.store.columns.alarm_status[self.at]);
+        let status = u32::from(self.pv.alarm_status());
         match status.checked_sub(100) {
             _ if status < constant::ALARM_STATUS_COUNT => {
                 to.counted(Cell::Constant, constant::ALARM_STATUSES + status);
@@ -284,7 +282,7 @@ impl Reader<'_> {
         let now = self.state();
         let missing = self.missing_field();
         if now == state::REFUSED {
-            to.text_of(self.store.reason(self.slot));
+            to.text_of(self.pv.reason());
         } else if !missing.is_empty() {
             to.text_of(missing);
         } else if now != CONNECTED {
@@ -294,7 +292,7 @@ impl Reader<'_> {
         } else if matches!(self.severity(), None | Some(0)) {
             to.counted(Cell::Constant, constant::EMPTY);
         } else {
-            match self.store.detail(self.slot) {
+            match self.pv.detail() {
                 Some(detail) if !detail.message.is_empty() => to.text_of(&detail.message),
                 _ => self.alarm_status(to),
             }
@@ -305,11 +303,11 @@ impl Reader<'_> {
         match read {
             Read::State => to.counted(Cell::Constant, constant::STATES + u32::from(self.state())),
             Read::Connected => to.boolean(self.is_connected()),
-            Read::Since => push_time(self.store.columns.since_ms[self.at], to),
-            Read::LastHeard => push_time(self.heard_ms(), to),
+            Read::Since => push_time(self.pv.since_ms(), to),
+            Read::LastHeard => push_time(self.pv.heard_ms(), to),
             Read::Unresponsive => to.boolean(self.is_unresponsive()),
             Read::Readable => to.boolean(self.is_readable()),
-            _ if self.state() == state::REFUSED => to.text_of(self.store.reason(self.slot)),
+            _ if self.state() == state::REFUSED => to.text_of(self.pv.reason()),
             _ if !self.missing_field().is_empty() => to.text_of(self.missing_field()),
             _ if self.is_connected() && !self.is_readable() => {
                 to.counted(Cell::Constant, constant::NO_READ_ACCESS);
@@ -320,8 +318,8 @@ impl Reader<'_> {
 
     /// Whether an object can be made from the slot's array or structure.
     pub(super) fn apart(&self, read: Read, to: &mut Results) {
-        let id = &self.store.metadata(self.slot).type_id;
-        let can = match (read, self.store.columns.kind[self.at]) {
+        let id = &self.pv.metadata().type_id;
+        let can = match (read, self.pv.kind()) {
             (Read::Base64(_), kind::ARRAY) => true,
             (Read::Table, kind::STRUCTURE) => id.starts_with("epics:nt/NTTable:"),
             (Read::NdArray, kind::STRUCTURE) => id.starts_with("epics:nt/NTNDArray:"),
@@ -331,7 +329,7 @@ impl Reader<'_> {
     }
 
     fn value(&self, read: Read, to: &mut Results) {
-        let kind = self.store.columns.kind[self.at];
+        let kind = self.pv.kind();
         match (read, kind) {
             (Read::Text, kind::TEXT) => self.own_text(Cell::Text, to),
             (Read::Text, kind::ARRAY) => {
@@ -347,8 +345,8 @@ impl Reader<'_> {
             (Read::Structures, kind::STRUCTURE) => to.mark(Cell::Structures),
             (Read::StringArray(length), kind::TEXT_ARRAY) => self.own_texts(length, to),
             (Read::StringArray(length), kind::ARRAY) => {
-                let elements = self.surroundings.elements;
-                lists::elements_as_texts(elements, self.store.metadata(self.slot), length, to);
+                let elements = self.pv.elements();
+                lists::elements_as_texts(elements, self.pv.metadata(), length, to);
             }
             (Read::Float64Array(length), kind::ARRAY) => to.counted(Cell::Doubles, length),
             _ => to.mark(Cell::Null),
@@ -358,14 +356,13 @@ impl Reader<'_> {
     /// An integer with all its digits. A number that no integer type holds is a value of another
     /// type than the metadata say.
     fn exact(&self, cell: Cell, to: &mut Results) {
-        let columns = &self.store.columns;
-        let number = columns.value[self.at];
-        match columns.kind[self.at] {
+        let number = self.pv.number();
+        match self.pv.kind() {
             kind::LARGE_INTEGER => self.own_text(cell, to),
             kind::NUMBER
                 if number.trunc() == number
                     && number.abs() < INTEGERS_END
-                    && is_integer(self.store.metadata(self.slot).value_type) =>
+                    && is_integer(self.pv.metadata().value_type) =>
             {
                 // Without the sign of a zero.
                 format::push_fixed(number + 0.0, 0, &mut to.text);
@@ -376,22 +373,17 @@ impl Reader<'_> {
     }
 
     fn own_text(&self, cell: Cell, to: &mut Results) {
-        if let Text::One(text) = self.store.text(self.slot) {
-            to.text.extend_from_slice(text.as_bytes());
-        }
+        self.pv.push_text(&mut to.text);
         to.end(cell);
     }
 
     fn own_texts(&self, length: u32, to: &mut Results) {
-        match self.store.text(self.slot) {
-            Text::Many(list) => lists::texts(list, length, to),
-            Text::None | Text::One(_) => lists::texts(&[], 0, to),
-        }
+        lists::texts(self.pv.texts(), length, to);
     }
 
     /// Appends the text in an array of characters; `false` if it is another array.
     fn characters(&self, to: &mut Results) -> bool {
-        match self.surroundings.elements {
+        match self.pv.elements() {
             Some(elements) => lists::characters(elements, to),
             None => false,
         }
@@ -399,16 +391,15 @@ impl Reader<'_> {
 
     /// The value as an operator reads it.
     fn string(&self, with_units: bool, to: &mut Results) {
-        let metadata = self.store.metadata(self.slot);
-        let columns = &self.store.columns;
+        let metadata = self.pv.metadata();
         let units = if with_units && has_units(metadata.value_type) {
             metadata.units.as_str()
         } else {
             ""
         };
-        match columns.kind[self.at] {
+        match self.pv.kind() {
             kind::NUMBER => {
-                let value = columns.value[self.at];
+                let value = self.pv.number();
                 match lists::choice(metadata, value) {
                     Some(label) => to.text.extend_from_slice(label.as_bytes()),
                     None => format::push_number(
@@ -419,27 +410,19 @@ impl Reader<'_> {
                     ),
                 }
             }
-            kind::TEXT | kind::LARGE_INTEGER => {
-                if let Text::One(text) = self.store.text(self.slot) {
-                    to.text.extend_from_slice(text.as_bytes());
-                }
-            }
+            kind::TEXT | kind::LARGE_INTEGER => self.pv.push_text(&mut to.text),
             kind::ARRAY => {
                 // NAME.FIELD$ is EPICS's way to ask for a long string.
-                let elements = self.surroundings.elements;
+                let elements = self.pv.elements();
                 let is_string = elements.is_some_and(|elements| elements.is_text)
                     || metadata.form == "String"
-                    || self.store.name(self.slot).as_bytes().last() == Some(&b'$');
-                if !is_string || !lists::push_characters(self.surroundings.elements, to) {
-                    lists::push_array(self.surroundings.elements, metadata, to);
+                    || self.pv.name().as_bytes().last() == Some(&b'$');
+                if !is_string || !lists::push_characters(self.pv.elements(), to) {
+                    lists::push_array(self.pv.elements(), metadata, to);
                 }
             }
-            kind::TEXT_ARRAY => {
-                if let Text::Many(list) = self.store.text(self.slot) {
-                    lists::push_text_array(list, to);
-                }
-            }
-            kind::STRUCTURE => lists::push_structure(self.surroundings.elements, metadata, to),
+            kind::TEXT_ARRAY => lists::push_text_array(self.pv.texts(), to),
+            kind::STRUCTURE => lists::push_structure(self.pv.elements(), metadata, to),
             _ => {
                 let text = super::CONSTANTS.get(constant::UNKNOWN_VALUE as usize);
                 to.text.extend_from_slice(text.unwrap_or(&"").as_bytes());
@@ -462,7 +445,7 @@ fn push_time(ms: f64, to: &mut Results) {
     }
 }
 
-fn has_units(value_type: ValueType) -> bool {
+pub(super) fn has_units(value_type: ValueType) -> bool {
     !matches!(value_type, ValueType::Enum | ValueType::String)
 }
 

@@ -71,6 +71,9 @@ pub struct Results {
     /// Where the text that is being written starts.
     start: usize,
     pub(super) times: TimeFormat,
+    /// Local time's offset from UTC in seconds, at a time in seconds past the POSIX epoch.
+    #[cfg(feature = "graphql")]
+    pub(crate) offset: Option<fn(i64) -> i32>,
 }
 
 impl Results {

@@ -5,7 +5,7 @@ use pvwire_schema::types::{Array, ValueType};
 use super::apart;
 use super::elements::Elements;
 use super::results::{Cell, Cells, Content, Results, Units};
-use super::value::{Value, text};
+use super::value::{Value, source, text};
 use super::{ALL_PARTS, Action, CONSTANTS, Presence, Program, Surroundings, execute};
 use crate::store::{Slot, Store, kind};
 
@@ -99,7 +99,10 @@ impl Tree<'_> {
                 list @ Value::List(_) => list,
                 _ => Value::Null,
             },
-            Cell::Id => Value::Text(id(self.store.name(self.slot))),
+            Cell::Id => {
+                let name = self.store.name(self.slot);
+                Value::Text([source(name), name].concat())
+            }
             _ => Value::Null,
         }
     }
@@ -132,13 +135,4 @@ fn doubles(array: &Array, length: u32) -> Value {
         count: numbers.len() as u32,
         data: data.into(),
     })
-}
-
-/// A PV's name with its source; a bare name means Channel Access.
-fn id(name: &str) -> String {
-    if name.contains("://") {
-        name.to_owned()
-    } else {
-        ["ca://", name].concat()
-    }
 }

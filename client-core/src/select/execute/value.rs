@@ -2,6 +2,7 @@
 
 use pvwire_schema::types::{Array, Node, NodeValue, ValueType};
 
+use super::lists::{self, Element};
 use crate::format;
 
 /// A field of a result.
@@ -23,6 +24,11 @@ pub enum Value {
     List(Vec<Self>),
     /// Fields by key, in the order of the selection.
     Object(Vec<(String, Self)>),
+}
+
+/// The source that a PV's name leaves out: a bare name means Channel Access.
+pub(super) fn source(name: &str) -> &'static str {
+    if name.contains("://") { "" } else { "ca://" }
 }
 
 /// A key or a name.
@@ -79,7 +85,7 @@ impl Value {
         String::from_utf8(bytes).unwrap_or_default()
     }
 
-    fn push_json(&self, to: &mut Vec<u8>) {
+    pub(super) fn push_json(&self, to: &mut Vec<u8>) {
         match self {
             Self::Null => to.extend_from_slice(b"null"),
             Self::Boolean(value) => {
@@ -88,7 +94,7 @@ impl Value {
             Self::Number(number) => push_json_number(*number, to),
             Self::Integer(integer) => to.extend_from_slice(integer.to_string().as_bytes()),
             Self::Text(text) => format::push_quoted(text, to),
-            Self::Array(array) => push_json_array(array, to),
+            Self::Array(array) => push_json_elements(array.value_type, &array.data, to),
             Self::List(list) => {
                 push_list(list.iter(), (b'[', b']'), to, |value, to| {
                     value.push_json(to)
@@ -105,11 +111,11 @@ impl Value {
     }
 }
 
-fn push_list<T>(
+pub(super) fn push_list<T>(
     items: impl Iterator<Item = T>,
     (open, close): (u8, u8),
     to: &mut Vec<u8>,
-    push: impl Fn(T, &mut Vec<u8>),
+    mut push: impl FnMut(T, &mut Vec<u8>),
 ) {
     to.push(open);
     for (nth, item) in items.enumerate() {
@@ -121,7 +127,7 @@ fn push_list<T>(
     to.push(close);
 }
 
-fn push_json_number(number: f64, to: &mut Vec<u8>) {
+pub(super) fn push_json_number(number: f64, to: &mut Vec<u8>) {
     if number.is_finite() {
         // JSON has no sign of a zero.
         format::push_shortest(number + 0.0, false, to);
@@ -130,20 +136,12 @@ fn push_json_number(number: f64, to: &mut Vec<u8>) {
     }
 }
 
-fn push_json_array(array: &Array, to: &mut Vec<u8>) {
-    let words = || array.data.as_chunks::<8>().0.iter();
-    match array.value_type {
-        ValueType::Int64 => push_list(words(), (b'[', b']'), to, |word, to| {
-            format::push_signed(i64::from_le_bytes(*word), to);
-        }),
-        ValueType::UInt64 => push_list(words(), (b'[', b']'), to, |word, to| {
-            format::push_unsigned(u64::from_le_bytes(*word), to);
-        }),
-        _ => push_list(
-            array.numbers().into_iter(),
-            (b'[', b']'),
-            to,
-            push_json_number,
-        ),
-    }
+/// The elements of an array, little-endian; integers with all their digits.
+pub(super) fn push_json_elements(value_type: ValueType, bytes: &[u8], to: &mut Vec<u8>) {
+    let elements = lists::elements(value_type, bytes);
+    push_list(elements, (b'[', b']'), to, |element, to| match element {
+        Element::Number(number) => push_json_number(number, to),
+        Element::Signed(integer) => format::push_signed(integer, to),
+        Element::Unsigned(integer) => format::push_unsigned(integer, to),
+    });
 }

@@ -3,22 +3,27 @@
 use super::{DirectiveType, Field, Kind, Parameter, TYPENAME, Ty, Type, id};
 use crate::store::part;
 
-const fn ty(name: u8) -> Ty {
+pub(super) const fn ty(name: u8) -> Ty {
     Ty { name, wraps: 0 }
 }
 
 /// A type that is never null.
-const fn some(name: u8) -> Ty {
+pub(super) const fn some(name: u8) -> Ty {
     ty(name).required()
 }
 
-const STRINGS: Ty = some(id::STRING).list();
+pub(super) const STRINGS: Ty = some(id::STRING).list();
 
-const fn leaf(name: &'static str, ty: Ty, mask: u32) -> Field {
+pub(super) const fn leaf(name: &'static str, ty: Ty, mask: u32) -> Field {
     with(name, ty, &[], mask)
 }
 
-const fn with(name: &'static str, ty: Ty, arguments: &'static [Parameter], mask: u32) -> Field {
+pub(super) const fn with(
+    name: &'static str,
+    ty: Ty,
+    arguments: &'static [Parameter],
+    mask: u32,
+) -> Field {
     Field {
         name,
         ty,
@@ -31,7 +36,7 @@ const fn parameter(name: &'static str, ty: Ty, default: &'static str) -> Paramet
     Parameter { name, ty, default }
 }
 
-const fn object(name: &'static str, fields: &'static [Field]) -> Type {
+pub(super) const fn object(name: &'static str, fields: &'static [Field]) -> Type {
     Type {
         name,
         kind: Kind::Object,
@@ -58,17 +63,19 @@ const fn enumeration(name: &'static str, values: &'static [&'static str]) -> Typ
     }
 }
 
-const TIMEOUT: Parameter = parameter("timeout", some(id::FLOAT), "5");
-const LENGTH: &[Parameter] = &[parameter("length", some(id::INT), "0")];
-const IDS: Parameter = parameter("ids", some(id::ID).list().required(), "");
-const ONE: Parameter = parameter("id", some(id::ID), "");
+pub(super) const TIMEOUT: Parameter = parameter("timeout", some(id::FLOAT), "5");
+pub(super) const VALUES: Parameter = parameter("values", STRINGS.required(), "");
+pub(super) const UNITS: &[Parameter] = &[parameter("units", some(id::BOOLEAN), "false")];
+pub(super) const LENGTH: &[Parameter] = &[parameter("length", some(id::INT), "0")];
+pub(super) const IDS: Parameter = parameter("ids", some(id::ID).list().required(), "");
+pub(super) const ONE: Parameter = parameter("id", some(id::ID), "");
 const DEPRECATED: &[Parameter] = &[parameter("includeDeprecated", ty(id::BOOLEAN), "false")];
 
 /// A value depends on the metadata too: precision, labels, and whether a number is the index of an
 /// enum.
-const VALUE: u32 = part::VALUE | part::METADATA;
-const ACCESS: u32 = part::ACCESS | part::CONNECTION;
-const ALARM: u32 = part::ALARM | part::CONNECTION;
+pub(super) const VALUE: u32 = part::VALUE | part::METADATA;
+pub(super) const ACCESS: u32 = part::ACCESS | part::CONNECTION;
+pub(super) const ALARM: u32 = part::ALARM | part::CONNECTION;
 
 pub(super) static META_FIELDS: &[Field] = &[
     leaf(TYPENAME, some(id::STRING), 0),
@@ -134,7 +141,7 @@ pub(crate) static TYPES: &[Type] = &[
             ty(id::CHANNEL).list().required(),
             &[
                 IDS,
-                parameter("values", STRINGS.required(), ""),
+                VALUES,
                 TIMEOUT,
                 parameter("wait", some(id::BOOLEAN), "false"),
             ],
@@ -181,12 +188,7 @@ pub(crate) static TYPES: &[Type] = &[
         "ChannelValue",
         &[
             leaf("float", ty(id::FLOAT), VALUE),
-            with(
-                "string",
-                ty(id::STRING),
-                &[parameter("units", some(id::BOOLEAN), "false")],
-                VALUE,
-            ),
+            with("string", ty(id::STRING), UNITS, VALUE),
             with("base64Array", ty(id::BASE64_ARRAY), LENGTH, VALUE),
             with("stringArray", STRINGS, LENGTH, VALUE),
             leaf("number", ty(id::DOUBLE), VALUE),

@@ -1,0 +1,34 @@
+//! Limits of documents.
+
+use crate::select::{MAX_BYTES, MAX_DEPTH, MAX_FIELDS, MAX_TOKENS};
+
+/// Limits of a document. Beyond them it is refused with an error that names the limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Maximum length of a text in bytes.
+    pub bytes: u32,
+    /// Maximum number of tokens in a text.
+    pub tokens: u32,
+    /// Maximum nesting depth of selections, lists and types.
+    pub depth: u32,
+    /// Maximum number of fields of a result.
+    pub fields: u32,
+    /// Maximum number of PVs that one operation names.
+    pub names: usize,
+    /// Maximum cost of an operation: the sum over its PVs of their selected fields.
+    pub cost: usize,
+}
+
+impl Default for Limits {
+    /// The limits of the browser's client, and 10,000 PVs with 200,000 fields in all.
+    fn default() -> Self {
+        Self {
+            bytes: MAX_BYTES,
+            tokens: MAX_TOKENS,
+            depth: MAX_DEPTH,
+            fields: MAX_FIELDS,
+            names: 10_000,
+            cost: 200_000,
+        }
+    }
+}

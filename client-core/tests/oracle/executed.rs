@@ -1,0 +1,170 @@
+//! Executes documents with the native executor and compares its JSON with results of the vectors.
+
+use pvwire_core::graphql::{
+    ChannelRequest, Dialect, Document, Failure, Limits, Operation, OperationKind, Request, Watch,
+    Writer, put_value, takes_text,
+};
+use pvwire_core::select::execute::ALL_PARTS;
+use serde_json::{Map, Value as Json, json};
+
+use crate::native::Native;
+
+/// A result in the notation of the vectors as JSON has it: numbers that JSON lacks are null.
+pub(crate) fn in_json(tagged: &Json) -> Json {
+    match tagged {
+        Json::Array(list) => list.iter().map(in_json).collect(),
+        Json::Object(fields) => {
+            if let Some(number) = fields.get("$number") {
+                return special(number);
+            }
+            if let Some(digits) = fields.get("$bigint").and_then(Json::as_str) {
+                return serde_json::from_str(digits).expect("digits");
+            }
+            if let Some(Json::Array(elements)) = fields.get("of") {
+                return elements.iter().map(special).collect();
+            }
+            let fields = fields
+                .iter()
+                .map(|(key, value)| (key.clone(), in_json(value)));
+            Json::Object(fields.collect::<Map<_, _>>())
+        }
+        other => other.clone(),
+    }
+}
+
+/// A number, the digits of an integer, or the name of a number that JSON lacks.
+fn special(number: &Json) -> Json {
+    match number.as_str() {
+        Some("-0") => json!(0),
+        Some(text) => serde_json::from_str(text).unwrap_or(Json::Null),
+        None => number.clone(),
+    }
+}
+
+fn parsed(bytes: &[u8]) -> Json {
+    let text = String::from_utf8_lossy(bytes);
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// The operation of a case, or the result that refuses it.
+pub(crate) fn operation(case: &Json) -> Result<Operation, Json> {
+    let text = case["document"].as_str().expect("a document");
+    let variables = match &case["variables"] {
+        Json::Null => String::new(),
+        variables => variables.to_string(),
+    };
+    let refused = |refusal: pvwire_core::graphql::Refusal| {
+        let errors = parsed(refusal.errors().as_bytes());
+        if refusal.is_of_document() {
+            json!({ "$errors": errors })
+        } else {
+            json!({ "errors": errors })
+        }
+    };
+    let document = Document::compile(text, Dialect::Pvwire, Limits::default()).map_err(refused)?;
+    document
+        .operation(case["operation"].as_str(), &variables)
+        .map_err(refused)
+}
+
+/// The names of an operation's PVs, each once.
+fn names(operation: &Operation) -> Vec<&str> {
+    let all = operation
+        .roots()
+        .iter()
+        .flat_map(|root| root.request().names());
+    let mut names: Vec<&str> = all.map(String::as_str).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// The results of a case in each step.
+pub(crate) fn results(case: &Json) -> Vec<Json> {
+    let steps = case["steps"].as_array().expect("steps");
+    let operation = match operation(case) {
+        Ok(operation) => operation,
+        Err(refused) => return vec![json!([refused])],
+    };
+    let first = &steps[0]["event"];
+    let user = case["user"].as_str().unwrap_or("");
+    let mut native = Native::new(user, &names(&operation), first);
+    let subscribes = operation.kind() == OperationKind::Subscription;
+    let root = operation.roots().first();
+    let Some((root, selection)) = root.and_then(|root| Some((root, root.selection()?))) else {
+        return vec![json!([respond(&operation, &native, first)])];
+    };
+    if !subscribes {
+        return vec![json!([respond(&operation, &native, first)])];
+    }
+    let mut writer = Writer::new(|_| 0);
+    let each = root.request().names().iter();
+    let mut watches: Vec<(&String, Watch)> = each
+        .map(|name| (name, Watch::new(selection.clone())))
+        .collect();
+    let mut results = Vec::new();
+    for (at, step) in steps.iter().enumerate() {
+        if at > 0 {
+            native.change(&step["event"]);
+        }
+        let mut news: Vec<&[u8]> = Vec::new();
+        for (name, watch) in &mut watches {
+            if watch.update(&native.pv(name), ALL_PARTS, &mut writer) {
+                news.push(watch.changes());
+            }
+        }
+        let mut told = Vec::new();
+        if !news.is_empty() {
+            let mut result = Vec::new();
+            root.push_result(&news, &mut result);
+            told.push(parsed(&result));
+        }
+        results.push(told.into());
+    }
+    results
+}
+
+fn respond(operation: &Operation, native: &Native, event: &Json) -> Json {
+    let mut writer = Writer::new(|_| 0);
+    let mut response = Vec::new();
+    operation.respond(
+        |channel, out| {
+            let request = operation.roots()[channel.root].request();
+            fails(&channel, request, native, event).map_or(Ok(()), Err)?;
+            writer.write(channel.selection, &native.pv(channel.name), out);
+            Ok(())
+        },
+        &mut response,
+    );
+    parsed(&response)
+}
+
+/// Why the relay of the vectors gives no channel.
+fn fails(
+    channel: &ChannelRequest<'_>,
+    request: &Request,
+    native: &Native,
+    event: &Json,
+) -> Option<Failure> {
+    let parts = &event[channel.name];
+    let failure = |message: &str, code| Failure::new(message, code);
+    if let Some(message) = parts["missing"].as_str() {
+        return Some(failure(message, "TIMED_OUT"));
+    }
+    if let Some(message) = parts["refused"].as_str() {
+        return Some(failure(message, "BAD_NAME"));
+    }
+    let Request::Put { values, .. } = request else {
+        return None;
+    };
+    let is_text = takes_text(&native.pv(channel.name));
+    let unwritten = |failure| Failure {
+        may_be_written: Some(false),
+        ..failure
+    };
+    if let Err(error) = put_value(&values[channel.index], is_text) {
+        return Some(unwritten(failure(&error.to_string(), "BAD_VALUE")));
+    }
+    (parts["put"] == "noAccess")
+        .then(|| unwritten(failure("the server gives no write access", "NO_ACCESS")))
+}
