@@ -4,9 +4,10 @@ import { Cause, compileSelection, type Columns } from "../store/core.js";
 import { SelectionError } from "../errors.js";
 import { formatArray, formatNumber, formatTime, iso } from "../store/format.js";
 import { isFields, Kind, type Slot } from "../store/slot.js";
+import { objectOf, type Reader, type Show } from "./objects.js";
 import type { PvConnectionState, PvField, PvRange, PvType, Quality, Severity } from "../types.js";
 
-export type Reader = (slot: Slot, columns: Columns) => unknown;
+export { ALL_PARTS, type Reader } from "./objects.js";
 
 const NOT_FOUND = 1;
 const CONNECTED = 2;
@@ -297,30 +298,18 @@ export const ALARM = 1 << 2;
 /** The part that contains whether a PV is connected and its server answers. */
 export const CONNECTION = 1 << 4;
 
-/** Every part, including those that no field reads. */
-export const ALL_PARTS = -1;
-
 /**
  * Not a part: a plan with this bit reads the description, which some sources send only on request.
  */
 export const DESCRIBES = 1 << 30;
 
-/** Creates an object of the values from an index on, based on `before`. */
-type Build = (values: readonly unknown[], from: number, before: object | undefined) => object;
-
 /** One object of a selection: its fields by index. */
 export interface ObjectPlan {
   readonly keys: readonly string[];
-  /** Parts that each field reads. */
-  readonly masks: readonly number[];
   readonly fields: readonly (Reader | ObjectPlan)[];
-  readonly build: Build;
-  /** Whether the object exists now. */
-  readonly present: Reader | undefined;
+  readonly show: Show;
   /** Parts that the whole object reads. */
   readonly mask: number;
-  /** Number of values of the object and of the objects in it. */
-  readonly size: number;
 }
 
 /** Text as an application writes it, or compiled; everything if omitted. */
@@ -340,10 +329,9 @@ export type MakeReader = (path: string, words: Words, lines: string[]) => Reader
  */
 export function planObject(lines: string[], make?: MakeReader, path = ""): ObjectPlan {
   const keys: string[] = [];
-  const masks: number[] = [];
   const fields: (Reader | ObjectPlan)[] = [];
+  const reads: Parameters<typeof objectOf>[0][number][] = [];
   let mask = 0;
-  let size = 0;
   let line: string | undefined;
   // The last line of the plan is empty.
   while ((line = lines.shift()) && line !== "}") {
@@ -356,13 +344,12 @@ export function planObject(lines: string[], make?: MakeReader, path = ""): Objec
     // A function itself reads no parts.
     const described = inner.endsWith("display.description") ? DESCRIBES : 0;
     const parts = Number(own) | (field as ObjectPlan).mask | described;
-    size += 1 + ((field as Partial<ObjectPlan>).size ?? 0);
     keys.push(key);
     fields.push(field);
-    masks.push(parts);
+    reads.push([key, parts, typeof field === "function" ? field : field.show]);
     mask |= parts;
   }
-  return { keys, masks, fields, build: building(keys), present: presence(path), mask, size };
+  return { keys, fields, show: objectOf(reads, presence(path)), mask };
 }
 
 const plans = new Map<string | undefined, ObjectPlan>();
@@ -422,92 +409,17 @@ function leaf(name: string, path: string, parent: string, args: string | undefin
   return reader;
 }
 
-/**
- * Objects of common selections as literals: engines create these several times as fast as others.
- */
-const BUILDS: Readonly<Record<string, Build>> = {
-  "id value time status": (v, n) => ({
-    id: v[n],
-    value: v[n + 1],
-    time: v[n + 2],
-    status: v[n + 3],
-  }),
-  float: (v, n) => ({ float: v[n] }),
-  "float string": (v, n) => ({ float: v[n], string: v[n + 1] }),
-  string: (v, n) => ({ string: v[n] }),
-  seconds: (v, n) => ({ seconds: v[n] }),
-  "datetime seconds": (v, n) => ({ datetime: v[n], seconds: v[n + 1] }),
-  quality: (v, n) => ({ quality: v[n] }),
-};
-
-const building = (keys: readonly string[]): Build => {
-  const name = keys.join(" ");
-  if (Object.hasOwn(BUILDS, name)) return BUILDS[name] as Build;
-  // Assigning to that key would set the prototype.
-  if (keys.includes("__proto__")) {
-    return (values, from) => Object.fromEntries(keys.map((key, at) => [key, values[from + at]]));
-  }
-  return (values, from, before) => {
-    // A copy is created several times as fast as an object whose keys are added one by one.
-    const object: Record<string, unknown> = { ...before };
-    for (let at = 0; at < keys.length; at += 1) {
-      const key = keys[at] as string;
-      const value = values[from + at];
-      if (before === undefined || !Object.is(object[key], value)) object[key] = value;
-    }
-    return object;
-  };
-};
-
-/**
- * Reads again what the changed parts affect. The values of the plan's fields start at an index,
- * followed by those of the objects in it; unchanged objects keep their identity.
- */
-function read(
-  { build, fields, masks, present }: ObjectPlan,
-  values: unknown[],
-  from: number,
-  before: object | null | undefined,
-  slot: Slot,
-  columns: Columns,
-  changedParts: number,
-): object | null {
-  if (present !== undefined && present(slot, columns) === false) return null;
-  const parts = before ? changedParts : ALL_PARTS;
-  let same = Boolean(before);
-  let inner = from + fields.length;
-  for (let at = 0; at < fields.length; at += 1) {
-    const field = fields[at] as Reader | ObjectPlan;
-    const isReader = typeof field === "function";
-    if (parts === ALL_PARTS || ((masks[at] as number) & parts) !== 0) {
-      const last = values[from + at];
-      const now = isReader
-        ? field(slot, columns)
-        : read(field, values, inner, last as object | null, slot, columns, parts);
-      if (!Object.is(now, last)) {
-        values[from + at] = now;
-        same = false;
-      }
-    }
-    if (!isReader) inner += field.size;
-  }
-  return same ? (before as object) : build(values, from, before ?? undefined);
-}
-
 /** The last values of one reader of a selection. */
 export class View {
-  #plan: ObjectPlan;
-  #values: unknown[];
-  #shown: object | null = null;
+  #show: Show;
+  #shown: ReturnType<Show> = null;
 
-  constructor(plan: ObjectPlan) {
-    this.#plan = plan;
-    this.#values = new Array<unknown>(plan.size).fill(undefined);
+  constructor({ show }: ObjectPlan) {
+    this.#show = show;
   }
 
   show(slot: Slot, columns: Columns, changedParts: number): object | null {
-    const shown = read(this.#plan, this.#values, 0, this.#shown, slot, columns, changedParts);
-    this.#shown = shown;
-    return shown;
+    this.#shown = this.#show(slot, columns, changedParts, this.#shown);
+    return this.#shown;
   }
 }
