@@ -15,6 +15,9 @@ struct Between {
     exponent: i32,
     /// Whether the number below is only half as far away as the number above.
     uneven: bool,
+    /// Whether of two equally near texts the one with an even digit is written, as JavaScript does
+    /// for doubles; otherwise the larger one.
+    even_ties: bool,
 }
 
 fn double(value: f64) -> Between {
@@ -23,6 +26,7 @@ fn double(value: f64) -> Between {
         mantissa,
         exponent,
         uneven: mantissa == 1 << 52 && exponent > -1074,
+        even_ties: true,
     }
 }
 
@@ -39,6 +43,7 @@ fn single(value: f32) -> Between {
         mantissa,
         exponent,
         uneven: fraction == 0 && exponent > 1 - BIAS,
+        even_ties: false,
     }
 }
 
@@ -111,7 +116,11 @@ fn digits(number: &Between) -> (Vec<u8>, i32) {
             digits.push(digit);
             continue;
         }
-        let nearer_up = rest.plus(&rest).compare(&whole) != Ordering::Less;
+        let nearer_up = match rest.plus(&rest).compare(&whole) {
+            Ordering::Less => false,
+            Ordering::Equal => !number.even_ties || digit % 2 == 1,
+            Ordering::Greater => true,
+        };
         digits.push(digit + u8::from(high && (!low || nearer_up)));
         return (digits, point);
     }

@@ -31,8 +31,14 @@ pub(crate) fn javascript(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }
-    // Rust's exponent form has the shortest digits.
-    let text = format!("{:e}", value.abs());
+    // Rust's exponent form has the shortest digits, not always the nearest: of two that are equally
+    // near, JavaScript writes the even one.
+    let shortest = format!("{:e}", value.abs());
+    let mantissa = shortest.bytes().take_while(|byte| *byte != b'e');
+    let places = mantissa.filter(u8::is_ascii_digit).count();
+    let nearest = format!("{:.*e}", places - 1, value.abs());
+    let is_equal = nearest.parse() == Ok(value.abs());
+    let text = if is_equal { nearest } else { shortest };
     let (mantissa, exponent) = text.split_once('e').expect("an exponent");
     let digits = mantissa.replace('.', "");
     let point = exponent.parse::<i64>().expect("a number") + 1;
