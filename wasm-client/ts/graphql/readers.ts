@@ -3,6 +3,7 @@
 import type { Columns } from "../store/core.js";
 import { mutable, type MakeReader, type Reader } from "../pv/fields.js";
 import { formatNumber } from "../store/format.js";
+import { isUnion } from "../store/node.js";
 import { isFields, Kind, type Slot } from "../store/slot.js";
 import type { NumericArray, PvDisplay, PvField, PvStructure } from "../types.js";
 import { first, isNumeric, numberType, toBase64, type Base64Array } from "./base64.js";
@@ -37,7 +38,12 @@ function elements(slot: Slot, columns: Columns): NumericArray | readonly string[
   }
 }
 
-const isStrings = (array: unknown): array is readonly string[] => Array.isArray(array);
+const isStrings = (array: unknown): array is readonly string[] =>
+  Array.isArray(array) && array.every((element) => typeof element === "string");
+
+/** Whether it is a structure: the fields of a union are its choice and its value. */
+const isStructure = (field: PvField | undefined): field is PvStructure =>
+  isFields(field) && !isUnion(field);
 
 function base64Of(array: unknown, { length }: Length): Base64Array | null {
   return isNumeric(array) ? toBase64(first(array, length)) : null;
@@ -59,11 +65,9 @@ function stringsOf(
 
 /** The fields of a structure of this normative type. */
 function structureOf(slot: Slot, columns: Columns, type: string): PvStructure | undefined {
-  const { type: valueType, typeId } = slot.metadata(columns);
-  // The fields of a union are its choice and its value.
-  const isIt = typeId.startsWith(`epics:nt/${type}:`) && valueType !== "Union";
+  const isIt = slot.metadata(columns).typeId.startsWith(`epics:nt/${type}:`);
   const structure = columns.kind[slot.index] === Kind.structure ? slot.structure() : null;
-  return isIt && isFields(structure) ? structure : undefined;
+  return isIt && isStructure(structure) ? structure : undefined;
 }
 
 const textOf = (field: PvField | undefined): string => (typeof field === "string" ? field : "");
@@ -79,7 +83,7 @@ function table(slot: Slot, columns: Columns): unknown {
   const names = isStrings(labels) ? labels : [];
   return {
     labels: names,
-    columns: Object.entries(isFields(value) ? value : {}).map(([name, array], at) => ({
+    columns: Object.entries(isStructure(value) ? value : {}).map(([name, array], at) => ({
       name,
       label: names[at] ?? name,
       array: isNumeric(array) || isStrings(array) ? array : null,
@@ -101,11 +105,11 @@ function ndArray(slot: Slot, columns: Columns): unknown {
   const samples = isFields(value) ? value.value : undefined;
   const array = isNumeric(samples) ? samples : null;
   const structures = (field: PvField | undefined): PvStructure[] =>
-    Array.isArray(field) ? (field as readonly PvField[]).filter(isFields) : [];
+    Array.isArray(field) ? (field as readonly PvField[]).filter(isStructure) : [];
   return {
     uniqueId: typeof uniqueId === "number" ? uniqueId : null,
     dimensions: structures(dimension).map(({ size }) => Number(size)),
-    codec: isFields(codec) ? textOf(codec.name) : "",
+    codec: isStructure(codec) ? textOf(codec.name) : "",
     numberType: array === null ? null : numberType(array),
     array,
     base64Array: (args: Length) => base64Of(array, args),

@@ -6,6 +6,11 @@ import type { PvField } from "../types.js";
 
 const decoder = new TextDecoder();
 
+const unions = new WeakSet();
+
+/** Whether an object that was read here is a union, not a structure with the same fields. */
+export const isUnion = (of: object): boolean => unions.has(of);
+
 /** Reads the structure whose table is at `at`. Numeric arrays are not copied. */
 export function readStructure(buffer: ArrayBuffer, at: number): PvField {
   return new Reader(buffer).node(at);
@@ -51,7 +56,9 @@ class Reader {
     const held = fields[0];
     if (held === undefined) return null;
     if (type === ValueType.Any) return this.node(held);
-    return { selected: this.#name(held), value: this.node(held) };
+    const union = { selected: this.#name(held), value: this.node(held) };
+    unions.add(union);
+    return union;
   }
 
   #numeric(at: number, type: number, isArray: boolean): PvField {
