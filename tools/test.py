@@ -16,6 +16,7 @@ CARGO_TEST = "cargo test --locked --workspace"
 # A program of the workspace. --examples gives it the same features as the tests.
 CARGO_BUILD = "cargo build --quiet --locked --workspace --examples"
 WITH_RELAY = '[ -n "${IN_TEST_RUN:-}" ] || cargo build --quiet --locked -p pvwire-relay; '
+WITH_CASES = '[ -n "${IN_TEST_RUN:-}" ] || cargo build --quiet --locked -p pvwire-core --example random_cases; '
 PROGRAMS = "${CARGO_TARGET_DIR:-target}/debug"
 MAKE = "make --no-print-directory"
 TOOLS = ".local/venv/bin/python"
@@ -111,7 +112,7 @@ STEPS = [
     Step(
         "ts",
         "package tests in Node",
-        f"{WITH_RELAY}npm run --silent test:unit",
+        f"{WITH_RELAY}{WITH_CASES}npm run --silent test:unit",
         cores=1,
         needs=(PACKAGE,),
         fast=True,

@@ -12,5 +12,6 @@ mod random_cases;
 mod random_states;
 mod reference;
 mod results;
+mod same;
 mod state;
 mod text;

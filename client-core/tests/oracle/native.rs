@@ -15,7 +15,23 @@ use crate::elements::{plain, typed};
 use crate::frames::{self, Sent};
 use crate::state::changes;
 
+/// What a host passes to its session.
+// Only the example `random_cases` reads it.
+#[allow(dead_code)]
+pub(crate) enum Input {
+    /// The relay's message. The first one is its Hello, after which the PVs are subscribed.
+    Frame(Vec<u8>),
+    /// A put is sent; its outcome follows.
+    Put,
+    /// The relay stops responding; when it was last heard from.
+    Silent(f64),
+    /// The connection is lost; when, and when the relay was last heard from.
+    Lost(f64, f64),
+}
+
 pub(crate) struct Native {
+    /// What the session received.
+    pub(crate) inputs: Vec<Input>,
     session: Session,
     held: Held,
     slots: BTreeMap<String, Slot>,
@@ -28,6 +44,7 @@ impl Native {
     /// Subscribes PVs whose state is that of the first event.
     pub(crate) fn new(user: &str, names: &[&str], first: &Json) -> Self {
         let mut native = Self {
+            inputs: Vec::new(),
             session: Session::new(),
             held: Held::new(),
             slots: BTreeMap::new(),
@@ -91,6 +108,7 @@ impl Native {
         let applied = self.session.apply(&bytes).expect("a frame");
         assert!(!applied.gap);
         self.held.keep(&bytes, &self.session.arrays);
+        self.inputs.push(Input::Frame(bytes));
         self.relay_heard_ms = f64::NAN;
     }
 
@@ -133,10 +151,12 @@ impl Native {
         }
         if let Some(ms) = relay["silentSinceMs"].as_f64() {
             self.relay_heard_ms = ms;
+            self.inputs.push(Input::Silent(ms));
         }
         if let Some(lost_ms) = relay["lostMs"].as_f64() {
             let heard_ms = relay["heardMs"].as_f64().unwrap_or(f64::NAN);
             self.session.relay_lost(lost_ms, heard_ms);
+            self.inputs.push(Input::Lost(lost_ms, heard_ms));
         }
     }
 
@@ -146,6 +166,7 @@ impl Native {
             .stage_put(name.to_owned(), PutValue::Number(1.0), false, 0, None);
         staged.expect("a put");
         self.session.put(false);
+        self.inputs.push(Input::Put);
         let (outcome, message) = match is_done {
             true => (Outcome::Done, ""),
             false => (Outcome::NoAccess, "the server gives no write access"),

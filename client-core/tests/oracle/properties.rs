@@ -1,14 +1,11 @@
 //! Compares the engine with the plain executor on random states and selections.
 
 use std::env;
-use std::fs;
 
 use proptest::prelude::*;
-use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 
-use crate::cases::same;
 use crate::document;
 use crate::native::Native;
 use crate::random_cases::case;
@@ -16,6 +13,7 @@ use crate::reference::Form;
 use crate::results::{
     ByEngine, ByPlain, Plain, Reader, Subscription, operation, program, root_programs,
 };
+use crate::same::same;
 
 /// The results of the plain executor and of the engine in each step.
 fn results(case: &Json) -> (Vec<Json>, Vec<Json>) {
@@ -90,33 +88,4 @@ fn random_states_and_selections_give_what_the_reference_gives() {
         Ok(())
     });
     outcome.unwrap_or_else(|error| panic!("{error}"));
-}
-
-/// `PVWIRE_WRITE_CASES=FILE` writes random cases with the reference's results, for
-/// `wasm-client/tests/vectors.test.ts` with `PVWIRE_CASES=FILE`.
-#[test]
-fn random_cases_are_written_for_other_hosts() {
-    let Ok(file) = env::var("PVWIRE_WRITE_CASES") else {
-        return;
-    };
-    let count: usize =
-        env::var("PVWIRE_ORACLE_CASES").map_or(500, |count| count.parse().expect("a number"));
-    let mut runner = TestRunner::new(Config::default());
-    let cases: Vec<Json> = (0..count)
-        .map(|at| {
-            let mut case = case(words().new_tree(&mut runner).expect("words").current());
-            case["name"] = format!("random {at}").into();
-            // The package repeats arrays that are equal, so that later results may differ.
-            if case.get("document").is_some() {
-                case["steps"].as_array_mut().expect("steps").truncate(1);
-            }
-            let (by_plain, _) = results(&case);
-            for (at, result) in by_plain.into_iter().enumerate() {
-                case["steps"][at]["expected"] = result;
-            }
-            case
-        })
-        .collect();
-    let vectors = json!({ "about": "Random cases.", "cases": cases });
-    fs::write(file, vectors.to_string()).expect("a file that can be written");
 }

@@ -19,7 +19,6 @@ const LOG: &str = "PVWIRE_LOG";
 
 /// Variables of the project's tests and tools, which a developer may have exported.
 const OF_TOOLS: &[&str] = &[
-    "PVWIRE_CASES",
     "PVWIRE_CHROMIUM",
     "PVWIRE_DELAYED_NETWORK",
     "PVWIRE_DEMO_CONTROL_PORT",
@@ -35,7 +34,6 @@ const OF_TOOLS: &[&str] = &[
     "PVWIRE_SOAK_SEED",
     "PVWIRE_TEST_PROCESS",
     "PVWIRE_TRACE",
-    "PVWIRE_WRITE_CASES",
     "PVWIRE_WRITE_GOLDEN",
     "PVWIRE_WRITE_REFERENCE",
     "PVWIRE_WRITE_VECTORS",
