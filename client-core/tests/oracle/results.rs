@@ -120,7 +120,7 @@ impl<'a> Subscription<'a> {
             .root
             .fields
             .iter()
-            .filter(|field| !field.fields.is_empty())
+            .filter(|field| !matches!(field.name.as_str(), "id" | "skipped" | "__typename"))
         {
             if now[&field.key] == before[&field.key] {
                 now[&field.key] = Json::Null;
