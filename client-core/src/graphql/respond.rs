@@ -51,8 +51,8 @@ struct Errors {
 
 impl Operation {
     /// Appends the response to a query or a mutation. `write` is called for each channel in the order
-    /// of the response: it appends the channel's JSON, or returns why there is none. In the dialect
-    /// of Coniql it is not called again after a failure.
+    /// of the response: it appends the channel's JSON, or returns why it can't. In the dialect of Coniql
+    /// it is not called again after a failure.
     ///
     /// For a subscription this is the response if it has no channels, because of an error or because
     /// `@skip` left nothing.
