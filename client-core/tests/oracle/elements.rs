@@ -214,7 +214,7 @@ fn is_array(of: &Json) -> bool {
 /// An NTTable. The order of its columns is that of the structure's fields.
 fn table(pv: &Pv, of: &Json, field: &Field) -> Json {
     let labels = match &of["labels"] {
-        Json::Array(labels) => labels.clone(),
+        Json::Array(labels) if labels.iter().all(Json::is_string) => labels.clone(),
         _ => Vec::new(),
     };
     let nodes = pv
@@ -225,7 +225,7 @@ fn table(pv: &Pv, of: &Json, field: &Field) -> Json {
         .into_iter()
         .flatten()
         .find(|node| node["name"] == "value");
-    let columns = value.and_then(|value| value["fields"].as_array());
+    let columns = value.and_then(|value| content(value)["fields"].as_array());
     let columns: Vec<Json> = columns
         .into_iter()
         .flatten()
