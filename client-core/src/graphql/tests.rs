@@ -282,7 +282,7 @@ fn an_enum_and_a_string_have_the_forms_of_coniql() {
                   display { choices units controlRange { min } } }";
     assert_eq!(
         coniql(fields, &pv(&metadata, Sample::Number(1.0), &CONNECTED)),
-        "{\"value\":{\"float\":1,\"string\":\"mm\",\"named\":\"1\",\"stringArray\":null},\
+        "{\"value\":{\"float\":1.0,\"string\":\"mm\",\"named\":\"1\",\"stringArray\":null},\
          \"display\":{\"choices\":[\"m\",\"mm\"],\"units\":null,\"controlRange\":null}}"
     );
     let metadata = Metadata {

@@ -17,6 +17,7 @@ const SIMULATED: &str = "ssim://";
 impl<P: Pv> Reader<'_, P> {
     pub(super) fn coniql(&self, letter: Letter, to: &mut Results) {
         match letter {
+            Letter::Float => self.coniql_float(to),
             Letter::String => self.coniql_string(false, to),
             Letter::StringWithUnits => self.coniql_string(true, to),
             Letter::StringArray(length) => self.coniql_elements(length, to),
@@ -58,6 +59,20 @@ impl<P: Pv> Reader<'_, P> {
             Letter::Form if self.is_simulated() => to.text_of("DEFAULT"),
             Letter::Form => to.mark(Cell::Null),
         }
+    }
+
+    /// Python writes each float with a point, and reads it as a float only then.
+    fn coniql_float(&self, to: &mut Results) {
+        let Some(number) = self.number().filter(|number| number.is_finite()) else {
+            return to.mark(Cell::Null);
+        };
+        let start = to.text.len();
+        format::push_shortest(number, false, &mut to.text);
+        let digits = to.text.get(start..).unwrap_or_default();
+        if !digits.iter().any(|byte| matches!(byte, b'.' | b'e')) {
+            to.text.extend_from_slice(b".0");
+        }
+        to.end(Cell::Integer);
     }
 
     fn is_simulated(&self) -> bool {

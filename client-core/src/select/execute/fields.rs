@@ -128,6 +128,7 @@ impl Presence {
 #[cfg(feature = "graphql")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Letter {
+    Float,
     String,
     StringWithUnits,
     /// The first elements as text; 0 for all.
@@ -146,6 +147,7 @@ impl Read {
     #[cfg(feature = "graphql")]
     fn coniql(self) -> Self {
         Self::Coniql(match self {
+            Self::Float => Letter::Float,
             Self::String => Letter::String,
             Self::StringWithUnits => Letter::StringWithUnits,
             Self::StringArray(length) => Letter::StringArray(length),

@@ -124,7 +124,7 @@ impl<P: Pv> Reader<'_, P> {
     }
 
     /// The number of a scalar; NaN for a NaN.
-    fn number(&self) -> Option<f64> {
+    pub(super) fn number(&self) -> Option<f64> {
         let is_number = matches!(self.pv.kind(), kind::NUMBER | kind::LARGE_INTEGER);
         is_number.then(|| self.pv.number())
     }
