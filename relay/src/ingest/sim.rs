@@ -186,6 +186,10 @@ impl Source for SimSource {
         };
         let job = match pace {
             Pace::AtOnce => Some(timer.add(interval, running)),
+            Pace::FromStart => {
+                running.run(wall_ns());
+                Some(timer.add_later(interval, running))
+            }
             Pace::AfterInterval => Some(timer.add_later(interval, running)),
             Pace::Once => {
                 running.run(wall_ns());

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use pvwire_schema::types::{Limits, Metadata};
 
-use super::generator::{Function, Generator, GeneratorError, HUGE, MAX_ELEMENTS, Moment};
+use super::generator::{
+    Function, Generator, GeneratorError, HUGE, MAX_ELEMENTS, Moment, Pace,
+};
 use super::name::{self, Arguments, Parameter};
 use crate::ingest::OpenError;
 
@@ -30,7 +32,12 @@ const fn percent(name: &'static str, default: f64) -> Parameter {
 
 /// Makes what a name of `ssim://` asks for.
 pub(super) fn read(name: &str) -> Result<Generator, OpenError> {
-    name::read("ssim", FUNCTIONS, name).map_err(OpenError::name)
+    let made: Result<Generator, _> = name::read("ssim", FUNCTIONS, name);
+    let generator = made.map_err(OpenError::name)?;
+    Ok(Generator {
+        pace: Pace::FromStart,
+        ..generator
+    })
 }
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -134,7 +141,15 @@ fn sinewave(arguments: &Arguments) -> Result<Generator, GeneratorError> {
     let metadata = metadata("Sine over the elements that moves with time", range);
     Generator::doubles(interval(arguments), size, metadata, move |at| {
         let phase = at.phase(period_s);
-        move |index| wave(range, phase + index as f64 / wavelength)
+        // As in Coniql, the wave begins with the first update after the value at the start.
+        let begins = at.update > 0;
+        move |index| {
+            if begins {
+                wave(range, phase + index as f64 / wavelength)
+            } else {
+                0.0
+            }
+        }
     })
 }
 
@@ -201,9 +216,11 @@ mod tests {
     #[test]
     fn sinewave_has_a_wavelength_in_elements_and_a_period_in_time() {
         let wave = made("sinewave(2,4,6.9,0.5,0,2)");
-        let early = doubles(&wave.sample(after(0.0, 0)).0);
+        let start = doubles(&wave.sample(after(0.0, 0)).0);
+        assert_close(&start, &[0.0; 6]);
+        let early = doubles(&wave.sample(after(0.0, 1)).0);
         assert_close(&early, &[1.0, 2.0, 1.0, 0.0, 1.0, 2.0]);
-        let later = doubles(&wave.sample(after(0.5, 1)).0);
+        let later = doubles(&wave.sample(after(0.5, 2)).0);
         assert_close(&later, &[2.0, 1.0, 0.0, 1.0, 2.0, 1.0]);
     }
 

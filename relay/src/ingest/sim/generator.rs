@@ -84,6 +84,8 @@ impl Moment {
 pub(super) enum Pace {
     /// The first at once, the others together with those of other generators of the same interval.
     AtOnce,
+    /// The first at once, the others one interval after the one before.
+    FromStart,
     /// The first after one interval, the others one interval after the one before.
     AfterInterval,
     /// One at once, and no others.
