@@ -72,6 +72,19 @@ pvws_clients() {
   mark pvws_clients tools/pvws_clients.txt
 }
 
+# Coniql and its own tests, which the source package alone has, for the tests of the door.
+coniql() {
+  done_for coniql tools/coniql_clients.txt && [ -d .local/coniql/tests ] && return
+  say "Coniql and its tests (.local/coniql)"
+  rm -rf .local/coniql
+  python3 -m venv .local/coniql
+  .local/coniql/bin/python -m pip install --quiet --disable-pip-version-check -r tools/coniql_clients.txt
+  .local/coniql/bin/python -m pip download --quiet --disable-pip-version-check --no-deps \
+    --no-binary coniql --dest .local/coniql coniql==0.4.2
+  tar xzf .local/coniql/coniql-0.4.2.tar.gz -C .local/coniql --strip-components=1 coniql-0.4.2/tests
+  mark coniql tools/coniql_clients.txt
+}
+
 npm_packages() {
   done_for npm package-lock.json && [ -d node_modules ] && return
   say "npm packages (node_modules)"
@@ -124,6 +137,7 @@ compilers
 rust
 python
 pvws_clients
+coniql
 [ "${1:-}" = rust ] && exit
 npm_packages
 case "${1:-}" in

@@ -11,7 +11,7 @@ use pvwire_relay::config::{Access, Asked, Config};
 use pvwire_relay::ingest::sim;
 use pvwire_schema::{decode, encode};
 
-use crate::{filters, formulas, gateway, http, ingest, names, pvws, sockets, tokens};
+use crate::{coniql, filters, formulas, gateway, http, ingest, names, pvws, sockets, tokens};
 
 /// One reader.
 #[derive(Clone, Copy)]
@@ -111,6 +111,12 @@ pub const TARGETS: &[Target] = &[
         seeds: filters::seeds,
         words: &[],
         run: filters::run,
+    },
+    Target {
+        name: "coniql",
+        seeds: || texts(coniql::SEEDS),
+        words: coniql::WORDS,
+        run: coniql::run,
     },
     Target {
         name: "http",

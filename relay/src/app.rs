@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::spawn_local;
 
 pub use self::check::check;
@@ -25,6 +26,7 @@ use self::ingest::Ingest;
 use self::stop::StopSignals;
 use crate::access::keys;
 use crate::config::{Asked, Config, ConfigError};
+use crate::doors::coniql::Coniql;
 use crate::http::reload::Reload;
 use crate::http::tls::Tls;
 use crate::limits::Limits;
@@ -66,13 +68,16 @@ pub async fn run(
         config.max_memory_mib << 20,
     ));
     let limits = Limits::of(&config);
+    let coniql = config.coniql.then(|| Coniql::new(&config));
+    let (errands, ordered) = unbounded_channel();
     let shared = Shared {
         limits,
         callers: Callers::new(limits.callers),
         memory: Memory::new(limits.memory),
         metrics: Arc::clone(&metrics),
         hello: http::hello(&config)?,
-        encodings: Arc::new(delivery::encodings(&config)),
+        encodings: Arc::new(delivery::encodings(&config, coniql.as_ref())),
+        errands,
     };
     let access = Access::start(&config).await?;
     let delivery = Delivery::start(&config, &shared, &ingest, &access)?;
@@ -99,11 +104,13 @@ pub async fn run(
         tls,
         readiness,
         descriptors,
+        coniql,
     };
     let audit = access.audit.clone();
     let planes = (shared, ingest, access);
     let server = Arc::new(http::server(&config, &listeners, front, planes, &delivery));
     spawn_local(memory::return_free(Arc::clone(&server)));
+    spawn_local(Arc::clone(&server).run_errands(ordered));
 
     server.readiness.listening();
     let mut serving = listeners.serve(&server);

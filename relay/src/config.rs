@@ -97,6 +97,12 @@ pub struct Config {
     pub audit_sync: AuditSync,
     /// How long a put waits for its completion, unless the request says otherwise.
     pub put_timeout: Duration,
+    /// Serve clients of Coniql.
+    pub coniql: bool,
+    /// Behave as Coniql 0.4.2 to the letter towards its clients.
+    pub coniql_strict: bool,
+    /// Serve the page for trying documents at `/graphiql`.
+    pub coniql_graphiql: bool,
     /// Serve single PVs by plain HTTP.
     pub http_api: bool,
     /// Whether clients of PVWS are served.
@@ -226,6 +232,9 @@ impl Default for Config {
             audit_fail_closed: false,
             audit_sync: AuditSync::EverySecond,
             put_timeout: Duration::from_secs(10),
+            coniql: false,
+            coniql_strict: false,
+            coniql_graphiql: false,
             http_api: true,
             pvws: false,
             pvws_default_type: "ca".into(),

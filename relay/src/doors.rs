@@ -3,4 +3,5 @@
 //! A door is an encoding with a separate path. Its protocol is in a crate under `doors/`; the modules here
 //! connect that crate to the relay.
 
+pub mod coniql;
 pub mod pvws;

@@ -1,5 +1,6 @@
 //! Sessions: the connections of clients, their requests and their bytes.
 
+pub mod errand;
 pub mod operation;
 pub mod request;
 pub mod shard;

@@ -1,4 +1,4 @@
-//! Checks that the tests named in ARCHITECTURE.md, fidelity.md and pvws.md exist.
+//! Checks that the tests named in ARCHITECTURE.md, fidelity.md, pvws.md and coniql.md exist.
 
 use std::fs;
 use std::path::Path;
@@ -60,6 +60,14 @@ fn tests_named_for_what_a_screen_shows_exist() {
     let expected: Vec<String> = (1..=20).map(|number| number.to_string()).collect();
     assert_eq!(numbers[..20], expected);
     all_exist(&tests, 40);
+}
+
+#[test]
+fn tests_named_for_clients_of_coniql_exist() {
+    let text = read("docs/reference/coniql.md");
+    let rows = cells(&text, "| ").filter(|row| row[row.len() - 1].starts_with('`'));
+    let tests: Vec<_> = rows.flat_map(|row| named(row[row.len() - 1])).collect();
+    all_exist(&tests, 12);
 }
 
 #[test]

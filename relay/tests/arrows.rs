@@ -315,6 +315,7 @@ fn modules_in_one_folder_name_each_other_in_one_direction() {
     let mut circles = Vec::new();
     for src in [
         "schema/src",
+        "doors/coniql/src",
         "doors/pvws/src",
         "relay/src",
         "relay/epics/src",
@@ -483,6 +484,7 @@ fn relay_uses_the_engine_through_doors_alone() {
         ours.copied().collect::<Vec<_>>(),
         // The lock file doesn't tell which of them only the tests use: the last.
         [
+            "pvwire-coniql",
             "pvwire-core",
             "pvwire-epics",
             "pvwire-http",

@@ -212,6 +212,7 @@ fn stages(encodings: &Arc<Encodings>) -> Stages {
             requests: limits.requests,
             new_names: limits.new_names,
         },
+        errands: tokio::sync::mpsc::unbounded_channel().0,
         metrics: Arc::new(Metrics::default()),
         tokens: None,
         users: Users::new(limits.clients_per_user),

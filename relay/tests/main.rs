@@ -12,6 +12,7 @@ mod audit_disk;
 mod budget;
 mod callers;
 mod conformance;
+mod coniql;
 mod crowd;
 mod damaged;
 mod delay;

@@ -9,6 +9,7 @@ use super::StartError;
 use super::access::Access;
 use super::ingest::Ingest;
 use crate::config::Config;
+use crate::doors::coniql::{Coniql, Stranger};
 use crate::doors::pvws::Pvws;
 use crate::doors::pvws::formulas::FormulaInputs;
 use crate::fanout::control::ControlQueue;
@@ -20,6 +21,7 @@ use crate::limits::Limits;
 use crate::limits::connections::{Callers, Users};
 use crate::limits::memory::Memory;
 use crate::ops::metrics::Metrics;
+use crate::session::errand::Orders;
 use crate::session::shard::{Shard, ShardContext, ShardHandle, ShardLimits};
 use crate::state::table::Table;
 use crate::state::tick::{TickCounters, TickLimits, TickSink, Ticker};
@@ -33,6 +35,8 @@ pub(super) struct Shared {
     pub(super) hello: Hello,
     /// The forms in which clients get their messages.
     pub(super) encodings: Arc<Encodings>,
+    /// Where the errands of clients go.
+    pub(super) errands: Orders,
 }
 
 /// The running threads. Dropping it ends the ticks first and then the shards that they feed.
@@ -45,10 +49,17 @@ pub(super) struct Delivery {
 }
 
 /// The forms in which clients get their messages: pvwire's own, and those of the doors that are on.
-pub(super) fn encodings(config: &Config) -> Encodings {
+pub(super) fn encodings(config: &Config, coniql: Option<&Coniql>) -> Encodings {
     let mut encodings = flat::encodings();
     if config.pvws {
         encodings.add(Box::new(Pvws::new(config)));
+    }
+    if let Some(coniql) = coniql {
+        // The last one that a client offers is chosen.
+        encodings.add(Box::new(Stranger));
+        for format in coniql.formats() {
+            encodings.add(Box::new(format));
+        }
     }
     encodings
 }
@@ -127,6 +138,7 @@ fn shards(
         metrics: Arc::clone(&shared.metrics),
         tokens: access.tokens.clone(),
         audit: access.audit.clone(),
+        errands: shared.errands.clone(),
     };
     (0..config.shards)
         .map(|number| Shard::start(number, context.clone()))

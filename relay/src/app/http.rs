@@ -14,6 +14,7 @@ use super::access::Access;
 use super::delivery::{Delivery, Shared};
 use super::ingest::Ingest;
 use crate::config::{Auth, Config};
+use crate::doors::coniql::Coniql;
 use crate::doors::pvws::site::Site;
 use crate::http::admin::Admin;
 use crate::http::server::{PvRoutes, Server, Side, Trust};
@@ -86,6 +87,7 @@ pub(super) struct Front {
     pub(super) tls: Option<Arc<Tls>>,
     pub(super) readiness: Arc<Readiness>,
     pub(super) descriptors: Descriptors,
+    pub(super) coniql: Option<Coniql>,
 }
 
 /// The HTTP server over the running planes.
@@ -129,6 +131,7 @@ pub(super) fn server(
         descriptors: front.descriptors,
         pv: config.http_api.then(PvRoutes::default),
         pvws: config.pvws.then(|| Site::new(config)),
+        coniql: front.coniql,
     }
 }
 

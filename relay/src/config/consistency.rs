@@ -103,10 +103,26 @@ impl Config {
                 }
             }
         }
-        if self.pvws && self.auth == Auth::Jwt {
-            let expected = "false together with auth = jwt: clients of PVWS have no tokens; use auth = \
-                            trusted-header, or a separate relay for them";
-            return refuse("pvws", "true", expected);
+        for (key, is_on, server) in [
+            ("pvws", self.pvws, "PVWS"),
+            ("coniql", self.coniql, "Coniql"),
+        ] {
+            if is_on && self.auth == Auth::Jwt {
+                let expected = format!(
+                    "false together with auth = jwt: clients of {server} have no tokens; use auth = \
+                     trusted-header, or a separate relay for them"
+                );
+                return refuse(key, "true", expected);
+            }
+        }
+        for (key, is_on) in [
+            ("coniql_strict", self.coniql_strict),
+            ("coniql_graphiql", self.coniql_graphiql),
+        ] {
+            if is_on && !self.coniql {
+                let expected = "coniql = true as well: without it this key has no effect";
+                return refuse(key, "true", expected);
+            }
         }
         let defaults = Self::default();
         for (mode, name, keys) in [

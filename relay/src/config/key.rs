@@ -310,6 +310,21 @@ pub(super) const KEYS: &[Key] = &[
         "How long a put waits for its completion, unless the request says otherwise"
     ),
     boolean!(
+        "coniql",
+        coniql,
+        "Serve clients of Coniql, unchanged: GraphQL over WebSocket at /ws (subprotocols graphql-transport-ws and graphql-ws), and over HTTP at /ws and /graphql. Not with auth = jwt, because these clients have no tokens"
+    ),
+    boolean!(
+        "coniql_strict",
+        coniql_strict,
+        "Answer clients of Coniql as Coniql 0.4.2 does, for programs that depend on it: datetime in the relay's local time without a zone, no value while disconnected, no data at all when one name has no value"
+    ),
+    boolean!(
+        "coniql_graphiql",
+        coniql_graphiql,
+        "Serve a page at /graphiql on which GraphQL documents can be tried; needs coniql"
+    ),
+    boolean!(
         "http_api",
         http_api,
         "Serve single PVs by plain HTTP below /pv/, for scripts: the same rules, identities and limits apply as to all clients"

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_queue::SegQueue;
-use pvwire_schema::types::{ConnectionState, Metadata, NameError, PvId, SkipCause};
+use pvwire_schema::types::{ConnectionState, NameError, PvId, SkipCause};
 
 use crate::access::rule::Identity;
+use crate::fanout::dialogue::Seen;
 use crate::fanout::encoding::Encoding;
 use crate::fanout::set::PvSet;
 use crate::ingest::{Intake, RowValue};
 use crate::limits::memory::Owner;
-use crate::state::table::Latest;
 
 /// A client, as its shard knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -156,15 +156,6 @@ pub struct Read {
     pub pv: PvId,
     /// Receives the value once it is known; `None` when the PV can't have a value.
     pub answer: tokio::sync::oneshot::Sender<Option<Seen>>,
-}
-
-/// A connected PV's value and metadata.
-#[derive(Clone, Debug)]
-pub struct Seen {
-    /// Its type and display information.
-    pub metadata: Arc<Metadata>,
-    /// Its value.
-    pub latest: Latest,
 }
 
 /// PVs and groups, as the status page shows them.

@@ -4,11 +4,13 @@
 //! may subscribe a PV twice, so the relay has to remember what each of them has subscribed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use pvwire_schema::types::{Filter, NameProblem, PutValue, PvId};
+use pvwire_schema::types::{Connection, Filter, Metadata, NameProblem, PutValue, PvId};
 
 use crate::fanout::frame::Frame;
 use crate::ingest::{Form, OpEnd};
+use crate::state::table::Latest;
 
 /// A PV that a client of a door wants.
 #[derive(Clone, Debug)]
@@ -46,6 +48,56 @@ pub enum Ask {
         /// The value.
         value: PutValue,
     },
+    /// Write and read PVs; `Dialogue::ran` takes the outcome.
+    Run(Errand),
+    /// Close the connection with this code and reason.
+    Close(u16, String),
+}
+
+/// Puts and then reads, whose outcomes belong together.
+#[derive(Clone, Debug, Default)]
+pub struct Errand {
+    /// Tells it from the client's other errands.
+    pub number: u32,
+    /// The values to write.
+    pub puts: Vec<Written>,
+    /// Whether the puts wait for the completion of their records.
+    pub wait: bool,
+    /// How long each put may take.
+    pub put_timeout: Duration,
+    /// The names of the PVs to read, and how long to wait for the value of each.
+    pub reads: Vec<(String, Duration)>,
+}
+
+/// A value to write.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// The name of the PV, with its prefix.
+    pub name: String,
+    /// The value.
+    pub value: PutValue,
+    /// The text to write in its place if the PV's value is a single string.
+    pub literal: Option<String>,
+}
+
+/// A connected PV's value and metadata.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Its type and display information.
+    pub metadata: Arc<Metadata>,
+    /// Its value.
+    pub latest: Latest,
+    /// Connection and access rights.
+    pub connection: Connection,
+}
+
+/// The outcome of an errand.
+#[derive(Debug, Default)]
+pub struct Ran {
+    /// Of each put.
+    pub puts: Vec<OpEnd>,
+    /// Of each read: the PV, or the reason why it has no value.
+    pub reads: Vec<Result<Seen, String>>,
 }
 
 /// The protocol state of one client of a door.
@@ -79,4 +131,19 @@ pub trait Dialogue: Send {
 
     /// The rules have changed: subscribes each PV again for which `may_write` gives another result than before.
     fn judge_again(&mut self, may_write: &dyn Fn(&str) -> bool);
+
+    /// The client's messages in a frame that its group shares; `None` if the frame has them already.
+    fn addressed(&self, _shared: &Frame) -> Option<Frame> {
+        None
+    }
+
+    /// An errand has been carried out; returns the answer to the client, if there is one.
+    fn ran(&mut self, _number: u32, _ran: &Ran) -> Option<Frame> {
+        None
+    }
+
+    /// Called at the beginning and about twice a second, with the time since the client connected.
+    fn passing(&mut self, _connected: Duration) -> Option<Ask> {
+        None
+    }
 }

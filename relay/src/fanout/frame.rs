@@ -131,6 +131,12 @@ impl Frame {
         [head, self.tail.clone(), padding]
     }
 
+    /// The bytes of a frame that is made from one piece.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+
     /// Number of updates in it.
     #[must_use]
     pub fn rows(&self) -> u32 {

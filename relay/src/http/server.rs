@@ -3,6 +3,8 @@
 
 mod admission;
 mod answer;
+mod coniql;
+mod errand;
 mod handshake;
 mod pieces;
 mod pv;
@@ -37,6 +39,7 @@ pub use self::pv::PvRoutes;
 pub use self::trust::Trust;
 use crate::access::auth::{self, Tokens};
 use crate::config::Pages;
+use crate::doors::coniql::Coniql;
 use crate::doors::pvws::site::Site;
 use crate::fanout::encoding::Encodings;
 use crate::http::admin::{Admin, STATUS_PAGE};
@@ -105,6 +108,8 @@ pub struct Server {
     pub pv: Option<PvRoutes>,
     /// The HTTP routes for clients of PVWS, if they are served.
     pub pvws: Option<Site>,
+    /// The HTTP routes for clients of Coniql, if they are served.
+    pub coniql: Option<Coniql>,
 }
 
 /// Who connects to a listener.
@@ -311,18 +316,18 @@ impl Server {
 
     async fn answer_request(
         self: &Arc<Self>,
-        request: Request<Incoming>,
+        mut request: Request<Incoming>,
         visit: &Visit,
     ) -> Result<Answer, Refusal> {
         let path = request.uri().path().to_owned();
         let of_pv = self.is_for_pv(&request, visit);
         let is_get = request.method() == Method::GET;
-        if !is_get && !of_pv && !self.is_close_of_socket(&request, visit) {
-            let message = "only GET is allowed\n";
-            return Ok(plain(StatusCode::METHOD_NOT_ALLOWED, message));
+        if !is_get && !of_pv && self.coniql.is_none() && !self.is_close_of_socket(&request, visit) {
+            return Ok(get_only());
         }
         // Probes may use any host name, and no limit on connections applies to them.
         match path.as_str() {
+            _ if !is_get => {}
             "/live" => return Ok(self.live().await),
             "/ready" => return Ok(self.ready()),
             _ => {}
@@ -335,6 +340,12 @@ impl Server {
         self.admit(request.headers(), visit)?;
         if of_pv {
             return self.pv_route(request, visit).await;
+        }
+        if let Some(answer) = self.coniql(&mut request, visit).await {
+            return answer;
+        }
+        if !is_get && !self.is_close_of_socket(&request, visit) {
+            return Ok(get_only());
         }
         let is_page = ["/", "/status", "/metrics"].contains(&path.as_str());
         if visit.side == Side::Clients && is_page {
@@ -423,6 +434,10 @@ impl Server {
             .insert("x-accel-buffering", buffering);
         shared_with(response, request.headers())
     }
+}
+
+fn get_only() -> Answer {
+    plain(StatusCode::METHOD_NOT_ALLOWED, "only GET is allowed\n")
 }
 
 /// Refuses a TLS handshake, and waits until the client has closed: unread bytes from the client

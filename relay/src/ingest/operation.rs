@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use pvwire_epics::{Phase, Ticket, pva};
+use pvwire_schema::limits::TOO_FAST;
 use pvwire_schema::types::{Expected, Node, NodeValue, Outcome, PutValue};
 
 /// The update of a put may arrive this long after its answer.
@@ -39,6 +40,13 @@ pub struct OpEnd {
 const MOST_HELD: usize = 4_096;
 
 impl OpEnd {
+    /// Its client asks for more than `max_puts_per_s`.
+    #[must_use]
+    pub fn too_fast() -> Self {
+        let why = format!("{TOO_FAST}: ask more slowly (max_puts_per_s)");
+        Self::failed(Outcome::NotAllowed, why)
+    }
+
     /// The server has accepted it.
     pub const DONE: Self = Self {
         outcome: Outcome::Done,

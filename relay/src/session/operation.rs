@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_queue::SegQueue;
-use pvwire_schema::limits::{MAX_NAME_BYTES, TOO_FAST};
+use pvwire_schema::limits::MAX_NAME_BYTES;
 use pvwire_schema::types::{Outcome, PvId};
 use serde_json::Value;
+use tokio::sync::mpsc::UnboundedSender;
 
 use crate::access::audit::{self, Attempt, Audit, AuditError};
 use crate::access::auth::Peer;
@@ -24,6 +25,9 @@ const REFUSALS_RECORDED_EVERY: Duration = Duration::from_secs(1);
 /// A source ends a call at its time-out and knows whether it was sent. The relay gives the call up
 /// this much later.
 const CALL_GRACE: Duration = Duration::from_secs(1);
+
+/// Receives the numbers of operations and their outcomes, where no client gets them.
+pub type Ends = UnboundedSender<(u32, OpEnd)>;
 
 /// What an operation does.
 #[derive(Debug)]
@@ -50,6 +54,8 @@ pub struct Operation {
     refusal: Option<OpEnd>,
     /// The client asks for more than `max_puts_per_s`.
     is_too_fast: bool,
+    /// Receives the outcome instead of the client.
+    ends: Option<Ends>,
     /// `Some` when it is sent.
     ticket: Option<OpTicket>,
     /// The PV that a put holds.
@@ -94,6 +100,7 @@ impl Operation {
             action: Some(action),
             refusal: None,
             is_too_fast: false,
+            ends: None,
             ticket: None,
             pv: None,
             begun: now,
@@ -103,6 +110,23 @@ impl Operation {
             old: Value::Null,
             new: Value::Null,
         }
+    }
+
+    /// The same operation; `ends` receives its number and outcome.
+    #[must_use]
+    pub fn reporting_to(mut self, ends: Ends) -> Self {
+        self.ends = Some(ends);
+        self
+    }
+
+    /// Reports the outcome to the one that asked for it; returns whether that isn't the client.
+    #[must_use]
+    pub fn report(&self, end: &OpEnd) -> bool {
+        if let Some(ends) = &self.ends {
+            // The receiver may be gone meanwhile.
+            let _ = ends.send((self.request, end.clone()));
+        }
+        self.ends.is_some()
     }
 
     /// The client that gets the answer.
@@ -125,9 +149,8 @@ impl Operation {
 
     /// Refuses it, because its client asks for more than `max_puts_per_s`.
     pub fn refuse_too_fast(&mut self) {
-        let why = format!("{TOO_FAST}: ask more slowly (max_puts_per_s)");
         self.is_too_fast = true;
-        self.refusal = Some(OpEnd::failed(Outcome::NotAllowed, why));
+        self.refusal = Some(OpEnd::too_fast());
     }
 
     /// Stops it if nothing was sent; returns whether that is so.

@@ -8,6 +8,7 @@ mod client;
 mod delivery;
 mod dialogue;
 mod ending;
+mod errands;
 mod handle;
 mod heartbeat;
 mod large;
@@ -48,6 +49,7 @@ use crate::limits::requests::RequestLimits;
 use crate::limits::subscriptions::NewNameLimits;
 use crate::ops::metrics::Metrics;
 use crate::ops::shutdown::Indispensable;
+use crate::session::errand::Orders;
 use crate::session::operation::Operations;
 use crate::session::request::Answerer;
 use crate::session::socket::{Broken, Socket};
@@ -106,6 +108,8 @@ pub struct ShardContext {
     pub memory: Arc<Memory>,
     /// Records puts and calls, if there is an audit file.
     pub audit: Option<Arc<Audit>>,
+    /// Where the errands of clients go.
+    pub errands: Orders,
 }
 
 /// A shard's thread, and the handle to it.
@@ -288,6 +292,12 @@ impl Run {
                 Command::Adopt(arrival) => self.adopt(*arrival),
                 Command::Drain { over } => self.drain(over),
                 Command::Recheck => self.recheck(),
+                Command::PutFor(puts) => self.put_for(*puts),
+                Command::CameBack {
+                    client,
+                    number,
+                    ran,
+                } => self.came_back(client, number, &ran),
                 Command::Inspect { limit, answer } => {
                     // The receiver may be gone meanwhile.
                     let _ = answer.send(self.inspect(limit));
@@ -391,6 +401,9 @@ impl Run {
         self.settle(place, said.map(|()| true));
         if is_full && self.clients.contains(place) {
             return self.close(place, CloseCode::TryAgainLater);
+        }
+        if self.serves(id) {
+            self.pass_time(place);
         }
         // Requests may have come with the handshake.
         self.on_socket(place, true, false);

@@ -67,6 +67,9 @@ pub enum Broken {
     /// The client's user has too many connections, or opens them too fast.
     #[error("the user has too many connections")]
     TooManyConnections,
+    /// The protocol of a door ends the connection, with a code and reason of its own.
+    #[error("the door's protocol ends the connection")]
+    Dismissed,
 }
 
 impl Broken {
@@ -75,7 +78,7 @@ impl Broken {
     pub fn close_code(self) -> Option<CloseCode> {
         Some(match self {
             Self::Gone => return None,
-            Self::BadMessage => CloseCode::BadRequest,
+            Self::BadMessage | Self::Dismissed => CloseCode::BadRequest,
             Self::BadFrame => CloseCode::BadFrame,
             Self::BadText => CloseCode::BadText,
             Self::TooLarge => CloseCode::RequestTooLarge,

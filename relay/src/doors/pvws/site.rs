@@ -8,7 +8,7 @@ pub use pvwire_pvws::{SocketSeen, pool, sockets, summary};
 
 use super::texts::{sample, value};
 use crate::config::Config;
-use crate::fanout::control::Seen;
+use crate::fanout::dialogue::Seen;
 use crate::ingest::RowValue;
 use crate::ops::latency::wall_ns;
 

@@ -2,7 +2,8 @@
 
 use super::Distributor;
 use super::gets::is_denied;
-use crate::fanout::control::{Read, Seen};
+use crate::fanout::control::Read;
+use crate::fanout::dialogue::Seen;
 use crate::state::table::Table;
 
 impl Distributor {
@@ -21,6 +22,7 @@ impl Distributor {
                 Some(Seen {
                     metadata: entry.metadata.clone()?,
                     latest: entry.latest.clone()?,
+                    connection: entry.connection,
                 })
             });
             // The receiver may be gone meanwhile.

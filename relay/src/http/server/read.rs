@@ -12,23 +12,32 @@ use tokio::time::timeout;
 
 use super::answer::{Refusal, too_many};
 use super::{Server, Visit};
+use crate::access::auth::Peer;
 use crate::access::rule::Identity;
 use crate::config::Access;
-use crate::fanout::control::{ControlRequest, Read, Seen};
+use crate::fanout::control::{ControlRequest, Read};
+use crate::fanout::dialogue::Seen;
 use crate::limits::connections::{Caller, Stay};
 use crate::limits::memory::{Charge, Owner, TooMuch};
 use crate::limits::subscriptions::{MAX_LOAD_PER_CLIENT, NewNames};
+use crate::session::errand::Asker;
 use crate::state::registry::{self, Registry};
 
 /// The client that makes a request.
 pub(super) struct Reader {
-    identity: Identity,
+    identity: Arc<Identity>,
     caller: Caller,
     owner: Arc<Owner>,
 }
 
+/// A read that has begun.
+pub(super) struct Reading<'a> {
+    held: Held<'a>,
+    asked: oneshot::Receiver<Option<Seen>>,
+}
+
 /// Holds a PV until it is dropped.
-struct Held<'a> {
+pub(super) struct Held<'a> {
     pv: PvId,
     registry: &'a Registry,
 }
@@ -77,6 +86,29 @@ pub(super) fn charged(text: Vec<u8>, charge: Charge) -> Bytes {
 }
 
 impl Reader {
+    /// The client of an errand.
+    pub(super) fn of(asker: &Asker, caller: Caller) -> Self {
+        Self {
+            identity: Arc::clone(&asker.identity),
+            caller,
+            owner: Arc::clone(&asker.owner),
+        }
+    }
+
+    /// Who asks, with the address and origin of the request.
+    pub(super) fn asker(&self, address: String, origin: String) -> Asker {
+        let identity = Identity::clone(&self.identity);
+        Asker {
+            peer: Arc::new(Peer {
+                address,
+                origin,
+                identity,
+            }),
+            identity: Arc::clone(&self.identity),
+            owner: Arc::clone(&self.owner),
+        }
+    }
+
     /// The body of an answer, charged to the client.
     pub(super) fn body(&self, text: Vec<u8>) -> Result<Bytes, Refusal> {
         let charge = self.owner.charge(text.len())?;
@@ -100,7 +132,7 @@ impl Server {
         let address = self.address_of(headers, visit);
         let owner = (self.admin.memory).owner(&address, identity.user.as_deref());
         Ok(Reader {
-            identity,
+            identity: Arc::new(identity),
             caller,
             owner,
         })
@@ -113,11 +145,30 @@ impl Server {
         name: &str,
         patience: Duration,
     ) -> Result<Option<Seen>, Refusal> {
+        let reading = self.begin_read(reader, name)?;
+        self.end_read(reader, name, reading, patience).await
+    }
+
+    /// Begins to read a PV.
+    pub(super) fn begin_read(&self, reader: &Reader, name: &str) -> Result<Reading<'_>, Refusal> {
         let held = self.acquire(reader, name)?;
         let (answer, asked) = oneshot::channel();
         let pv = held.pv;
         (self.admin.control).push(ControlRequest::Read(Read { pv, answer }));
+        Ok(Reading { held, asked })
+    }
+
+    /// Waits for the value; `None` when it does not come within `patience`.
+    pub(super) async fn end_read(
+        &self,
+        reader: &Reader,
+        name: &str,
+        reading: Reading<'_>,
+        patience: Duration,
+    ) -> Result<Option<Seen>, Refusal> {
+        let Reading { held, asked } = reading;
         let seen = timeout(patience, asked).await;
+        drop(held);
         // The rules may have changed meanwhile.
         (self.admin.registry).permit(name, &reader.identity, Access::Read)?;
         Ok(seen.ok().and_then(Result::ok).flatten())

@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use pvwire_schema::types::{Limits, Metadata};
 
-use super::generator::{
-    Function, Generator, GeneratorError, HUGE, MAX_ELEMENTS, Moment, Pace,
-};
+use super::generator::{Function, Generator, GeneratorError, HUGE, MAX_ELEMENTS, Moment, Pace};
 use super::name::{self, Arguments, Parameter};
 use crate::ingest::OpenError;
 
@@ -33,11 +31,9 @@ const fn percent(name: &'static str, default: f64) -> Parameter {
 /// Makes what a name of `ssim://` asks for.
 pub(super) fn read(name: &str) -> Result<Generator, OpenError> {
     let made: Result<Generator, _> = name::read("ssim", FUNCTIONS, name);
-    let generator = made.map_err(OpenError::name)?;
-    Ok(Generator {
-        pace: Pace::FromStart,
-        ..generator
-    })
+    let mut generator = made.map_err(OpenError::name)?;
+    generator.pace = Pace::FromStart;
+    Ok(generator)
 }
 
 pub(super) const FUNCTIONS: &[Function] = &[

@@ -15,6 +15,7 @@ use crate::access::auth::Peer;
 use crate::access::rule::Identity;
 use crate::fanout::control::ClientId;
 use crate::fanout::dialogue::Dialogue;
+use crate::fanout::frame::Frame;
 use crate::limits::connections::{
     Caller, Callers, Permit, Stay, TooMany, TooManyConnections, Users,
 };
@@ -201,7 +202,11 @@ impl Client {
 
     /// Sends the close frame.
     pub(super) fn close(&mut self, code: CloseCode) {
-        self.socket.close(code.number(), code.reason());
+        let with = self.conversation.as_mut();
+        match with.and_then(Conversation::take_farewell) {
+            Some((code, reason)) => self.socket.close(code, &reason),
+            None => self.socket.close(code.number(), code.reason()),
+        }
         self.closing = Some(Instant::now() + LINGER);
     }
 
@@ -220,12 +225,24 @@ impl Client {
         self.socket.sent_bytes() + self.streamed
     }
 
+    /// How long it has been connected.
+    pub(super) fn age(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    /// The frame as this client gets it: a door's clients may share a frame that isn't addressed to them yet.
+    pub(super) fn addressed(&self, frame: &Arc<Frame>) -> Arc<Frame> {
+        let with = self.conversation.as_ref();
+        let own = with.and_then(|with| with.dialogue.addressed(frame));
+        own.map_or_else(|| Arc::clone(frame), Arc::new)
+    }
+
     /// As the status page shows it.
     pub(super) fn seen(&self) -> ClientSeen {
         ClientSeen {
             address: self.peer.address.clone(),
             user: self.identity.user.clone(),
-            connected: self.since.elapsed(),
+            connected: self.age(),
             bytes: self.sent_bytes(),
             is_in_step: self.session.is_in_step(),
         }

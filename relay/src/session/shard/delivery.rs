@@ -214,9 +214,14 @@ impl Run {
             }
             return Ok(());
         }
-        let gathered;
+        let (gathered, addressed);
         let frame = if let Some(frame) = shared {
-            frame
+            if client.conversation.is_some() {
+                addressed = client.addressed(frame);
+                &addressed
+            } else {
+                frame
+            }
         } else {
             let (changes, dirty) = (&frames.changes, frames.dirty.as_ref());
             let encoder = self.encoders.of(client.id.encoding);
@@ -261,6 +266,7 @@ impl Run {
             Order::Refuse { .. } => self.close(id.index, CloseCode::RightsChanged),
             Order::Answer { frame, large, .. } => {
                 client.budget.answered();
+                let frame = client.addressed(&frame);
                 let rows = frame.rows();
                 let metrics = &self.context.metrics;
                 let said = client.socket.answer(&frame);
@@ -275,6 +281,7 @@ impl Run {
             Order::CaughtUp {
                 frame, large, tick, ..
             } => {
+                let frame = client.addressed(&frame);
                 let said = client.socket.answer(&frame);
                 client.note_sent(Instant::now());
                 client.session.caught_up(tick);

@@ -32,6 +32,8 @@ pub(super) struct Conversation {
     pub(super) heard: Instant,
     /// When the client was last sent something, or when it connected.
     pub(super) sent: Instant,
+    /// Code and reason with which the connection is closed.
+    farewell: Option<(u16, String)>,
 }
 
 impl Conversation {
@@ -42,7 +44,13 @@ impl Conversation {
             dialogue,
             open: 0,
             asked: Vec::new(),
+            farewell: None,
         }
+    }
+
+    /// Code and reason of the close frame, if the door's protocol has chosen them.
+    pub(super) fn take_farewell(&mut self) -> Option<(u16, String)> {
+        self.farewell.take()
     }
 }
 
@@ -80,14 +88,22 @@ impl Run {
         if client.known()?.is_none() {
             return Err(Broken::NotLoggedIn);
         }
-        let Some(with) = &mut client.conversation else {
-            return Ok(());
-        };
-        with.heard = Instant::now();
-        match with.dialogue.take(message) {
+        let asked = (client.conversation.as_mut()).and_then(|with| {
+            with.heard = Instant::now();
+            with.dialogue.take(message)
+        });
+        self.comply(place, asked)
+    }
+
+    /// Does what a client's protocol asks for at once.
+    fn comply(&mut self, place: usize, asked: Option<Ask>) -> Result<(), Broken> {
+        let client = &mut self.clients[place];
+        match asked {
             None => Ok(()),
             Some(Ask::Send(frame)) => {
-                with.sent = with.heard;
+                if let Some(with) = &mut client.conversation {
+                    with.sent = Instant::now();
+                }
                 client.socket.answer(&Arc::new(frame))
             }
             Some(Ask::Put {
@@ -95,6 +111,25 @@ impl Run {
                 name,
                 value,
             }) => self.put_named(place, number, name, value),
+            Some(Ask::Run(errand)) => self.send_out(place, errand),
+            Some(Ask::Close(code, reason)) => {
+                if let Some(with) = &mut client.conversation {
+                    with.farewell = Some((code, reason));
+                }
+                Err(Broken::Dismissed)
+            }
+        }
+    }
+
+    /// Lets the protocol of a client notice how much time has passed.
+    pub(super) fn pass_time(&mut self, place: usize) {
+        let client = &mut self.clients[place];
+        let connected = client.age();
+        let with = client.conversation.as_mut();
+        let asked = with.and_then(|with| with.dialogue.passing(connected));
+        if asked.is_some() {
+            let done = self.comply(place, asked);
+            self.settle(place, done.map(|()| false));
         }
     }
 

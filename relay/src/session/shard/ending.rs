@@ -23,7 +23,7 @@ impl Run {
         let evict_after = self.context.limits.evict_after;
         let is_short = self.context.registry.is_short();
         let (mut gone, mut evicted, mut over) = (Vec::new(), Vec::new(), Vec::new());
-        let mut waiting = Vec::new();
+        let (mut waiting, mut talking) = (Vec::new(), Vec::new());
         let keys = self.new_keys();
         for (place, client) in &mut self.clients {
             // Memory of bytes that a client doesn't read can't be freed.
@@ -48,7 +48,12 @@ impl Run {
                 over.push(place);
             } else if client.login.awaits_key() {
                 waiting.push(place);
+            } else if client.conversation.is_some() {
+                talking.push(place);
             }
+        }
+        for place in talking {
+            self.pass_time(place);
         }
         for place in over {
             self.end_login(place);

@@ -13,11 +13,12 @@ use tokio::sync::oneshot;
 
 use crate::access::auth::Peer;
 use crate::fanout::control::ClientId;
-use crate::fanout::dialogue::HeldName;
+use crate::fanout::dialogue::{HeldName, Ran};
 use crate::fanout::encoding::Encoding;
 use crate::fanout::output::{FrameSink, Order, TickFrames};
 use crate::limits::connections::{Caller, Stay};
 use crate::ops::pulse::Pulse;
+use crate::session::errand::Puts;
 use crate::session::stream::StreamBody;
 use crate::session::transport::AnyTransport;
 
@@ -115,6 +116,20 @@ impl ShardHandle {
         was_there
     }
 
+    /// Carries out the puts of an errand.
+    pub fn put_for(&self, puts: Puts) {
+        self.mailbox.put(Command::PutFor(Box::new(puts)));
+    }
+
+    /// A client's errand has been carried out.
+    pub fn came_back(&self, client: ClientId, number: u32, ran: Ran) {
+        self.mailbox.put(Command::CameBack {
+            client,
+            number,
+            ran: Box::new(ran),
+        });
+    }
+
     /// Number of clients, including those that it is about to get.
     #[must_use]
     pub fn clients(&self) -> usize {
@@ -202,6 +217,14 @@ pub(super) enum Command {
     },
     /// Have the access of all clients checked.
     Recheck,
+    /// The puts of an errand.
+    PutFor(Box<Puts>),
+    /// A client's errand has been carried out.
+    CameBack {
+        client: ClientId,
+        number: u32,
+        ran: Box<Ran>,
+    },
     Stop,
 }
 

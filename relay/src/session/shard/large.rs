@@ -39,6 +39,7 @@ impl Client {
         let made = &metrics.large_frames_encoded;
         for value in values {
             let frame = value.frame(is_first, self.id.encoding, encoders, made);
+            let frame = self.addressed(&frame);
             if frame.length() == 0 {
                 continue;
             }

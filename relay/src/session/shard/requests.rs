@@ -172,7 +172,7 @@ impl Run {
     pub(super) fn answer_operation(&mut self, (operation, end): &Ended) -> Result<(), Broken> {
         let id = operation.client();
         self.context.metrics.operation_ended(end.outcome);
-        if !self.serves(id) {
+        if operation.report(end) || !self.serves(id) {
             return Ok(());
         }
         let client = &mut self.clients[id.index];

@@ -49,6 +49,12 @@ impl Entry {
         self.filtered.as_ref()?.form.as_ref()
     }
 
+    /// The PV of a filtered PV; `None` for other PVs.
+    #[must_use]
+    pub fn base(&self) -> Option<PvId> {
+        self.filtered.as_ref().map(|filtered| filtered.base)
+    }
+
     /// Brings a filtered PV up to date with its PV, `base`. `lost` were lost just before its newest
     /// update. Returns the time of the next look, if an update is held from now on.
     fn follow(

@@ -1,0 +1,288 @@
+//! Messages of the two subprotocols: what clients send is read, and what they get is written.
+//!
+//! `graphql-transport-ws` is the protocol of the library graphql-ws. `graphql-ws` is the older one of
+//! subscriptions-transport-ws, in which results are called `data` and the server sends `ka` to keep connections
+//! open.
+
+use pvwire_core::format::push_quoted;
+use serde_json::Value;
+
+use crate::payload::{Payload, PayloadError};
+
+/// A subprotocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// Of the library graphql-ws.
+    Transport,
+    /// Of the library subscriptions-transport-ws.
+    Legacy,
+}
+
+impl Protocol {
+    /// Its name in the handshake.
+    #[must_use]
+    pub const fn subprotocol(self) -> &'static str {
+        match self {
+            Self::Transport => "graphql-transport-ws",
+            Self::Legacy => "graphql-ws",
+        }
+    }
+}
+
+/// A client's message.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Message {
+    /// The client begins.
+    Init,
+    /// The client ends the connection.
+    Terminate,
+    /// Answer with a pong of the same content.
+    Ping(Option<Value>),
+    /// The answer to a ping, which needs nothing.
+    Pong,
+    /// Carry out an operation.
+    Subscribe { id: String, payload: Payload },
+    /// End an operation.
+    Complete { id: String },
+    /// A message that the legacy protocol ignores.
+    Unknown,
+}
+
+/// Why a message is not valid.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BadMessage {
+    #[error("WebSocket message must be valid JSON")]
+    NotJson,
+    #[error("message has no type")]
+    NoType,
+    #[error("unknown message type: {0}")]
+    UnknownType(String),
+    #[error("message has no id")]
+    NoId,
+    #[error("id must be 1 to {MAX_ID_BYTES} bytes")]
+    BadId,
+    #[error("{0}")]
+    Payload(#[from] PayloadError),
+}
+
+/// Maximum length of an operation's id.
+pub(crate) const MAX_ID_BYTES: usize = 256;
+
+/// Reads a message.
+pub(crate) fn read(text: &str, protocol: Protocol) -> Result<Message, BadMessage> {
+    let Ok(Value::Object(mut fields)) = serde_json::from_str(text) else {
+        return Err(BadMessage::NotJson);
+    };
+    let Some(Value::String(kind)) = fields.remove("type") else {
+        return Err(BadMessage::NoType);
+    };
+    let payload = fields.remove("payload").filter(|value| !value.is_null());
+    let id = match fields.remove("id") {
+        Some(Value::String(id)) => Ok(id),
+        // Clients of the legacy protocol may number their operations.
+        Some(Value::Number(id)) => Ok(id.to_string()),
+        _ => Err(BadMessage::NoId),
+    };
+    let checked = |id: Result<String, BadMessage>| {
+        id.and_then(|id| match id.len() {
+            1..=MAX_ID_BYTES => Ok(id),
+            _ => Err(BadMessage::BadId),
+        })
+    };
+    Ok(match (protocol, kind.as_str()) {
+        (_, "connection_init") => Message::Init,
+        (Protocol::Transport, "ping") => Message::Ping(payload),
+        (Protocol::Transport, "pong") => Message::Pong,
+        (Protocol::Transport, "subscribe") | (Protocol::Legacy, "start") => Message::Subscribe {
+            id: checked(id)?,
+            payload: Payload::from_value(payload.unwrap_or_default())?,
+        },
+        (Protocol::Transport, "complete") | (Protocol::Legacy, "stop") => {
+            Message::Complete { id: checked(id)? }
+        }
+        (Protocol::Legacy, "connection_terminate") => Message::Terminate,
+        (Protocol::Legacy, _) => Message::Unknown,
+        (Protocol::Transport, _) => {
+            return Err(BadMessage::UnknownType(kind.chars().take(40).collect()));
+        }
+    })
+}
+
+/// The acknowledgement of `connection_init`.
+pub(crate) const ACK: &[u8] = br#"{"type":"connection_ack"}"#;
+
+/// What the legacy protocol sends to keep the connection open.
+pub(crate) const KEEP_ALIVE: &[u8] = br#"{"type":"ka"}"#;
+
+/// The answer to a ping.
+pub(crate) fn pong(payload: Option<&Value>) -> Vec<u8> {
+    let mut text = br#"{"type":"pong""#.to_vec();
+    if let Some(payload) = payload {
+        text.extend_from_slice(b",\"payload\":");
+        text.extend_from_slice(payload.to_string().as_bytes());
+    }
+    text.push(b'}');
+    text
+}
+
+/// The beginning of an operation's messages up to their type: the id as JSON.
+pub(crate) fn quoted(id: &str) -> Vec<u8> {
+    let mut text = Vec::new();
+    push_quoted(id, &mut text);
+    text
+}
+
+/// A message about an operation. `id` is in JSON; an empty payload is left out.
+fn of_operation(kind: &str, id: &[u8], payload: &[u8]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(40 + kind.len() + id.len() + payload.len());
+    for piece in [br#"{"id":"#, id, br#","type":""#, kind.as_bytes(), b"\""] {
+        text.extend_from_slice(piece);
+    }
+    if !payload.is_empty() {
+        text.extend_from_slice(b",\"payload\":");
+        text.extend_from_slice(payload);
+    }
+    text.push(b'}');
+    text
+}
+
+/// The end of an operation.
+pub(crate) fn complete(id: &[u8]) -> Vec<u8> {
+    of_operation("complete", id, b"")
+}
+
+impl Protocol {
+    /// A result, which is a response of GraphQL.
+    pub(crate) fn next(self, id: &[u8], response: &[u8]) -> Vec<u8> {
+        let kind = match self {
+            Self::Transport => "next",
+            Self::Legacy => "data",
+        };
+        of_operation(kind, id, response)
+    }
+
+    /// The refusal of an operation, which ends it. `errors` is a list in JSON; the legacy protocol has room for
+    /// the first one only.
+    pub(crate) fn error(self, id: &[u8], errors: &[u8]) -> Vec<u8> {
+        match self {
+            Self::Transport => of_operation("error", id, errors),
+            Self::Legacy => {
+                let list: Result<Vec<Value>, _> = serde_json::from_slice(errors);
+                let first = list.ok().and_then(|list| list.into_iter().next());
+                let first = first.unwrap_or_default().to_string();
+                of_operation("error", id, first.as_bytes())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(bytes: Vec<u8>) -> String {
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn messages_of_both_protocols_are_read() {
+        let payload = Payload {
+            query: "q".to_owned(),
+            ..Payload::default()
+        };
+        let subscribe = |id: &str| Message::Subscribe {
+            id: id.to_owned(),
+            payload: payload.clone(),
+        };
+        let complete = |id: &str| Message::Complete { id: id.to_owned() };
+        let (transport, legacy) = (Protocol::Transport, Protocol::Legacy);
+        for (protocol, text, expected) in [
+            (transport, r#"{"type":"connection_init"}"#, Message::Init),
+            (
+                legacy,
+                r#"{"type":"connection_init","payload":{}}"#,
+                Message::Init,
+            ),
+            (transport, r#"{"type":"ping"}"#, Message::Ping(None)),
+            (
+                transport,
+                r#"{"type":"pong","payload":{"a":1}}"#,
+                Message::Pong,
+            ),
+            (
+                transport,
+                r#"{"type":"subscribe","id":"1","payload":{"query":"q"}}"#,
+                subscribe("1"),
+            ),
+            (
+                legacy,
+                r#"{"type":"start","id":7,"payload":{"query":"q"}}"#,
+                subscribe("7"),
+            ),
+            (transport, r#"{"type":"complete","id":"1"}"#, complete("1")),
+            (legacy, r#"{"type":"stop","id":"1"}"#, complete("1")),
+            (
+                legacy,
+                r#"{"type":"connection_terminate"}"#,
+                Message::Terminate,
+            ),
+            (legacy, r#"{"type":"nosuch"}"#, Message::Unknown),
+        ] {
+            assert_eq!(read(text, protocol), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn messages_that_are_not_valid_have_a_reason() {
+        let unknown = |kind: &str| BadMessage::UnknownType(kind.to_owned());
+        for (text, expected) in [
+            ("", BadMessage::NotJson),
+            ("[]", BadMessage::NotJson),
+            ("{}", BadMessage::NoType),
+            (r#"{"type":5}"#, BadMessage::NoType),
+            (r#"{"type":"start"}"#, unknown("start")),
+            (r#"{"type":"complete"}"#, BadMessage::NoId),
+            (r#"{"type":"complete","id":""}"#, BadMessage::BadId),
+            (
+                r#"{"type":"subscribe","id":"1"}"#,
+                BadMessage::Payload(PayloadError::NoQuery),
+            ),
+        ] {
+            assert_eq!(read(text, Protocol::Transport), Err(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn texts_name_the_operation_and_the_kind_of_message() {
+        let id = quoted("a\"b");
+        let (transport, legacy) = (Protocol::Transport, Protocol::Legacy);
+        let response = br#"{"data":{}}"#;
+        assert_eq!(
+            text(transport.next(&id, response)),
+            r#"{"id":"a\"b","type":"next","payload":{"data":{}}}"#
+        );
+        assert_eq!(
+            text(legacy.next(&id, response)),
+            r#"{"id":"a\"b","type":"data","payload":{"data":{}}}"#
+        );
+        let errors = br#"[{"message":"m"},{"message":"n"}]"#;
+        assert_eq!(
+            text(transport.error(&id, errors)),
+            r#"{"id":"a\"b","type":"error","payload":[{"message":"m"},{"message":"n"}]}"#
+        );
+        assert_eq!(
+            text(legacy.error(&id, errors)),
+            r#"{"id":"a\"b","type":"error","payload":{"message":"m"}}"#
+        );
+        assert_eq!(text(complete(&id)), r#"{"id":"a\"b","type":"complete"}"#);
+        assert_eq!(text(pong(None)), r#"{"type":"pong"}"#);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_makes_reading_panic(text: String) {
+            let _ = read(&text, Protocol::Transport);
+            let _ = read(&text, Protocol::Legacy);
+        }
+    }
+}

@@ -1,0 +1,433 @@
+//! The protocol state of one client's socket: its operations, and the subscriptions that the relay has still to
+//! begin or end.
+
+use std::collections::{HashMap, VecDeque};
+use std::mem;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pvwire_core::graphql::{Operation, OperationKind, Root};
+use pvwire_schema::limits::MAX_NAME_BYTES;
+use pvwire_schema::types::PvId;
+
+use crate::documents::Documents;
+use crate::message::{ACK, KEEP_ALIVE, Message, Protocol, complete, pong, quoted, read};
+use crate::payload::Payload;
+use crate::selections::Known;
+
+/// Time in which a client must send `connection_init`.
+const INIT_WITHIN: Duration = Duration::from_secs(60);
+
+/// Interval between two `ka` of the legacy protocol.
+const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(1);
+
+/// Maximum bytes of all names and ids of one socket together.
+const MAX_TEXT_BYTES: usize = 4 << 20;
+
+/// Maximum length of the reason in a close frame.
+const MAX_REASON_BYTES: usize = 123;
+
+/// Settings of a socket.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The subprotocol.
+    pub protocol: Protocol,
+    /// The documents of all clients.
+    pub documents: Arc<Documents>,
+    /// Maximum number of subscribed PVs, and of operations, of one socket.
+    pub max_names: usize,
+}
+
+/// An action that a message asks for at once.
+#[derive(Debug)]
+pub enum Reply {
+    /// Send these texts, each as one message.
+    Texts(Vec<Vec<u8>>),
+    /// Carry out an operation; `Socket::finish` takes the number and the response.
+    Run(u32, Arc<Operation>),
+    /// Close the connection with this code and reason.
+    Close(u16, String),
+}
+
+/// A PV to be subscribed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The PV, as the client named it.
+    pub name: String,
+    /// Number of the selection among `Documents::selections`.
+    pub selection: u32,
+    /// Distinguishes it from equal subscriptions of the same socket.
+    pub ordinal: u32,
+}
+
+/// An operation that has not ended.
+#[derive(Debug)]
+struct Open {
+    id: String,
+    /// The id in JSON.
+    quoted: Vec<u8>,
+    operation: Arc<Operation>,
+    /// The selection, if it is a subscription.
+    known: Option<Arc<Known>>,
+    members: Vec<Member>,
+    /// Bytes that count against `MAX_TEXT_BYTES`.
+    bytes: usize,
+}
+
+/// A PV of a subscription.
+#[derive(Debug)]
+struct Member {
+    wanted: Wanted,
+    pv: Option<PvId>,
+    is_waiting: bool,
+}
+
+/// The state of one socket.
+#[derive(Debug)]
+pub struct Socket {
+    settings: Settings,
+    is_acknowledged: bool,
+    kept_alive: Duration,
+    numbers: HashMap<String, u32>,
+    open: HashMap<u32, Open>,
+    /// The operation that gets the results of a PV.
+    by_pv: HashMap<PvId, u32>,
+    /// The operation of a subscribed name.
+    by_wanted: HashMap<(String, u32), Vec<Option<u32>>>,
+    waiting: VecDeque<(u32, usize)>,
+    ended: Vec<PvId>,
+    names: usize,
+    bytes: usize,
+    last: u32,
+}
+
+impl Socket {
+    /// A socket without operations.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            is_acknowledged: false,
+            kept_alive: Duration::ZERO,
+            numbers: HashMap::new(),
+            open: HashMap::new(),
+            by_pv: HashMap::new(),
+            by_wanted: HashMap::new(),
+            waiting: VecDeque::new(),
+            ended: Vec::new(),
+            names: 0,
+            bytes: 0,
+            last: 0,
+        }
+    }
+
+    /// Takes a client's message.
+    pub fn take(&mut self, text: &str) -> Option<Reply> {
+        let protocol = self.settings.protocol;
+        let message = match read(text, protocol) {
+            Ok(message) => message,
+            Err(why) => return Some(close(4400, &why.to_string())),
+        };
+        match message {
+            Message::Init => return Some(self.begin()),
+            Message::Terminate => return Some(close(1000, "")),
+            Message::Ping(payload) => return Some(Reply::Texts(vec![pong(payload.as_ref())])),
+            Message::Subscribe { id, payload } => return self.start(id, &payload),
+            Message::Complete { id } => self.end(&id),
+            Message::Pong | Message::Unknown => {}
+        }
+        None
+    }
+
+    fn begin(&mut self) -> Reply {
+        let is_first = !mem::replace(&mut self.is_acknowledged, true);
+        let mut texts = vec![ACK.to_vec()];
+        match self.settings.protocol {
+            Protocol::Transport if !is_first => {
+                return close(4429, "Too many initialisation requests");
+            }
+            Protocol::Transport => {}
+            Protocol::Legacy => texts.push(KEEP_ALIVE.to_vec()),
+        }
+        Reply::Texts(texts)
+    }
+
+    fn start(&mut self, id: String, payload: &Payload) -> Option<Reply> {
+        match self.settings.protocol {
+            Protocol::Transport if !self.is_acknowledged => {
+                return Some(close(4401, "Unauthorized"));
+            }
+            Protocol::Transport if self.numbers.contains_key(&id) => {
+                let reason = format!("Subscriber for {id} already exists");
+                return Some(close(4409, &reason));
+            }
+            // The legacy protocol replaces an operation with the same id.
+            Protocol::Legacy => self.end(&id),
+            Protocol::Transport => {}
+        }
+        let quoted = quoted(&id);
+        let operation = match self.settings.documents.operation(payload) {
+            Ok(operation) => operation,
+            Err(refusal) => return Some(self.refusal(&quoted, refusal.errors().as_bytes())),
+        };
+        let names = operation.roots().iter().map(|root| root.request().names());
+        let names: usize = names.map(<[String]>::len).sum();
+        if names == 0 {
+            let mut response = Vec::new();
+            operation.respond(|_, _| Ok(()), &mut response);
+            return Some(Reply::Texts(self.last_result(&quoted, &response)));
+        }
+        if let Err(why) = self.has_room(&operation, &id) {
+            return Some(self.refusal(&quoted, &error(&why)));
+        }
+        let number = self.add(id, quoted, operation);
+        let open = self.open.get(&number)?;
+        (open.known.is_none()).then(|| Reply::Run(number, Arc::clone(&open.operation)))
+    }
+
+    /// Whether the limits of a socket allow this operation.
+    fn has_room(&self, operation: &Operation, id: &str) -> Result<(), String> {
+        let most = self.settings.max_names;
+        let roots = operation.roots().iter();
+        let names: Vec<_> = roots.flat_map(|root| root.request().names()).collect();
+        if let Some(name) = names.iter().find(|name| name.len() > MAX_NAME_BYTES) {
+            let start: String = name.chars().take(40).collect();
+            return Err(format!(
+                "the name {start}… is longer than {MAX_NAME_BYTES} bytes"
+            ));
+        }
+        let bytes = text_bytes(operation, id);
+        if self.open.len() >= most || self.names + names.len() > most {
+            return Err(format!(
+                "a client may subscribe {most} PVs (max_subscriptions)"
+            ));
+        }
+        if self.bytes + bytes > MAX_TEXT_BYTES {
+            return Err(format!(
+                "the names of a client's operations may have {MAX_TEXT_BYTES} bytes"
+            ));
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, id: String, quoted: Vec<u8>, operation: Operation) -> u32 {
+        self.last = self.last.wrapping_add(1);
+        let number = self.last;
+        let is_subscription = operation.kind() == OperationKind::Subscription;
+        let root = operation.roots().first().filter(|_| is_subscription);
+        let selections = self.settings.documents.selections();
+        let known = (root.and_then(Root::selection)).map(|selection| selections.number(selection));
+        let mut members = Vec::new();
+        if let (Some(root), Some(known)) = (root, &known) {
+            for name in root.request().names() {
+                let key = (name.clone(), known.number);
+                let equal = self.by_wanted.entry(key).or_default();
+                let ordinal = equal.iter().position(Option::is_none);
+                let ordinal = ordinal.unwrap_or_else(|| {
+                    equal.push(None);
+                    equal.len() - 1
+                });
+                equal[ordinal] = Some(number);
+                self.waiting.push_back((number, members.len()));
+                members.push(Member {
+                    wanted: Wanted {
+                        name: name.clone(),
+                        selection: known.number,
+                        ordinal: ordinal as u32,
+                    },
+                    pv: None,
+                    is_waiting: true,
+                });
+            }
+        }
+        let bytes = text_bytes(&operation, &id);
+        self.names += members.len();
+        self.bytes += bytes;
+        self.numbers.insert(id.clone(), number);
+        let open = Open {
+            id,
+            quoted,
+            operation: Arc::new(operation),
+            known,
+            members,
+            bytes,
+        };
+        self.open.insert(number, open);
+        number
+    }
+
+    /// Ends an operation, if it is open.
+    fn end(&mut self, id: &str) {
+        if let Some(number) = self.numbers.get(id).copied() {
+            self.forget(number);
+        }
+    }
+
+    fn forget(&mut self, number: u32) -> Option<Open> {
+        let open = self.open.remove(&number)?;
+        self.numbers.remove(&open.id);
+        self.names -= open.members.len();
+        self.bytes -= open.bytes;
+        for member in &open.members {
+            let Wanted {
+                name,
+                selection,
+                ordinal,
+            } = member.wanted.clone();
+            let key = (name, selection);
+            if let Some(equal) = self.by_wanted.get_mut(&key) {
+                equal[ordinal as usize] = None;
+                while equal.pop_if(|user| user.is_none()).is_some() {}
+                if equal.is_empty() {
+                    self.by_wanted.remove(&key);
+                }
+            }
+            if let Some(pv) = member.pv
+                && self.by_pv.get(&pv) == Some(&number)
+            {
+                self.by_pv.remove(&pv);
+                self.ended.push(pv);
+            }
+        }
+        Some(open)
+    }
+
+    fn refusal(&self, quoted: &[u8], errors: &[u8]) -> Reply {
+        Reply::Texts(vec![self.settings.protocol.error(quoted, errors)])
+    }
+
+    fn last_result(&self, quoted: &[u8], response: &[u8]) -> Vec<Vec<u8>> {
+        let result = self.settings.protocol.next(quoted, response);
+        vec![result, complete(quoted)]
+    }
+
+    /// An operation has its response: `respond` writes it. Returns the messages, unless the client has ended the
+    /// operation.
+    pub fn finish(
+        &mut self,
+        number: u32,
+        respond: impl FnOnce(&Operation, &mut Vec<u8>),
+    ) -> Vec<Vec<u8>> {
+        let Some(open) = self.forget(number) else {
+            return Vec::new();
+        };
+        let mut response = Vec::new();
+        respond(&open.operation, &mut response);
+        self.last_result(&open.quoted, &response)
+    }
+
+    /// The message that brings the client this result of a PV; `None` if the client has ended the operation.
+    #[must_use]
+    pub fn result(&self, pv: PvId, channel: &[u8]) -> Option<Vec<u8>> {
+        let open = self.open.get(self.by_pv.get(&pv)?)?;
+        let root = open.operation.roots().first()?;
+        let mut response = Vec::with_capacity(channel.len() + 40);
+        root.push_result(&[channel], &mut response);
+        Some(self.settings.protocol.next(&open.quoted, &response))
+    }
+
+    /// Called regularly with the time since the client connected.
+    pub fn passing(&mut self, connected: Duration) -> Option<Reply> {
+        match self.settings.protocol {
+            Protocol::Transport if !self.is_acknowledged && connected >= INIT_WITHIN => {
+                Some(close(4408, "Connection initialisation timeout"))
+            }
+            Protocol::Legacy
+                if self.is_acknowledged && connected >= self.kept_alive + KEEP_ALIVE_EVERY =>
+            {
+                self.kept_alive = connected;
+                Some(Reply::Texts(vec![KEEP_ALIVE.to_vec()]))
+            }
+            _ => None,
+        }
+    }
+
+    /// The subscribed PVs as the client named them, with their numbers once the relay has accepted them.
+    pub fn held(&self) -> impl Iterator<Item = (&str, Option<PvId>)> {
+        let members = self.open.values().flat_map(|open| &open.members);
+        members.map(|member| (member.wanted.name.as_str(), member.pv))
+    }
+
+    /// Whether a subscription has to begin or end.
+    #[must_use]
+    pub fn has_changes(&self) -> bool {
+        !self.ended.is_empty() || !self.waiting.is_empty()
+    }
+
+    /// Takes the subscriptions that end.
+    pub fn ended(&mut self) -> Vec<PvId> {
+        mem::take(&mut self.ended)
+    }
+
+    /// Takes the next PVs to subscribe, at most `most`.
+    pub fn wanted(&mut self, most: usize) -> Vec<Wanted> {
+        let mut wanted = Vec::new();
+        while wanted.len() < most
+            && let Some((number, at)) = self.waiting.pop_front()
+        {
+            // The client may have ended the operation since.
+            if let Some(open) = self.open.get_mut(&number)
+                && let Some(member) = open.members.get_mut(at)
+                && mem::take(&mut member.is_waiting)
+            {
+                wanted.push(member.wanted.clone());
+            }
+        }
+        wanted
+    }
+
+    fn member(&mut self, wanted: &Wanted) -> Option<(u32, &mut Member)> {
+        let key = (wanted.name.clone(), wanted.selection);
+        let number = (self.by_wanted.get(&key)?).get(wanted.ordinal as usize)?;
+        let number = (*number)?;
+        let members = &mut self.open.get_mut(&number)?.members;
+        let member = members.iter_mut().find(|known| known.wanted == *wanted)?;
+        Some((number, member))
+    }
+
+    /// The relay has accepted a subscription.
+    pub fn accepted(&mut self, wanted: &Wanted, pv: PvId) {
+        if let Some((number, member)) = self.member(wanted) {
+            member.pv = Some(pv);
+            self.by_pv.insert(pv, number);
+        }
+    }
+
+    /// The relay refuses a PV, which ends its operation; returns the message that tells the client.
+    pub fn refused(&mut self, wanted: &Wanted, why: &str) -> Option<Vec<u8>> {
+        let (number, member) = self.member(wanted)?;
+        // The client may have ended the operation and begun an equal one, which waits.
+        if member.is_waiting {
+            return None;
+        }
+        if let Some(pv) = member.pv.take() {
+            self.by_pv.remove(&pv);
+        }
+        let open = self.forget(number)?;
+        let message = format!("{}: {why}", wanted.name);
+        Some(self.settings.protocol.error(&open.quoted, &error(&message)))
+    }
+}
+
+fn text_bytes(operation: &Operation, id: &str) -> usize {
+    let roots = operation.roots().iter();
+    let names = roots.flat_map(|root| root.request().names());
+    names.map(String::len).sum::<usize>() + 2 * id.len()
+}
+
+fn close(code: u16, reason: &str) -> Reply {
+    let mut reason = reason.to_owned();
+    reason.truncate(reason.floor_char_boundary(MAX_REASON_BYTES));
+    Reply::Close(code, reason)
+}
+
+/// A list with one error.
+fn error(message: &str) -> Vec<u8> {
+    let mut text = b"[{\"message\":".to_vec();
+    pvwire_core::format::push_quoted(message, &mut text);
+    text.extend_from_slice(b"}]");
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,204 @@
+//! The protocol state of one client: connects its socket's operations to the relay's PVs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pvwire_coniql::{Dialect, Records, Reply, Settings, Socket, Wanted};
+use pvwire_pvws::text_message;
+use pvwire_schema::types::{Filter, NameProblem, PvId};
+
+use super::errand::Plan;
+use super::full_name;
+use crate::fanout::dialogue::{Ask, Dialogue, Errand, HeldName, Ran, WantedPv};
+use crate::fanout::frame::Frame;
+use crate::ingest::{Form, OpEnd};
+
+/// Maximum number of PVs that are subscribed in one request.
+const MOST_AT_A_TIME: usize = 10_000;
+
+/// One client.
+pub(super) struct Side {
+    socket: Socket,
+    dialect: Dialect,
+    /// What the open errands do.
+    plans: Vec<(u32, Plan)>,
+}
+
+impl Side {
+    pub(super) fn new(settings: Settings) -> Self {
+        Self {
+            dialect: settings.documents.dialect(),
+            socket: Socket::new(settings),
+            plans: Vec::new(),
+        }
+    }
+
+    fn ask(&mut self, reply: Reply) -> Ask {
+        match reply {
+            Reply::Texts(texts) => Ask::Send(messages(&texts)),
+            Reply::Close(code, reason) => Ask::Close(code, reason),
+            Reply::Run(number, operation) => {
+                let (plan, errand) = Plan::new(&operation, self.dialect);
+                self.plans.push((number, plan));
+                Ask::Run(Errand { number, ..errand })
+            }
+        }
+    }
+}
+
+/// Some texts, each as one message.
+fn messages(texts: &[Vec<u8>]) -> Frame {
+    let mut out = Vec::new();
+    for text in texts {
+        text_message(&mut out, text);
+    }
+    Frame::raw(out)
+}
+
+/// The form of a PV with a selection. Its spelling is read by [`parts`].
+fn form(wanted: &Wanted) -> Form {
+    let Wanted {
+        name,
+        selection,
+        ordinal,
+    } = wanted;
+    Form {
+        spelling: format!("{selection} {ordinal} {name}"),
+        scheme: "",
+        may_write: false,
+        array_interval_ms: 0,
+    }
+}
+
+/// What a form's spelling says.
+pub(super) fn parts(form: &Form) -> Option<Wanted> {
+    let mut words = form.spelling.splitn(3, ' ');
+    Some(Wanted {
+        selection: words.next()?.parse().ok()?,
+        ordinal: words.next()?.parse().ok()?,
+        name: words.next()?.to_owned(),
+    })
+}
+
+impl Dialogue for Side {
+    fn take(&mut self, message: &[u8]) -> Option<Ask> {
+        // The connection has checked that it is UTF-8.
+        let asked = std::str::from_utf8(message).ok()?;
+        let reply = self.socket.take(asked)?;
+        Some(self.ask(reply))
+    }
+
+    fn has_changes(&self) -> bool {
+        self.socket.has_changes()
+    }
+
+    fn cleared(&mut self) -> Vec<PvId> {
+        self.socket.ended()
+    }
+
+    fn wanted(&mut self) -> Vec<WantedPv> {
+        let wanted = self.socket.wanted(MOST_AT_A_TIME);
+        let pv = |wanted: &Wanted| WantedPv {
+            name: full_name(&wanted.name),
+            filter: Filter::ALL,
+            form: form(wanted),
+        };
+        wanted.iter().map(pv).collect()
+    }
+
+    fn held(&self) -> Vec<HeldName> {
+        let held = self.socket.held().map(|(asked, pv)| HeldName {
+            spelling: asked.to_owned(),
+            name: Some(full_name(asked)),
+            pv,
+        });
+        held.collect()
+    }
+
+    fn accepted(&mut self, form: &Arc<Form>, pv: PvId) {
+        if let Some(wanted) = parts(form) {
+            self.socket.accepted(&wanted, pv);
+        }
+    }
+
+    fn refused(&mut self, form: &Form, _problem: NameProblem, message: &str, out: &mut Vec<u8>) {
+        let told = parts(form).and_then(|wanted| self.socket.refused(&wanted, message));
+        if let Some(text) = told {
+            text_message(out, &text);
+        }
+    }
+
+    fn more_refused(&mut self, _count: usize, _out: &mut Vec<u8>) {}
+
+    fn put_ended(&mut self, _number: u32, _end: &OpEnd) -> Option<Frame> {
+        None
+    }
+
+    fn judge_again(&mut self, _may_write: &dyn Fn(&str) -> bool) {}
+
+    fn addressed(&self, shared: &Frame) -> Option<Frame> {
+        let mut out = Vec::with_capacity(shared.length() * 3 / 2);
+        let mut rows = 0;
+        for (pv, channel) in Records::new(shared.bytes()) {
+            if let Some(text) = self.socket.result(pv, channel) {
+                text_message(&mut out, &text);
+                rows += 1;
+            }
+        }
+        Some(Frame::raw(out).with_rows(rows))
+    }
+
+    fn ran(&mut self, number: u32, ran: &Ran) -> Option<Frame> {
+        let at = self.plans.iter().position(|(known, _)| *known == number)?;
+        let (_, plan) = self.plans.swap_remove(at);
+        let respond = |operation: &_, out: &mut Vec<u8>| plan.respond(operation, ran, out);
+        Some(messages(&self.socket.finish(number, respond)))
+    }
+
+    fn passing(&mut self, connected: Duration) -> Option<Ask> {
+        let reply = self.socket.passing(connected)?;
+        Some(self.ask(reply))
+    }
+}
+
+/// A client without a subprotocol, which is closed at once.
+pub(super) struct Refuser;
+
+impl Dialogue for Refuser {
+    fn take(&mut self, _message: &[u8]) -> Option<Ask> {
+        None
+    }
+
+    fn has_changes(&self) -> bool {
+        false
+    }
+
+    fn cleared(&mut self) -> Vec<PvId> {
+        Vec::new()
+    }
+
+    fn wanted(&mut self) -> Vec<WantedPv> {
+        Vec::new()
+    }
+
+    fn held(&self) -> Vec<HeldName> {
+        Vec::new()
+    }
+
+    fn accepted(&mut self, _form: &Arc<Form>, _pv: PvId) {}
+
+    fn refused(&mut self, _: &Form, _: NameProblem, _message: &str, _out: &mut Vec<u8>) {}
+
+    fn more_refused(&mut self, _count: usize, _out: &mut Vec<u8>) {}
+
+    fn put_ended(&mut self, _number: u32, _end: &OpEnd) -> Option<Frame> {
+        None
+    }
+
+    fn judge_again(&mut self, _may_write: &dyn Fn(&str) -> bool) {}
+
+    fn passing(&mut self, _connected: Duration) -> Option<Ask> {
+        let reason = "Subprotocol not acceptable".to_owned();
+        Some(Ask::Close(4406, reason))
+    }
+}

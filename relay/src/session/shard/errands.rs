@@ -1,0 +1,103 @@
+//! Errands: a client's request goes to the thread that carries it out, the puts come back to the shard, and the
+//! outcome becomes the client's answer.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::Run;
+use crate::fanout::control::ClientId;
+use crate::fanout::dialogue::{Errand, Ran};
+use crate::fanout::encoding::Encoding;
+use crate::ingest::OpEnd;
+use crate::limits::requests::RequestBudget;
+use crate::session::errand::{Asker, Order, Puts};
+use crate::session::operation::Operation;
+use crate::session::socket::Broken;
+
+impl Run {
+    /// Sends out a client's errand.
+    pub(super) fn send_out(&mut self, place: usize, errand: Errand) -> Result<(), Broken> {
+        let now = Instant::now();
+        let client = &mut self.clients[place];
+        if !client.budget.has_room() {
+            return Err(Broken::TooManyWaiting);
+        }
+        client.budget.open()?;
+        // The puts count when they are carried out; this counts those of all errands of the client.
+        let within = errand.puts.iter().all(|_| client.budget.take_put(now));
+        let (id, number) = (client.id, errand.number);
+        if !within {
+            let refused = Ran {
+                puts: vec![OpEnd::too_fast(); errand.puts.len()],
+                reads: vec![Err(OpEnd::too_fast().message); errand.reads.len()],
+            };
+            self.came_back(id, number, &refused);
+            return Ok(());
+        }
+        let asker = Asker {
+            peer: Arc::clone(&client.peer),
+            identity: Arc::clone(&client.identity),
+            owner: Arc::clone(&client.owner),
+        };
+        let caller = client.caller.clone();
+        let order = Order {
+            client: id,
+            asker,
+            caller,
+            errand,
+        };
+        // The receiver is gone only when the relay ends.
+        let _ = self.context.errands.send(order);
+        Ok(())
+    }
+
+    /// Carries out the puts of an errand.
+    pub(super) fn put_for(&mut self, puts: Puts) {
+        let now = Instant::now();
+        let Puts {
+            client,
+            asker,
+            actions,
+            ends,
+        } = puts;
+        let mut budget = RequestBudget::new(self.context.limits.requests, now);
+        let id = client.unwrap_or_else(|| ClientId {
+            shard: self.number,
+            index: usize::MAX,
+            generation: 0,
+            encoding: Encoding::default(),
+        });
+        for (at, action) in (0..).zip(actions) {
+            let Asker {
+                peer,
+                identity,
+                owner,
+            } = &asker;
+            let mut operation = Operation::new((id, at), peer, identity, owner, action, now)
+                .reporting_to(ends.clone());
+            if !budget.take_put(now) {
+                operation.refuse_too_fast();
+            }
+            let ended = self.operations.begin(operation);
+            self.tell(ended.into_iter().collect());
+        }
+    }
+
+    /// An errand has been carried out: answers the client, if it is still connected.
+    pub(super) fn came_back(&mut self, id: ClientId, number: u32, ran: &Ran) {
+        if !self.serves(id) {
+            return;
+        }
+        let client = &mut self.clients[id.index];
+        client.budget.answered();
+        let with = client.conversation.as_mut();
+        let Some(frame) = with.and_then(|with| with.dialogue.ran(number, ran)) else {
+            return;
+        };
+        let said = match client.owner.charge(frame.length()) {
+            Ok(charge) => client.socket.answer(&Arc::new(frame.charged(charge))),
+            Err(_) => Err(Broken::TooManyWaiting),
+        };
+        self.settle(id.index, said.map(|()| false));
+    }
+}

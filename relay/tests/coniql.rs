@@ -1,0 +1,9 @@
+//! Clients of Coniql use the relay as if it were Coniql.
+//!
+//! Topology: soft IOCs with Channel Access, a relay with `--coniql`, clients with GraphQL over WebSocket and HTTP.
+
+mod client;
+mod http;
+mod messages;
+mod own;
+mod results;

@@ -1,0 +1,177 @@
+//! GraphQL over HTTP: queries and mutations under the relay's rules, for pages of other origins, and the page for
+//! trying documents.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use serde_json::{Value, json};
+use testbed::{DEADLINE, Network, Relay, SoftIoc, get};
+
+const DATABASE: &str = r#"
+record(ao, "$(P)ao") { field(VAL, "2.5") field(EGU, "V") field(PREC, "2") field(PINI, "YES") }
+record(stringout, "$(P)text") { field(VAL, "hello") field(PINI, "YES") }
+record(waveform, "$(P)wave") { field(FTVL, "DOUBLE") field(NELM, "4") field(PINI, "YES") }
+record(ao, "$(P)fixed") { field(VAL, "1") field(DISP, "1") field(PINI, "YES") }
+"#;
+
+/// Sends a request with a body; returns the status, the headers and the body.
+fn ask(
+    relay: &Relay,
+    method: &str,
+    path: &str,
+    headers: &str,
+    body: &str,
+) -> (u16, String, String) {
+    let address = relay.address();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    let length = body.len();
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
+         Content-Length: {length}\r\nConnection: close\r\n{headers}\r\n{body}"
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, head.to_ascii_lowercase(), body.to_owned())
+}
+
+fn post(relay: &Relay, payload: &Value) -> Value {
+    let (status, _, body) = ask(relay, "POST", "/graphql", "", &payload.to_string());
+    assert_eq!(status, 200, "{body}");
+    serde_json::from_str(&body).unwrap()
+}
+
+const PUT: &str = "mutation ($ids: [ID!]!, $values: [String!]!) {
+    putChannels(ids: $ids, values: $values) { value { string stringArray } }
+}";
+
+fn put(relay: &Relay, ids: &[&str], values: &[&str]) -> Value {
+    post(
+        relay,
+        &json!({"query": PUT, "variables": {"ids": ids, "values": values}}),
+    )
+}
+
+#[test]
+fn queries_and_mutations_are_answered() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, DATABASE);
+    let relay = Relay::start(network, &["--coniql", "--enable-put", "--allow-put=*"]);
+    let [ao, text, wave, fixed] = ioc.names(["ao", "text", "wave", "fixed"]);
+    let query = "query Read($id: ID!) { getChannel(id: $id) { id value { string(units: true) } } }";
+    let read = post(
+        &relay,
+        &json!({"query": query, "operationName": "Read", "variables": {"id": ao}}),
+    );
+    let channel = json!({"id": format!("ca://{ao}"), "value": {"string": "2.50 V"}});
+    assert_eq!(read, json!({"data": {"getChannel": channel}}));
+    let absent = "{ getChannel(id: \"ca://nosuch\", timeout: 0.05) { id } }";
+    let absent = post(&relay, &json!({"query": absent}));
+    assert_eq!(absent["data"], json!({"getChannel": null}));
+    assert_eq!(absent["errors"][0]["path"], json!(["getChannel"]));
+    let written = put(
+        &relay,
+        &[&ao, &text, &wave],
+        &["3.25", "[1] is text", "[1, 2.5]"],
+    );
+    let values = json!([
+        {"value": {"string": "3.25", "stringArray": null}},
+        {"value": {"string": "[1] is text", "stringArray": null}},
+        {"value": {"string": "[1, 2.5]", "stringArray": ["1", "2.5"]}},
+    ]);
+    let shown = written["data"]["putChannels"].as_array().unwrap();
+    assert_eq!(
+        json!(shown[..2]),
+        json!(values.as_array().unwrap()[..2]),
+        "{written}"
+    );
+    assert_eq!(
+        shown[2]["value"]["stringArray"].as_array().unwrap().len(),
+        2,
+        "{written}"
+    );
+    let refused = put(&relay, &[&fixed, "ssim://sine"], &["2", "2"]);
+    assert_eq!(
+        refused["data"],
+        json!({"putChannels": [null, null]}),
+        "{refused}"
+    );
+    let paths: Vec<_> = refused["errors"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| &it["path"])
+        .collect();
+    assert_eq!(
+        paths,
+        [&json!(["putChannels", 0]), &json!(["putChannels", 1])]
+    );
+}
+
+#[test]
+fn puts_need_the_operators_leave() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, DATABASE);
+    let relay = Relay::start(network, &["--coniql"]);
+    let ao = ioc.name("ao");
+    let refused = put(&relay, &[&ao], &["3"]);
+    assert_eq!(refused["data"], json!({"putChannels": [null]}));
+    assert_eq!(
+        refused["errors"][0]["extensions"]["code"], "NOT_ALLOWED",
+        "{refused}"
+    );
+    let read = format!("/ws?query=%7BgetChannel(id:%22{ao}%22)%7Bvalue%7Bstring%7D%7D%7D");
+    let read: Value = serde_json::from_str(&get(relay.address(), &read, &[]).body).unwrap();
+    assert_eq!(read["data"]["getChannel"]["value"]["string"], "2.50");
+}
+
+#[test]
+fn requests_that_are_none_and_foreign_pages_are_refused() {
+    let allowed = "https://screens.example.org";
+    let flags = ["--coniql", "--coniql-graphiql", "--allow-origin", allowed];
+    let relay = Relay::start(Network::new(), &flags);
+    let page = get(relay.address(), "/graphiql", &[]);
+    assert_eq!(page.status, 200);
+    assert!(page.body.contains("graphql-transport-ws") && !page.body.contains("http:"));
+    let query = r#"{"query":"{ __typename }"}"#;
+    for (method, path, body, status) in [
+        ("POST", "/graphql", query, 200),
+        ("POST", "/ws", query, 200),
+        ("POST", "/graphql", "", 400),
+        ("POST", "/graphql", "[]", 400),
+        ("POST", "/graphql", "{}", 400),
+        ("POST", "/status", query, 405),
+        ("PUT", "/graphql", query, 405),
+        ("GET", "/graphql", "", 405),
+        ("GET", "/ws", "", 400),
+        ("GET", "/ws?query=mutation%7B__typename%7D", "", 400),
+        (
+            "GET",
+            "/ws?query=subscription%7BsubscribeChannel(id:%22x%22)%7Bid%7D%7D",
+            "",
+            400,
+        ),
+    ] {
+        let answer = ask(&relay, method, path, "", body);
+        assert_eq!(answer.0, status, "{method} {path} {body}: {}", answer.2);
+    }
+    let foreign = "Origin: https://evil.example.org\r\n";
+    assert_eq!(ask(&relay, "POST", "/graphql", foreign, query).0, 403);
+    let origin = format!("Origin: {allowed}\r\n");
+    let shared = format!("access-control-allow-origin: {allowed}");
+    let (status, head, _) = ask(&relay, "POST", "/graphql", &origin, query);
+    assert!(status == 200 && head.contains(&shared), "{head}");
+    let asked = format!("{origin}Access-Control-Request-Headers: content-type,x-mine\r\n");
+    let (status, head, _) = ask(&relay, "OPTIONS", "/graphql", &asked, "");
+    let headers = "access-control-allow-headers: content-type,x-mine";
+    assert!(
+        status == 204 && head.contains(&shared) && head.contains(headers),
+        "{head}"
+    );
+    let off = Relay::start(Network::new(), &[]);
+    assert_eq!(get(off.address(), "/graphiql", &[]).status, 404);
+    assert_eq!(ask(&off, "POST", "/graphql", "", query).0, 405);
+}

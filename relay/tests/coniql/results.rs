@@ -1,0 +1,127 @@
+//! Results of subscriptions through the life of a PV, and what clients share.
+
+use serde_json::{Value, json};
+use testbed::{Network, Relay, SoftIoc, prefix};
+
+use super::client::Client;
+
+const DATABASE: &str = r#"
+record(ao, "$(P)ao") {
+    field(VAL, "2.5") field(EGU, "V") field(PREC, "2") field(HIGH, "5") field(HSV, "MINOR") field(PINI, "YES")
+}
+record(waveform, "$(P)wave") { field(FTVL, "DOUBLE") field(NELM, "10000") field(PINI, "YES") }
+"#;
+
+fn subscription(pv: &str, fields: &str) -> String {
+    format!("subscription {{ subscribeChannel(id: \"{pv}\") {{ {fields} }} }}")
+}
+
+const FIELDS: &str = "value { string(units: true) } status { quality } display { precision }";
+
+fn channel(data: &Value) -> &Value {
+    &data["subscribeChannel"]
+}
+
+fn value(value: &str) -> Value {
+    json!({ "string": value })
+}
+
+#[test]
+fn results_follow_a_pv_through_the_restart_of_its_ioc() {
+    let (network, prefix) = (Network::new(), prefix());
+    let start = || SoftIoc::with_prefix(network, &prefix, DATABASE, "");
+    let mut ioc = start();
+    let relay = Relay::start(network, &["--coniql"]);
+    let ao = ioc.name("ao");
+    let mut client = Client::begin(&relay);
+    client.start("1", &subscription(&ao, FIELDS));
+    let first = client.data("1");
+    let quality = |quality: &str| json!({ "quality": quality });
+    let expected = json!({
+        "value": value("2.50 V"), "status": quality("VALID"), "display": {"precision": 2},
+    });
+    assert_eq!(*channel(&first), expected);
+    ioc.put("ao", "3");
+    let next = client.data("1");
+    let expected = json!({"value": value("3.00 V"), "status": null, "display": null});
+    assert_eq!(*channel(&next), expected);
+    ioc.put("ao", "6");
+    let next = client.data("1");
+    let expected = json!({"value": value("6.00 V"), "status": quality("WARNING"), "display": null});
+    assert_eq!(*channel(&next), expected);
+    ioc.kill();
+    let gone = client.data("1");
+    let expected = json!({"value": null, "status": quality("UNDEFINED"), "display": null});
+    assert_eq!(*channel(&gone), expected);
+    let _ioc = start();
+    client.until("1", "the value after the restart", |data| {
+        channel(data)["value"] == value("2.50 V")
+    });
+}
+
+#[test]
+fn clients_of_one_selection_share_its_execution() {
+    let network = Network::new();
+    let mut ioc = SoftIoc::start(network, DATABASE);
+    let relay = Relay::start(network, &["--coniql"]);
+    let ao = ioc.name("ao");
+    let mut clients: Vec<_> = (0..5).map(|_| Client::begin(&relay)).collect();
+    // Each client has ids of its own, and half of them other names of the field.
+    for (at, client) in clients.iter_mut().enumerate() {
+        let query = subscription(&ao, "value { string }");
+        let query = query.replace("subscribeChannel", "mine: subscribeChannel");
+        client.start(&format!("id{at}"), &query);
+        let first = client.data(&format!("id{at}"));
+        assert_eq!(first["mine"]["value"], value("2.50"));
+    }
+    for put in ["3", "4"] {
+        ioc.put("ao", put);
+        for (at, client) in clients.iter_mut().enumerate() {
+            let next = client.data(&format!("id{at}"));
+            assert_eq!(next["mine"]["value"], value(&format!("{put}.00")));
+        }
+    }
+    assert_eq!(relay.metric("pvwire_monitors_active"), 1.0);
+}
+
+#[test]
+fn large_array_arrives_as_base64_and_again_when_it_changes() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, DATABASE);
+    let relay = Relay::start(network, &["--coniql", "--enable-put", "--allow-put=*"]);
+    let wave = ioc.name("wave");
+    let mut client = Client::begin(&relay);
+    let numbers = |fill: f64| {
+        let numbers = vec![fill; 10_000];
+        serde_json::to_string(&numbers).unwrap()
+    };
+    let put = |client: &mut Client, fill: f64| {
+        let payload = json!({
+            "query": "mutation ($ids: [ID!]!, $values: [String!]!) {
+                putChannels(ids: $ids, values: $values) { value { base64Array(length: 1) { base64 } } }
+            }",
+            "variables": {"ids": [wave], "values": [numbers(fill)]},
+        });
+        client.send(&json!({"type": "subscribe", "id": "put", "payload": payload}));
+    };
+    put(&mut client, 1.0);
+    client.data("put");
+    assert_eq!(client.next()["type"], "complete");
+    client.start(
+        "1",
+        &subscription(&wave, "value { base64Array { numberType base64 } }"),
+    );
+    let first = client.data("1");
+    let array = |data: &Value| channel(data)["value"]["base64Array"]["base64"].clone();
+    let text = array(&first);
+    assert_eq!(text.as_str().unwrap().len(), 80_000_usize.div_ceil(3) * 4);
+    let mut other = Client::begin(&relay);
+    put(&mut other, 2.0);
+    client.until("1", "the new elements", |data| {
+        let now = array(data);
+        now != text
+            && now
+                .as_str()
+                .is_some_and(|now| now.len() == text.as_str().unwrap().len())
+    });
+}
