@@ -137,8 +137,8 @@ compilers
 rust
 python
 pvws_clients
-coniql
 [ "${1:-}" = rust ] && exit
+coniql
 npm_packages
 case "${1:-}" in
   browser) browser ;;

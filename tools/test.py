@@ -23,7 +23,7 @@ TOOLS = ".local/venv/bin/python"
 
 # Names of steps that other steps need.
 BUILT = "build of the tests"
-INSTALLED = "npm packages and browser"
+INSTALLED = "packages and browser"
 PACKAGE = "WebAssembly and package"
 DOCUMENTED = "rustdoc"
 COUNTED = "instruction counts"
@@ -101,7 +101,7 @@ STEPS = [
         "the relay's tests",
         f"RUST_TEST_THREADS=6 {CARGO_TEST} --test relay",
         cores=1,
-        needs=(BUILT, COUNTED),
+        needs=(BUILT, INSTALLED, COUNTED),
     ),
     # Most of it is a fixed waiting time.
     Step("soak", "faults at random", f"{MAKE} soak SECONDS=120", cores=0.2, needs=(BUILT, COUNTED)),
