@@ -46,7 +46,7 @@ pub enum Request {
     Put {
         /// The PVs, as the client named them.
         names: Vec<String>,
-        /// Texts that [`put_value`](super::put_value) reads.
+        /// Texts that [`put_value`](fn@super::put_value) reads.
         values: Vec<String>,
         /// Maximum time for the puts, and for the reads.
         timeout: Duration,

@@ -15,7 +15,7 @@ use crate::store::{
 pub trait Pv {
     /// The name that was requested, with or without its source.
     fn name(&self) -> &str;
-    /// One of [`kind`](crate::store::kind).
+    /// One of [`kind`].
     fn kind(&self) -> u8;
     /// The number, or the double nearest to a large integer.
     fn number(&self) -> f64;
@@ -37,7 +37,7 @@ pub trait Pv {
     fn severity(&self) -> u8;
     /// Alarm condition.
     fn alarm_status(&self) -> u16;
-    /// The wire's `ConnectionState`, or one of [`state`](crate::store::state).
+    /// The wire's `ConnectionState`, or one of [`state`].
     fn state(&self) -> u8;
     /// Start of the connection state: milliseconds past the POSIX epoch, NaN if unknown.
     fn since_ms(&self) -> f64;
