@@ -15,7 +15,7 @@ import { chromium, type Browser, type Page } from "playwright";
 import { build, preview } from "vite";
 
 import { privateEpicsNetwork } from "../../testbed/ts/epics";
-import { PYTHON, ROOT, THOUSAND_DB } from "../../testbed/ts/paths";
+import { DEMO_DB, PYTHON, ROOT, THOUSAND_DB } from "../../testbed/ts/paths";
 import { freePort } from "../../testbed/ts/ports";
 import { Relay } from "../../testbed/ts/relay";
 import { SoftIoc } from "../../testbed/ts/soft_ioc";
@@ -216,7 +216,7 @@ const latency: Measurement = {
       label: "softIOC, Channel Access",
       measure: async (bench) => {
         const prefix = `B${randomBytes(4).toString("hex").toUpperCase()}`;
-        const ioc = await SoftIoc.start(prefix, bench.network, "ca");
+        const ioc = await SoftIoc.start(prefix, bench.network, "ca", [DEMO_DB, THOUSAND_DB]);
         const names = Array.from(
           { length: PVS },
           (_, pv) => `${prefix}:N${String(pv).padStart(4, "0")}`,
