@@ -57,10 +57,9 @@ STEPS = [
         "packaging",
         "the package in other people's apps",
         f"{WITH_RELAY}npm run --silent test:packaging -w pvwire",
-        cores=0.5,
+        cores=0.8,
         needs=(PACKAGE,),
     ),
-    Step("check", "TypeScript", "npm run --silent typecheck", cores=0.5, needs=(PACKAGE,), fast=True),
     Step("rust", "units of Rust", f"{CARGO_TEST} --lib --bins", cores=1, needs=(BUILT,), fast=True),
     Step(
         "check",
@@ -109,6 +108,7 @@ STEPS = [
     Step("check", "eslint and prettier", "npm run --silent lint", cores=1, needs=(PACKAGE,), fast=True),
     # The corpus, and 5 s for each reader, in the build of the tests.
     Step("rust", "fuzzed input", f"{PROGRAMS}/pvwire-fuzz --seconds 5", cores=1, needs=(BUILT,)),
+    Step("check", "TypeScript", "npm run --silent typecheck", cores=1, needs=(PACKAGE,), fast=True),
     Step(
         "ts",
         "package tests in Node",
