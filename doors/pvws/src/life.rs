@@ -107,6 +107,7 @@ impl Life {
     pub fn newcomer(&mut self, out: &mut Vec<u8>, state: &State<'_>, apart: bool) -> u32 {
         // It may have changed while there was no client.
         self.shown = self.now(state);
+        self.last = self.shown.as_ref().map(|shown| shown.vtype).or(self.last);
         self.is_not_found = state.is_not_found;
         match (state.shown(), self.shown.clone()) {
             (Some(_), Some(_)) if apart => 0,

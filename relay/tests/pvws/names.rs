@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use testbed::{DEADLINE, Network, Relay, relay_command};
+use testbed::{DEADLINE, Network, Relay, eventually, relay_command};
 
 use super::client::{Pvws, flags};
 
@@ -229,6 +229,27 @@ fn local_pv_is_gone_with_its_last_client() {
     while again(&mut one) != 1.0 {
         assert!(Instant::now() < deadline, "the value is kept");
     }
+}
+
+#[test]
+fn values_of_local_pvs_are_charged_to_the_client() {
+    let budget = ["--max-memory-per-client-mib=1", "--linger-ms=100"];
+    let (relay, mut client) = start(&[&LOCAL_PUTS[..], &budget].concat());
+    let names: Vec<_> = (0..8).map(|n| format!("loc://array{n}(1,2)")).collect();
+    for name in &names {
+        client.subscribe(&[name]);
+        client.update(name, "its value again", |update| update["vtype"].is_null());
+        client.write(name, json!(vec![1; 50_000]));
+    }
+    eventually("a value is refused", || {
+        relay.metric("pvwire_memory_refused_total") > 0.0
+    });
+    let charged = relay.metric("pvwire_memory_charged_bytes");
+    assert!(charged <= f64::from(1 << 20), "{charged} bytes");
+    drop(client);
+    eventually("nothing stays charged", || {
+        relay.metric("pvwire_memory_charged_bytes") == 0.0
+    });
 }
 
 #[test]

@@ -148,6 +148,27 @@ fn client_after_a_pause_without_any_sees_each_change_of_severity() {
 }
 
 #[test]
+fn class_that_changed_in_a_pause_is_the_one_that_is_lost() {
+    let (text, numbers) = text_and_numbers();
+    let before = metadata(ValueType::Int16);
+    let mut life = Life::new("X", Dialect::Ca, &state(&before, Value::Blob(&numbers)));
+    let after = metadata(ValueType::String);
+    let shown = state(&after, Value::Blob(&text));
+    life.newcomer(&mut Vec::new(), &shown, false);
+    let mut out = Vec::new();
+    let lost = State {
+        is_connected: false,
+        ..shown
+    };
+    life.catch_up(&mut out, &lost, true, false);
+    assert!(
+        texts(&out)[0].contains(r#""value":"NaN""#),
+        "{:?}",
+        texts(&out)
+    );
+}
+
+#[test]
 fn update_has_value_and_time_and_a_severity_that_changed() {
     let metadata = metadata(ValueType::Float64);
     let calm = sample(Value::Number(1.0));
