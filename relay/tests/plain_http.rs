@@ -4,6 +4,7 @@
 //! as `curl` makes them.
 
 mod access;
+mod bounds;
 mod client;
 mod get;
 mod image;

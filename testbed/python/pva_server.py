@@ -89,6 +89,24 @@ WITH_UNITS = NTScalar.buildType("d", display=True)
 IMAGE = numpy.arange(1000 * 1500, dtype="u2").reshape(1000, 1500)
 
 
+class Growing:
+    """Posts an image twenty times a second while a client watches: noise, one row higher each time."""
+
+    def onFirstConnect(self, pv):
+        self.ended = threading.Event()
+        threading.Thread(target=self.post, args=(pv, self.ended), daemon=True).start()
+
+    def onLastDisconnect(self, pv):
+        self.ended.set()
+
+    def post(self, pv, ended):
+        noise = numpy.random.default_rng(1).integers(0, 256, (4000, 200), dtype="u1")
+        height = 300
+        while not ended.wait(0.05) and height < len(noise):
+            height += 1
+            pv.post(noise[:height])
+
+
 class Put:
     """Passes each put to a function, which may answer it."""
 
@@ -185,6 +203,7 @@ def pvs():
             )
         ),
         "image": SharedPV(nt=NTNDArray(), initial=IMAGE),
+        "growing": SharedPV(Growing(), nt=NTNDArray(), initial=IMAGE[:300, :200].astype("u1")),
         "channels": SharedPV(
             initial=Value(
                 CHANNELS,

@@ -1,8 +1,9 @@
 //! `GET /pv/NAME.png` and `/pv/NAME.mjpeg`: an NTNDArray as an image.
 
-use std::io::{Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;
 
+use socket2::{Domain, Socket, Type};
 use testbed::{DEADLINE, Network, Relay, StructureServer, eventually, prefix};
 
 use super::client::{PATIENT, get, patient};
@@ -10,11 +11,7 @@ use super::client::{PATIENT, get, patient};
 /// Sends a request and reads until `enough`, or to the end.
 fn ask(relay: &Relay, path: &str, enough: impl Fn(&[u8]) -> bool) -> Vec<u8> {
     let mut stream = TcpStream::connect(relay.address()).unwrap();
-    stream.set_read_timeout(Some(DEADLINE)).unwrap();
-    let host = relay.address();
-    let path = patient(path);
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).unwrap();
+    send(relay, &mut stream, path);
     let (mut bytes, mut chunk) = (Vec::new(), [0; 1 << 16]);
     while !enough(&bytes) {
         match stream.read(&mut chunk).unwrap() {
@@ -23,6 +20,44 @@ fn ask(relay: &Relay, path: &str, enough: impl Fn(&[u8]) -> bool) -> Vec<u8> {
         }
     }
     bytes
+}
+
+fn send(relay: &Relay, stream: &mut TcpStream, path: &str) {
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    let host = relay.address();
+    let path = patient(path);
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+}
+
+/// The heights of images in a stream, which their headers have.
+struct Heights(BufReader<TcpStream>);
+
+impl Heights {
+    /// A stream over a connection whose receive buffer is soon full.
+    fn open(relay: &Relay, path: &str) -> Self {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.set_recv_buffer_size(4096).unwrap();
+        socket.connect(&relay.address().into()).unwrap();
+        let mut stream = socket.into();
+        send(relay, &mut stream, path);
+        Self(BufReader::new(stream))
+    }
+
+    fn next(&mut self) -> u16 {
+        // The header of a frame of JPEG: its length, the bits of a sample, the height.
+        const FRAME: [u8; 4] = [0xff, 0xc0, 0, 11];
+        let mut last = [0; 4];
+        let mut byte = [0];
+        while last != FRAME {
+            self.0.read_exact(&mut byte).unwrap();
+            last.rotate_left(1);
+            last[3] = byte[0];
+        }
+        let mut rest = [0; 3];
+        self.0.read_exact(&mut rest).unwrap();
+        u16::from_be_bytes([rest[1], rest[2]])
+    }
 }
 
 fn position(bytes: &[u8], of: &[u8]) -> Option<usize> {
@@ -73,4 +108,28 @@ fn image_is_png_and_motion_jpeg() {
     eventually("nothing stays charged", || {
         relay.metric("pvwire_memory_charged_bytes") == 0.0
     });
+}
+
+#[test]
+fn slow_reader_of_images_gets_newer_ones_and_delays_no_other() {
+    let network = Network::new();
+    let structures = prefix();
+    let _server = StructureServer::start(Some(network), &structures);
+    let relay = Relay::start(network, &[PATIENT]);
+    let path = format!("pva:%2F%2F{structures}growing.mjpeg");
+    let mut slow = Heights::open(&relay, &path);
+    let first = slow.next();
+    // The other one is sent images meanwhile; 120 of them are 7 MB.
+    let mut other = Heights::open(&relay, &path);
+    while other.next() < first + 120 {}
+    let charged = relay.metric("pvwire_memory_charged_bytes");
+    assert!(charged < 3e6, "{charged} bytes");
+    let newest = other.next();
+    let mut heights = vec![first];
+    while heights.last() < Some(&newest) {
+        heights.push(slow.next());
+    }
+    assert!(heights.is_sorted_by(|one, next| one < next), "{heights:?}");
+    let count = heights.len();
+    assert!(count < usize::from(newest - first), "{heights:?}");
 }

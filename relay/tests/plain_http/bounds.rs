@@ -1,0 +1,72 @@
+//! Bodies that are too long, and a PV whose IOC hangs.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use testbed::{DEADLINE, Network, Relay, SoftIoc, eventually};
+
+use super::client::{Events, PATIENT, get, request};
+
+const DATABASE: &str = r#"record(ao, "$(P)ao") { field(VAL, "1") field(PINI, "YES") }"#;
+
+/// Longest body that is taken.
+const MOST: usize = 1 << 20;
+
+/// The status of the answer to a body of spaces.
+fn status(relay: &Relay, method: &str, path: &str, length: usize) -> u16 {
+    let address = relay.address();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
+         Content-Length: {length}\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.write_all(&vec![b' '; length]).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn bodies_above_a_mebibyte_are_refused() {
+    let flags = ["--coniql", "--enable-put", "--allow-put=*"];
+    let relay = Relay::start(Network::new(), &flags);
+    for (method, path) in [
+        ("PUT", "/pv/NOSUCH:PV"),
+        ("POST", "/graphql"),
+        ("POST", "/ws"),
+    ] {
+        assert_eq!(status(&relay, method, path, MOST), 400, "{method} {path}");
+        let refused = status(&relay, method, path, MOST + 1);
+        assert_eq!(refused, 413, "{method} {path}");
+    }
+    // The route documents it.
+    let body = " ".repeat(MOST + 1);
+    let refused = request(relay.address(), "PUT", "/pv/NOSUCH:PV", &[], &body);
+    assert_eq!(refused.status, 413, "{}", refused.json);
+    eventually("nothing stays charged", || {
+        relay.metric("pvwire_memory_charged_bytes") == 0.0
+    });
+}
+
+#[test]
+fn pv_of_a_hung_ioc_answers_503_with_its_last_value() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, DATABASE);
+    let relay = Relay::start(network, &[PATIENT]);
+    let ao = ioc.name("ao");
+    let mut held = Events::open(&relay, &format!("{ao}/stream"));
+    held.wait("the first value", |pv| pv["value"]["float"] == 1);
+    ioc.hang();
+    held.wait("its silence", |pv| pv["connection"]["connected"] == false);
+    let got = get(&relay, &ao);
+    assert_eq!(got.status, 503, "{}", got.json);
+    let why = got.json["error"].as_str().unwrap();
+    assert!(why.contains("doesn't respond"), "{why}");
+    assert_eq!(got.json["pv"]["value"]["float"], 1, "{}", got.json);
+    ioc.go_on();
+    eventually("the value is current again", || {
+        get(&relay, &ao).status == 200
+    });
+}
