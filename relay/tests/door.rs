@@ -225,6 +225,23 @@ fn handshake_without_what_it_needs_is_refused() {
 }
 
 #[test]
+fn own_clients_connect_where_the_doors_are_open() {
+    let relay = relay(&["--pvws", "--coniql"]);
+    for (offered, chosen) in [
+        ("pvwire.v1", "pvwire.v1"),
+        ("pvwire.v1.lz4, pvwire.v1", "pvwire.v1.lz4"),
+        ("graphql-ws, graphql-transport-ws", "graphql-transport-ws"),
+        ("graphql-ws", "graphql-ws"),
+    ] {
+        let answer = handshake(relay.address(), &[("Sec-WebSocket-Protocol", offered)]);
+        let chosen = format!("sec-websocket-protocol: {chosen}\r\n");
+        assert!(answer.head.contains(&chosen), "{offered}: {}", answer.head);
+    }
+    let mut client = Client::connect(relay.address());
+    client.subscribe(&["ca://NOSUCH"]);
+}
+
+#[test]
 fn pages_for_operators_say_what_goes_on() {
     let network = Network::new();
     let ioc = SoftIoc::start(network, r#"record(ao, "$(P)ao") { field(VAL, "1") }"#);

@@ -219,16 +219,21 @@ impl Encodings {
     }
 
     /// The encoding for a handshake on `path` whose client `offers` these subprotocols, and the subprotocol
-    /// to answer with.
+    /// to answer with. An encoding that needs no subprotocol is for clients that offer none of the path's.
     pub fn select(
         &self,
         path: &str,
         offers: impl Fn(&str) -> bool,
     ) -> Option<(Encoding, Option<&'static str>)> {
-        let fits =
-            |format: &dyn Format| format.path() == path && format.subprotocol().is_none_or(&offers);
-        let mut known = self.formats.iter().zip(&self.encodings).rev();
-        let (format, encoding) = known.find(|(format, _)| fits(&***format))?;
+        let of_path = || {
+            let formats = self.formats.iter().map(|format| &**format);
+            let known = formats.zip(&self.encodings).rev();
+            known.filter(|(format, _)| format.path() == path)
+        };
+        let is_offered = |(format, _): &(&dyn Format, _)| format.subprotocol().is_some_and(&offers);
+        let is_open = |(format, _): &(&dyn Format, _)| format.subprotocol().is_none();
+        let offered = of_path().find(is_offered);
+        let (format, encoding) = offered.or_else(|| of_path().find(is_open))?;
         Some((*encoding, format.subprotocol()))
     }
 
