@@ -1,4 +1,5 @@
-//! The fan-out stage's work for a tick, without a door for clients of PVWS and with one that has no clients.
+//! The work of the tick thread, and of the fan-out stage alone, for a tick: without doors, and with the doors for
+//! clients of PVWS and of Coniql, which have no clients.
 
 use std::hint::black_box;
 use std::sync::{Arc, Mutex};
@@ -6,18 +7,21 @@ use std::time::{Duration, Instant};
 
 use pvwire_relay::access::rule::{Identity, Rules};
 use pvwire_relay::config::Config;
+use pvwire_relay::doors::coniql::{Coniql, Stranger};
 use pvwire_relay::doors::pvws::Pvws;
+use pvwire_relay::doors::pvws::formulas::FormulaInputs;
 use pvwire_relay::fanout::control::{ClientId, ControlQueue, ControlRequest};
 use pvwire_relay::fanout::distributor::Distributor;
 use pvwire_relay::fanout::encoding::{Encoding, Encodings};
 use pvwire_relay::fanout::flat;
 use pvwire_relay::fanout::output::{FrameSink, Order, TickFrames};
+use pvwire_relay::ingest::formula::FormulaSource;
 use pvwire_relay::ingest::{Event, Intake, Line, Monitor, OpenError, Queue, RowValue, Source};
 use pvwire_relay::limits::memory::Owner;
 use pvwire_relay::limits::subscriptions::{NewNames, SubscriptionLimits};
 use pvwire_relay::state::registry::Registry;
 use pvwire_relay::state::table::{Changes, Now, Table};
-use pvwire_relay::state::tick::TickSink;
+use pvwire_relay::state::tick::{TickCounters, TickLimits, TickSink, Ticks};
 use pvwire_schema::types::{Alarm, Metadata, Severity, ValueType};
 
 use crate::repeat;
@@ -65,68 +69,122 @@ impl FrameSink for Nowhere {
     }
 }
 
-/// A tick of a relay without a door.
+/// The stage's tick in a relay without doors.
 pub(crate) fn tick(rows: usize) {
     tick_with(rows, &flat::encodings());
 }
 
-/// A tick of a relay with a door.
-pub(crate) fn tick_with_door(rows: usize) {
-    let mut encodings = flat::encodings();
-    encodings.add(Box::new(Pvws::new(&Config::default())));
-    tick_with(rows, &encodings);
+/// The stage's tick in a relay with doors.
+pub(crate) fn tick_with_doors(rows: usize) {
+    tick_with(rows, &with_doors());
 }
 
-fn tick_with(rows: usize, encodings: &Encodings) {
-    let intake = Intake::new();
-    let source = ByHand::default();
-    let sources: Vec<Box<dyn Source>> = vec![Box::new(source.clone())];
-    let registry = Registry::new(Arc::clone(&intake), sources, "ca", LINGER, Rules::default());
-    let registry = Arc::new(registry);
-    let control = ControlQueue::new(Arc::clone(&intake));
-    let limits = SubscriptionLimits {
-        subscriptions: rows,
-        unresolved: rows,
-        load: 1,
-    };
-    let shards: Vec<Box<dyn FrameSink>> = vec![Box::new(Nowhere)];
-    let stage = Distributor::new(
-        Arc::clone(&control),
-        Arc::clone(&registry),
-        shards,
-        limits,
-        encodings,
-    );
-    let mut stage = stage.expect("a thread can be started");
-    subscribe(&registry, &control, rows);
+/// A tick of the thread in a relay without doors.
+pub(crate) fn turn(rows: usize) {
+    turn_with(rows, &flat::encodings(), Vec::new());
+}
 
-    let mut table = Table::new(Duration::from_secs(5));
-    let now = Now {
-        instant: Instant::now(),
-        wall_ns: 0,
-    };
-    let lines = source.0.lock().map(|lines| lines.clone());
-    let lines = lines.expect("no other thread has them");
-    for line in &lines {
-        line.connected(false);
-        line.event(Event::Metadata(Box::new(Metadata {
-            value_type: ValueType::Float64,
-            ..Metadata::default()
-        })));
+/// A tick of the thread in a relay with doors.
+pub(crate) fn turn_with_doors(rows: usize) {
+    let formulas = FormulaSource::start("ca").expect("a thread can be started");
+    let inputs = Box::new(FormulaInputs::new(formulas.opened()));
+    turn_with(rows, &with_doors(), vec![inputs]);
+}
+
+/// The encodings of a relay with all doors.
+fn with_doors() -> Encodings {
+    let (mut encodings, config) = (flat::encodings(), Config::default());
+    encodings.add(Box::new(Pvws::new(&config)));
+    encodings.add(Box::new(Stranger));
+    for format in Coniql::new(&config).formats() {
+        encodings.add(Box::new(format));
     }
-    let mut changes = Arc::default();
-    for tick in 1..=2_u64 {
+    encodings
+}
+
+/// The stage, and what it takes ticks from.
+struct Relay {
+    intake: Arc<Intake>,
+    source: ByHand,
+    stage: Distributor,
+}
+
+impl Relay {
+    /// With two clients that have subscribed `rows` PVs.
+    fn new(rows: usize, encodings: &Encodings) -> Self {
+        let intake = Intake::new();
+        let source = ByHand::default();
+        let sources: Vec<Box<dyn Source>> = vec![Box::new(source.clone())];
+        let registry = Registry::new(Arc::clone(&intake), sources, "ca", LINGER, Rules::default());
+        let registry = Arc::new(registry);
+        let control = ControlQueue::new(Arc::clone(&intake));
+        let limits = SubscriptionLimits {
+            subscriptions: rows,
+            unresolved: rows,
+            load: 1,
+        };
+        let shards: Vec<Box<dyn FrameSink>> = vec![Box::new(Nowhere)];
+        let stage = Distributor::new(
+            Arc::clone(&control),
+            Arc::clone(&registry),
+            shards,
+            limits,
+            encodings,
+        );
+        subscribe(&registry, &control, rows);
+        let lines = source.lines();
+        for line in &lines {
+            line.connected(false);
+            line.event(Event::Metadata(Box::new(Metadata {
+                value_type: ValueType::Float64,
+                ..Metadata::default()
+            })));
+        }
+        Self {
+            intake,
+            source,
+            stage: stage.expect("a thread can be started"),
+        }
+    }
+}
+
+impl ByHand {
+    fn lines(&self) -> Vec<Arc<Line>> {
+        let lines = self.0.lock().map(|lines| lines.clone());
+        lines.expect("no other thread has them")
+    }
+
+    /// Updates each PV.
+    fn update(&self, tick: u64) {
         let calm = Alarm {
             severity: Severity::NoAlarm,
             status: 0,
         };
-        for line in &lines {
+        for line in self.0.lock().iter().flat_map(|lines| lines.iter()) {
             line.update(tick as i64, RowValue::Number(tick as f64), calm);
         }
+    }
+}
+
+fn now() -> Now {
+    Now {
+        instant: Instant::now(),
+        wall_ns: 0,
+    }
+}
+
+fn tick_with(rows: usize, encodings: &Encodings) {
+    let relay = Relay::new(rows, encodings);
+    let (mut stage, mut table) = (relay.stage, Table::new(Duration::from_secs(5)));
+    let now = now();
+    let mut changes = Arc::default();
+    for tick in 1..=2_u64 {
+        relay.source.update(tick);
         let mut of_tick = Changes {
             tick,
             ..Changes::default()
         };
+        let intake = &relay.intake;
         intake.drain(|taken| table.apply(&mut of_tick, now, taken));
         assert_eq!(of_tick.rows.len(), rows);
         changes = Arc::new(of_tick);
@@ -134,6 +192,32 @@ fn tick_with(rows: usize, encodings: &Encodings) {
         stage.tick(&table, &changes, now);
     }
     repeat(|| stage.tick(black_box(&table), &changes, now));
+}
+
+/// The thread's work for a tick with an update of each PV, from the update on.
+fn turn_with(rows: usize, encodings: &Encodings, others: Vec<Box<dyn TickSink>>) {
+    let relay = Relay::new(rows, encodings);
+    let mut sinks: Vec<Box<dyn TickSink>> = vec![Box::new(relay.stage)];
+    sinks.extend(others);
+    let table = Table::new(Duration::from_secs(5));
+    let counters = Arc::new(TickCounters::default());
+    let mut ticks = Ticks::new(relay.intake, table, sinks, Arc::clone(&counters));
+    let (now, source) = (now(), relay.source);
+    let limits = TickLimits {
+        shortest: Duration::from_millis(5),
+        longest: Duration::from_millis(100),
+    };
+    let mut number = 0;
+    repeat(|| {
+        number += 1;
+        source.update(number);
+        let has_work = ticks.announce_sleep();
+        let length = ticks.length(limits);
+        ticks.tick(now);
+        (has_work, length)
+    });
+    let taken = counters.updates.load(std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(taken, number * rows as u64);
 }
 
 /// Two clients subscribe all PVs.

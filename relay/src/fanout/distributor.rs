@@ -289,9 +289,7 @@ impl TickSink for Distributor {
             self.next_sweep = Some(now.instant + SWEEP_EVERY);
             self.registry.sweep(now.instant);
             self.large.sweep();
-            for door in self.groups.all_doors() {
-                self.encoders.of(door).sweep(table);
-            }
+            self.groups.sweep(table, &mut self.encoders);
         }
         let idle = groups
             .iter()

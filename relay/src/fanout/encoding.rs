@@ -127,9 +127,12 @@ pub trait MessageEncoder: Send {
     /// made, and only for encodings whose `Format` has a dialogue and that have clients.
     fn begin(&mut self, _table: &Table, _changes: &Changes, _now: Now) {}
 
-    /// Forgets PVs that are no longer open. Called about once a second on the tick thread, and only for encodings
-    /// whose `Format` has a dialogue.
-    fn sweep(&mut self, _table: &Table) {}
+    /// Forgets PVs that are no longer open; returns whether it keeps something of others. Called about once a second
+    /// on the tick thread, only for encodings whose `Format` has a dialogue, and only while they have clients or
+    /// keep something.
+    fn sweep(&mut self, _table: &Table) -> bool {
+        false
+    }
 
     /// Everything that `changes` brought for the PVs in `set` except large values, which follow it; `None`
     /// when nothing did. With `dirty`, the index of its rows, rows may come in the order of their PVs.
@@ -332,6 +335,6 @@ impl SharedFrames {
     /// The frame in this encoding; `None` when the group had no member with it.
     #[must_use]
     pub fn of(&self, encoding: Encoding) -> Option<&Arc<Frame>> {
-        self.0[encoding.index()].as_ref()
+        self.0.get(encoding.index())?.as_ref()
     }
 }

@@ -29,8 +29,8 @@ const LATE: Duration = Duration::from_millis(500);
 /// relays.
 ///
 /// The ticker is given its sinks at start and owns them. All methods are called on the tick thread, for
-/// each sink in the order in which they were declared. The fan-out comes first, so that clients don't
-/// wait for the others.
+/// each sink in the order in which they were declared; those that were idle come last. The fan-out is never
+/// idle and comes first, so that clients don't wait for the others.
 ///
 /// No method may block: no I/O, no contended lock, no wait for another thread. The time that a sink
 /// takes delays the sinks after it and the next tick, so a sink does little here. It copies the few
@@ -48,6 +48,11 @@ pub trait TickSink: Send {
     /// Whether a request that doesn't come through the intake is waiting, so that a tick is needed
     /// without an update. Code that adds such a request calls [`Intake::wake`].
     fn has_work(&self) -> bool {
+        false
+    }
+
+    /// Whether the sink needs no ticks until it has work again. It is then asked for work only.
+    fn is_idle(&self) -> bool {
         false
     }
 
@@ -126,12 +131,8 @@ impl Ticker {
         let stop = Arc::new(AtomicBool::new(false));
         let run = Run {
             stop: Arc::clone(&stop),
-            intake: Arc::clone(&intake),
-            table,
-            sinks,
+            ticks: Ticks::new(Arc::clone(&intake), table, sinks, counters),
             limits,
-            counters,
-            tick: 0,
         };
         let thread = thread::Builder::new()
             .name("tick".into())
@@ -157,12 +158,8 @@ impl Drop for Ticker {
 
 struct Run {
     stop: Arc<AtomicBool>,
-    intake: Arc<Intake>,
-    table: Table,
-    sinks: Vec<Box<dyn TickSink>>,
+    ticks: Ticks,
     limits: TickLimits,
-    counters: Arc<TickCounters>,
-    tick: u64,
 }
 
 impl Run {
@@ -171,15 +168,63 @@ impl Run {
         while !self.stop.load(Ordering::Acquire) {
             self.sleep_until_work();
             let begun = Instant::now();
-            self.counters.pulse.turned(begun);
+            self.ticks.counters.pulse.turned(begun);
             // The first update of a scan waits for the others of the same scan.
-            thread::sleep(self.length());
-            while !self.is_ready() && !self.stop.load(Ordering::Acquire) {
+            thread::sleep(self.ticks.length(self.limits));
+            while !self.ticks.is_ready() && !self.stop.load(Ordering::Acquire) {
                 thread::sleep(self.limits.shortest);
             }
-            self.one_tick();
+            let now = Now {
+                instant: Instant::now(),
+                wall_ns: wall_ns(),
+            };
+            self.ticks.tick(now);
             let is_late = begun.elapsed() > LATE;
-            (self.counters.late).fetch_add(u64::from(is_late), Ordering::Relaxed);
+            (self.ticks.counters.late).fetch_add(u64::from(is_late), Ordering::Relaxed);
+        }
+    }
+
+    fn sleep_until_work(&mut self) {
+        let has_work = self.ticks.announce_sleep();
+        let deadline = (self.ticks.table)
+            .next_deadline()
+            .unwrap_or_else(|| Instant::now() + LONGEST_SLEEP);
+        if !has_work && !self.stop.load(Ordering::Acquire) {
+            let sleep = deadline.saturating_duration_since(Instant::now());
+            thread::park_timeout(sleep.min(LONGEST_SLEEP));
+        }
+        self.ticks.intake.awake();
+    }
+}
+
+/// The work of the tick thread, without the thread.
+pub struct Ticks {
+    intake: Arc<Intake>,
+    table: Table,
+    sinks: Vec<Box<dyn TickSink>>,
+    /// Sinks that are idle.
+    asleep: Vec<Box<dyn TickSink>>,
+    counters: Arc<TickCounters>,
+    tick: u64,
+}
+
+impl Ticks {
+    /// The work for these sinks, which are called in this order.
+    #[must_use]
+    pub fn new(
+        intake: Arc<Intake>,
+        table: Table,
+        sinks: Vec<Box<dyn TickSink>>,
+        counters: Arc<TickCounters>,
+    ) -> Self {
+        let (asleep, sinks) = sinks.into_iter().partition(|sink| sink.is_idle());
+        Self {
+            intake,
+            table,
+            sinks,
+            asleep,
+            counters,
+            tick: 0,
         }
     }
 
@@ -187,12 +232,19 @@ impl Run {
         self.sinks.iter().all(|sink| sink.is_ready())
     }
 
-    fn has_work(&self) -> bool {
-        self.sinks.iter().any(|sink| sink.has_work())
+    /// Announces that the thread sleeps, unless this returns that there is work.
+    pub fn announce_sleep(&mut self) -> bool {
+        self.intake.announce_sleep();
+        if self.asleep.iter().any(|sink| sink.has_work()) {
+            let awake = self.asleep.extract_if(.., |sink| sink.has_work());
+            self.sinks.extend(awake);
+        }
+        !self.intake.is_empty() || self.sinks.iter().any(|sink| sink.has_work())
     }
 
-    fn length(&self) -> Duration {
-        let TickLimits { shortest, longest } = self.limits;
+    /// Length of the next tick.
+    pub fn length(&self, limits: TickLimits) -> Duration {
+        let TickLimits { shortest, longest } = limits;
         let rounds = self.sinks.iter().map(|sink| sink.round());
         let round = rounds.max().unwrap_or_default();
         let length = (round * TICK_PER_ROUND).clamp(shortest, longest);
@@ -202,26 +254,9 @@ impl Run {
         length
     }
 
-    fn sleep_until_work(&self) {
-        self.intake.announce_sleep();
-        let deadline = self
-            .table
-            .next_deadline()
-            .unwrap_or_else(|| Instant::now() + LONGEST_SLEEP);
-        let idle = self.intake.is_empty() && !self.has_work();
-        if idle && !self.stop.load(Ordering::Acquire) {
-            let sleep = deadline.saturating_duration_since(Instant::now());
-            thread::park_timeout(sleep.min(LONGEST_SLEEP));
-        }
-        self.intake.awake();
-    }
-
-    fn one_tick(&mut self) {
+    /// One tick.
+    pub fn tick(&mut self, now: Now) {
         self.tick += 1;
-        let now = Now {
-            instant: Instant::now(),
-            wall_ns: wall_ns(),
-        };
         for sink in &mut self.sinks {
             sink.collect();
         }
@@ -251,6 +286,10 @@ impl Run {
         let changes = Arc::new(changes);
         for sink in &mut self.sinks {
             sink.tick(table, &changes, now);
+        }
+        if self.sinks.iter().any(|sink| sink.is_idle()) {
+            let idle = self.sinks.extract_if(.., |sink| sink.is_idle());
+            self.asleep.extend(idle);
         }
     }
 }
@@ -340,6 +379,46 @@ mod tests {
         }
         assert_eq!(rows, 3, "nothing is lost by waiting");
         drop(ticker);
+    }
+
+    /// A sink that is idle while nothing is ordered, and takes one order per tick.
+    struct Occasional(Arc<AtomicU64>, Arc<AtomicU64>);
+
+    impl TickSink for Occasional {
+        fn has_work(&self) -> bool {
+            self.0.load(Ordering::Acquire) > 0
+        }
+        fn is_idle(&self) -> bool {
+            !self.has_work()
+        }
+        fn tick(&mut self, _: &Table, _: &Arc<Changes>, _: Now) {
+            self.0.fetch_sub(1, Ordering::AcqRel);
+            self.1.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    #[test]
+    fn idle_sink_gets_ticks_only_while_it_has_work() {
+        let (ordered, done) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
+        let occasional = Occasional(Arc::clone(&ordered), Arc::clone(&done));
+        let sinks: Vec<Box<dyn TickSink>> =
+            vec![Box::new(ChangeCounter::default()), Box::new(occasional)];
+        let table = Table::new(PATIENCE);
+        let mut ticks = Ticks::new(Intake::new(), table, sinks, Arc::default());
+        let now = Now {
+            instant: Instant::now(),
+            wall_ns: 0,
+        };
+        let mut turn = |orders: u64| {
+            ordered.fetch_add(orders, Ordering::AcqRel);
+            let has_work = ticks.announce_sleep();
+            ticks.tick(now);
+            (has_work, done.load(Ordering::Acquire))
+        };
+        let turns = [0, 2, 0, 0, 1, 0].map(&mut turn);
+        let (yes, no) = (true, false);
+        let expected = [(no, 0), (yes, 1), (yes, 2), (no, 2), (yes, 3), (no, 3)];
+        assert_eq!(turns, expected);
     }
 
     #[test]

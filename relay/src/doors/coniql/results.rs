@@ -326,7 +326,7 @@ impl MessageEncoder for Results {
         self.spans.sort_by_key(|span| span.pv);
     }
 
-    fn sweep(&mut self, table: &Table) {
+    fn sweep(&mut self, table: &Table) -> bool {
         for index in 0..self.forms.len() {
             let entry = table.get(PvId(index as u32));
             let form = entry.and_then(Entry::form);
@@ -338,6 +338,7 @@ impl MessageEncoder for Results {
             }
         }
         while self.forms.pop_if(|form| form.is_none()).is_some() {}
+        !self.forms.is_empty()
     }
 
     fn update(

@@ -37,6 +37,10 @@ impl TickSink for FormulaInputs {
         !self.opened.is_empty()
     }
 
+    fn is_idle(&self) -> bool {
+        self.followed.is_empty() && self.opened.is_empty()
+    }
+
     fn collect(&mut self) {
         while let Some((formula, inputs)) = self.opened.next() {
             self.followed.push(Followed {

@@ -246,7 +246,7 @@ impl MessageEncoder for Texts {
         self.spans.sort_by_key(|span| span.pv);
     }
 
-    fn sweep(&mut self, table: &Table) {
+    fn sweep(&mut self, table: &Table) -> bool {
         let begin = if self.swept < self.lives.len() {
             self.swept
         } else {
@@ -262,6 +262,7 @@ impl MessageEncoder for Texts {
         if self.lives.capacity() / 4 > self.lives.len() {
             self.lives.shrink_to_fit();
         }
+        !self.lives.is_empty()
     }
 
     fn update(

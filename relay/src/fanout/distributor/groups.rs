@@ -9,14 +9,16 @@ use crate::fanout::control::ClientId;
 use crate::fanout::encoding::{Encoders, Encoding, Encodings, SharedFrames};
 use crate::fanout::output::GroupFrame;
 use crate::fanout::set::PvSet;
-use crate::state::table::Changes;
+use crate::state::table::{Changes, Table};
 
 /// Clients with the same set of PVs.
 struct Group {
     set: Arc<PvSet>,
     members: usize,
-    /// Members with each encoding.
-    by_encoding: Box<[usize]>,
+    /// Members that are clients of a door.
+    of_doors: usize,
+    /// Members with each encoding, up to the last one that a member has had.
+    by_encoding: Vec<usize>,
     /// Tick of its last shared frame; 0 when its last frame wasn't shared.
     last_tick: u64,
 }
@@ -27,9 +29,11 @@ pub(super) struct Groups {
     members: HashMap<ClientId, usize>,
     groups: Slab<Group>,
     by_set: HashMap<Arc<PvSet>, usize>,
-    encodings: usize,
-    /// Encodings of doors, with the number of their clients in groups.
-    doors: Vec<(Encoding, usize)>,
+    doors: Vec<Encoding>,
+    /// The doors that have clients in groups, with their number.
+    used: Vec<(Encoding, usize)>,
+    /// The doors whose encoders keep something.
+    unswept: Vec<Encoding>,
 }
 
 impl Groups {
@@ -38,8 +42,9 @@ impl Groups {
             members: HashMap::new(),
             groups: Slab::new(),
             by_set: HashMap::new(),
-            encodings: encodings.all().len(),
-            doors: encodings.doors().iter().map(|door| (*door, 0)).collect(),
+            doors: encodings.doors().to_vec(),
+            used: Vec::new(),
+            unswept: Vec::new(),
         }
     }
 
@@ -63,26 +68,40 @@ impl Groups {
 
     /// The doors that have clients.
     pub(super) fn doors(&self) -> impl Iterator<Item = Encoding> + '_ {
-        let used = self.doors.iter().filter(|(_, clients)| *clients > 0);
-        used.map(|(door, _)| *door)
+        self.used.iter().map(|(door, _)| *door)
     }
 
-    /// All doors.
-    pub(super) fn all_doors(&self) -> impl Iterator<Item = Encoding> + '_ {
-        self.doors.iter().map(|(door, _)| *door)
+    /// Lets the encoders of doors forget PVs that are no longer open.
+    pub(super) fn sweep(&mut self, table: &Table, encoders: &mut Encoders) {
+        let used = &self.used;
+        self.unswept.retain(|door| {
+            let keeps = encoders.of(*door).sweep(table);
+            keeps || used.iter().any(|(used, _)| used == door)
+        });
     }
 
     /// Whether an encoding is that of a door.
     pub(super) fn is_door(&self, encoding: Encoding) -> bool {
-        self.doors.iter().any(|(door, _)| *door == encoding)
+        self.doors.contains(&encoding)
     }
 
-    /// Counts a client of a door that joins or leaves a group.
-    fn count(&mut self, encoding: Encoding, change: isize) {
-        let door = self.doors.iter_mut().find(|(door, _)| *door == encoding);
-        if let Some((_, clients)) = door {
-            *clients = clients.saturating_add_signed(change);
+    /// Counts a client of a door that joins a group.
+    fn use_door(&mut self, encoding: Encoding) {
+        match self.used.iter_mut().find(|(door, _)| *door == encoding) {
+            Some((_, clients)) => *clients += 1,
+            None => self.used.push((encoding, 1)),
         }
+        if !self.unswept.contains(&encoding) {
+            self.unswept.push(encoding);
+        }
+    }
+
+    /// Counts a client of a door that leaves a group.
+    fn leave_door(&mut self, encoding: Encoding) {
+        self.used.retain_mut(|(door, clients)| {
+            *clients -= usize::from(*door == encoding);
+            *clients > 0
+        });
     }
 
     /// Encodes a tick for each group. The frame of a group with one member is left to the client's shard.
@@ -93,8 +112,7 @@ impl Groups {
             return frames;
         }
         for (number, group) in &mut self.groups {
-            let of_door = |(door, _): &(Encoding, usize)| group.by_encoding[door.index()] > 0;
-            if group.members == 1 && !self.doors.iter().any(of_door) {
+            if group.members == 1 && group.of_doors == 0 {
                 group.last_tick = 0;
                 frames[number] = GroupFrame::Gather(Arc::clone(&group.set));
                 continue;
@@ -120,10 +138,18 @@ impl Groups {
             Some(number) => *number,
             None => self.open(Arc::new(set)),
         };
+        let is_of_door = self.is_door(client.encoding);
         let group = &mut self.groups[number];
         group.members += 1;
-        group.by_encoding[client.encoding.index()] += 1;
-        self.count(client.encoding, 1);
+        group.of_doors += usize::from(is_of_door);
+        let index = client.encoding.index();
+        if group.by_encoding.len() <= index {
+            group.by_encoding.resize(index + 1, 0);
+        }
+        group.by_encoding[index] += 1;
+        if is_of_door {
+            self.use_door(client.encoding);
+        }
         self.members.insert(client, number);
         Some(number)
     }
@@ -132,9 +158,13 @@ impl Groups {
         let Some(number) = self.members.remove(&client) else {
             return;
         };
-        self.count(client.encoding, -1);
+        let is_of_door = self.is_door(client.encoding);
+        if is_of_door {
+            self.leave_door(client.encoding);
+        }
         let group = &mut self.groups[number];
         group.members -= 1;
+        group.of_doors -= usize::from(is_of_door);
         group.by_encoding[client.encoding.index()] -= 1;
         if group.members == 0 {
             let group = self.groups.remove(number);
@@ -146,7 +176,8 @@ impl Groups {
         let number = self.groups.insert(Group {
             set: Arc::clone(&set),
             members: 0,
-            by_encoding: vec![0; self.encodings].into(),
+            of_doors: 0,
+            by_encoding: Vec::new(),
             last_tick: 0,
         });
         self.by_set.insert(set, number);
