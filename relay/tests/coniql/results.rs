@@ -1,9 +1,9 @@
 //! Results of subscriptions through the life of a PV, and what clients share.
 
 use serde_json::{Value, json};
-use testbed::{Network, Relay, SoftIoc, prefix};
+use testbed::{Network, Relay, SoftIoc, eventually, prefix};
 
-use super::client::Client;
+use super::client::{Client, LEGACY};
 
 const DATABASE: &str = r#"
 record(ao, "$(P)ao") {
@@ -57,6 +57,44 @@ fn results_follow_a_pv_through_the_restart_of_its_ioc() {
     client.until("1", "the value after the restart", |data| {
         channel(data)["value"] == value("2.50 V")
     });
+}
+
+#[test]
+fn client_that_comes_back_sees_what_changed_meanwhile() {
+    let network = Network::new();
+    let mut ioc = SoftIoc::start(network, DATABASE);
+    let relay = Relay::start(network, &["--coniql"]);
+    let follow = subscription(&ioc.name("ao"), FIELDS);
+    // A client of the newer subprotocol stays, so that the selection is known all the time.
+    let mut other = Client::begin(&relay);
+    other.start("1", &follow);
+    other.data("1");
+    let come = || {
+        let mut client = Client::connect(&relay, Some(LEGACY));
+        client.send(&json!({"type": "connection_init"}));
+        let payload = json!({ "query": follow });
+        client.send(&json!({"type": "start", "id": "1", "payload": payload}));
+        loop {
+            let mut message = client.next();
+            if message["type"] == "data" {
+                return (client, message["payload"]["data"].take());
+            }
+        }
+    };
+    drop(come());
+    eventually("the client is gone", || {
+        relay.metric("pvwire_sessions_active") == 1.0
+    });
+    ioc.put("ao", "6");
+    ioc.put("ao.PREC", "1");
+    other.until("1", "the new precision", |data| {
+        channel(data)["display"]["precision"] == 1
+    });
+    let (_client, first) = come();
+    let expected = json!({
+        "value": value("6.0 V"), "status": {"quality": "WARNING"}, "display": {"precision": 1},
+    });
+    assert_eq!(*channel(&first), expected);
 }
 
 #[test]

@@ -73,6 +73,8 @@ pub(super) struct Results {
     spans: Vec<Span>,
     /// PVs with a large value in the tick.
     large: HashSet<PvId>,
+    /// The last tick whose changes were taken. The changes of ticks without clients are not.
+    begun: u64,
 }
 
 /// The state of a PV, with its value if the value is small enough to be written on this thread.
@@ -107,6 +109,7 @@ impl Results {
             bytes: Vec::new(),
             spans: Vec::new(),
             large: HashSet::new(),
+            begun: 0,
         }
     }
 
@@ -216,10 +219,8 @@ impl Results {
         let Some(watched) = self.watched.get_mut(&known.key) else {
             return;
         };
-        if watched.refreshed == tick {
-            return;
-        }
-        if !entry.is_complete() {
+        // What was read for one form is sent to the clients of the others, too.
+        if watched.refreshed == tick || !entry.is_complete() {
             return self.refresh(table, tick, pv);
         }
         if known.tick != tick {
@@ -301,6 +302,7 @@ fn nothing() -> Frame {
 
 impl MessageEncoder for Results {
     fn begin(&mut self, table: &Table, changes: &Changes, _now: Now) {
+        self.begun = changes.tick;
         self.bytes.clear();
         self.spans.clear();
         self.large.clear();
@@ -364,14 +366,14 @@ impl MessageEncoder for Results {
         table: &Table,
         set: &PvSet,
         (since, _): (u64, SkipCause),
-        _tick: u64,
+        tick: u64,
     ) -> Frame {
         let changed = |pv: &PvId| {
             let entry = table.entry(*pv);
             entry.value_tick > since || entry.connection_tick > since || entry.metadata_tick > since
         };
         let ids: Vec<_> = set.ids().iter().copied().filter(changed).collect();
-        self.complete(table, &ids)
+        self.complete(table, &ids, tick)
     }
 
     fn large(
@@ -403,12 +405,12 @@ impl MessageEncoder for Results {
     fn reply_with(
         &mut self,
         _kind: FrameKind,
-        _tick: u64,
+        tick: u64,
         _to: u32,
         _reply: &Reply,
         (table, ids): Values<'_>,
     ) -> Frame {
-        self.complete(table, ids)
+        self.complete(table, ids, tick)
     }
 
     fn answer(&mut self, _tick: u64, _to: u32, _reply: &Reply) -> Frame {
@@ -430,7 +432,13 @@ impl MessageEncoder for Results {
 
 impl Results {
     /// The complete results of PVs, except those whose values follow in separate frames.
-    fn complete(&mut self, table: &Table, ids: &[PvId]) -> Frame {
+    fn complete(&mut self, table: &Table, ids: &[PvId], tick: u64) -> Frame {
+        if self.begun != tick {
+            // There was no client: what is known here may be old.
+            self.forms.clear();
+            self.watched.clear();
+            self.begun = tick;
+        }
         let (mut out, mut rows, mut together) = (Vec::new(), 0, Together::default());
         for &pv in ids {
             let entry = table.entry(pv);
