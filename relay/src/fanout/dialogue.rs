@@ -91,13 +91,32 @@ pub struct Seen {
     pub connection: Connection,
 }
 
+/// Why a read has no value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// None came in time.
+    #[error("{name} has no value within {} s", waited.as_secs_f64())]
+    NoValue {
+        /// The PV.
+        name: String,
+        /// How long the read waited.
+        waited: Duration,
+    },
+    /// The client may not read the PV, or not so often, for this reason.
+    #[error("{0}")]
+    NotAllowed(String),
+    /// The relay can't serve the PV, for this reason.
+    #[error("{0}")]
+    Refused(String),
+}
+
 /// The outcome of an errand.
 #[derive(Debug, Default)]
 pub struct Ran {
     /// Of each put.
     pub puts: Vec<OpEnd>,
     /// Of each read: the PV, or the reason why it has no value.
-    pub reads: Vec<Result<Seen, String>>,
+    pub reads: Vec<Result<Seen, ReadError>>,
 }
 
 /// The protocol state of one client of a door.

@@ -11,7 +11,7 @@ use pvwire_coniql::{
 use pvwire_schema::types::Outcome;
 
 use super::full_name;
-use crate::fanout::dialogue::{Errand, Ran, Seen, Written};
+use crate::fanout::dialogue::{Errand, Ran, ReadError, Seen, Written};
 use crate::ingest::{OpEnd, RowValue};
 use crate::limits::requests::{LONGEST_GET, LONGEST_PUT};
 
@@ -107,7 +107,7 @@ impl Plan {
                     }
                     let seen = match ran.reads.get(*read) {
                         Some(Ok(seen)) => seen,
-                        Some(Err(why)) => return Err(Failure::new(why.as_str(), "NO_VALUE")),
+                        Some(Err(why)) => return Err(unread(why)),
                         None => return Err(Failure::new("not carried out", "RELAY_FAULT")),
                     };
                     (name, seen)
@@ -150,6 +150,16 @@ fn snapshot<'a>(name: &'a str, seen: &'a Seen) -> Snapshot<'a> {
         latest.alarm,
         latest.detail.as_deref(),
     )
+}
+
+/// Why a read failed, with the code that pvwire's own clients have for it.
+fn unread(why: &ReadError) -> Failure {
+    let code = match why {
+        ReadError::NoValue { .. } => "TIMED_OUT",
+        ReadError::NotAllowed(_) => "NOT_ALLOWED",
+        ReadError::Refused(_) => "REFUSED",
+    };
+    Failure::new(why.to_string(), code)
 }
 
 /// Why a put failed; `None` if it is done.

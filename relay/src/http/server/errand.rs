@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::StatusCode;
 use pvwire_schema::types::{Outcome, PutValue, ValueType};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, sleep};
@@ -11,7 +12,7 @@ use super::Server;
 use super::answer::Refusal;
 use super::read::Reader;
 use crate::fanout::control::ClientId;
-use crate::fanout::dialogue::{Errand, Ran, Seen, Written};
+use crate::fanout::dialogue::{Errand, Ran, ReadError, Seen, Written};
 use crate::ingest::{OpEnd, Put};
 use crate::session::errand::{Asker, Order, Puts};
 use crate::session::operation::Action;
@@ -112,8 +113,17 @@ impl Server {
                     Ok(self.newer(reader, name, seen, begun).await)
                 }
                 Ok(Some(seen)) => Ok(seen),
-                Ok(None) => Err(format!("{name} has no value within {patience:?}")),
-                Err(Refusal { message, .. }) => Err(message.trim_end().to_owned()),
+                Ok(None) => Err(ReadError::NoValue {
+                    name: name.clone(),
+                    waited: *patience,
+                }),
+                Err(Refusal { status, message }) => {
+                    let why = message.trim_end().to_owned();
+                    Err(match status {
+                        StatusCode::FORBIDDEN => ReadError::NotAllowed(why),
+                        _ => ReadError::Refused(why),
+                    })
+                }
             });
         }
         ran

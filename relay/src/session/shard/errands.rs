@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::Run;
 use crate::fanout::control::ClientId;
-use crate::fanout::dialogue::{Errand, Ran};
+use crate::fanout::dialogue::{Errand, Ran, ReadError};
 use crate::fanout::encoding::Encoding;
 use crate::ingest::OpEnd;
 use crate::limits::requests::RequestBudget;
@@ -27,9 +27,10 @@ impl Run {
         let within = errand.puts.iter().all(|_| client.budget.take_put(now));
         let (id, number) = (client.id, errand.number);
         if !within {
+            let too_fast = || Err(ReadError::NotAllowed(OpEnd::too_fast().message));
             let refused = Ran {
                 puts: vec![OpEnd::too_fast(); errand.puts.len()],
-                reads: vec![Err(OpEnd::too_fast().message); errand.reads.len()],
+                reads: errand.reads.iter().map(|_| too_fast()).collect(),
             };
             self.came_back(id, number, &refused);
             return Ok(());
