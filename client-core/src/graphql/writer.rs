@@ -67,6 +67,14 @@ impl Selection {
         self.groups.iter().fold(0, |all, group| all | group.mask)
     }
 
+    /// Whether it shows the description of a record, which Channel Access serves as a separate PV: the host
+    /// has to ask for it.
+    #[must_use]
+    pub fn shows_description(&self) -> bool {
+        let is_description = |line: &str| line.split(' ').nth(2) == Some("description");
+        self.dialect == Dialect::Pvwire && self.plan.lines().any(is_description)
+    }
+
     /// Number of its fields.
     #[must_use]
     pub fn fields(&self) -> usize {

@@ -148,6 +148,7 @@ impl Dialogue for Side {
                 may_write: settings.writes,
                 array_interval_ms,
             },
+            describe: false,
         });
         wanted.collect()
     }

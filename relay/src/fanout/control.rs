@@ -154,6 +154,10 @@ pub struct Get {
 pub struct Read {
     /// The PV. The receiver of the answer holds it.
     pub pv: PvId,
+    /// Whether the description is wanted and comes apart from the value.
+    pub describe: bool,
+    /// When to stop waiting for the description, once the value is there.
+    pub describe_until: Option<Instant>,
     /// Receives the value once it is known; `None` when the PV can't have a value.
     pub answer: tokio::sync::oneshot::Sender<Option<Seen>>,
 }

@@ -21,6 +21,8 @@ pub struct WantedPv {
     pub filter: Filter,
     /// Its form, in which `may_write` says whether this door takes puts at all.
     pub form: Form,
+    /// Whether the client shows the description, which some sources send only when asked.
+    pub describe: bool,
 }
 
 /// A name that a client of a door has subscribed.
@@ -67,6 +69,8 @@ pub struct Errand {
     pub put_timeout: Duration,
     /// The names of the PVs to read, and how long to wait for the value of each.
     pub reads: Vec<(String, Duration)>,
+    /// Whether the client shows descriptions, which some sources send only when asked.
+    pub describe: bool,
 }
 
 /// A value to write.

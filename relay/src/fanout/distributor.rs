@@ -284,7 +284,7 @@ impl TickSink for Distributor {
         let groups = self.groups.frames(&changes, &mut self.encoders);
         let mut orders = self.carry_out(table, now, tick);
         self.answer_gets(table, now, tick, &mut orders);
-        self.answer_reads(table);
+        self.answer_reads(table, now);
         if self.next_sweep.is_none_or(|at| now.instant >= at) {
             self.next_sweep = Some(now.instant + SWEEP_EVERY);
             self.registry.sweep(now.instant);

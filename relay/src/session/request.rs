@@ -259,7 +259,11 @@ impl Answerer {
         wanted: Vec<WantedPv>,
     ) -> Vec<(Arc<Form>, Result<PvId, Refusal>)> {
         let registry = Arc::clone(&self.registry);
-        let judged = wanted.into_iter().map(|WantedPv { name, filter, form }| {
+        let described: Vec<_> = wanted.iter().map(|wanted| wanted.describe).collect();
+        let judged = wanted.into_iter().map(|wanted| {
+            let WantedPv {
+                name, filter, form, ..
+            } = wanted;
             let permitted = || registry.permit(&name, identity, Access::Put).is_ok();
             let may_write = form.may_write && permitted();
             let form = Arc::new(Form { may_write, ..form });
@@ -269,6 +273,16 @@ impl Answerer {
         let acquired = self.acquire_new(client, caller, |left| {
             registry.acquire_forms(&asked, caller, identity, owner, left)
         });
+        let to_describe = acquired
+            .iter()
+            .zip(described)
+            .filter(|(_, describe)| *describe);
+        let to_describe: Vec<_> = to_describe
+            .filter_map(|(acquired, _)| acquired.as_ref().ok().copied())
+            .collect();
+        if !to_describe.is_empty() {
+            registry.describe(&to_describe);
+        }
         let forms = asked.into_iter().map(|(_, _, form)| form);
         forms.zip(acquired).collect()
     }

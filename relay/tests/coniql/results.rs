@@ -7,9 +7,12 @@ use super::client::{Client, LEGACY};
 
 const DATABASE: &str = r#"
 record(ao, "$(P)ao") {
+    field(DESC, "beam current")
     field(VAL, "2.5") field(EGU, "V") field(PREC, "2") field(HIGH, "5") field(HSV, "MINOR") field(PINI, "YES")
 }
-record(waveform, "$(P)wave") { field(FTVL, "DOUBLE") field(NELM, "10000") field(PINI, "YES") }
+record(waveform, "$(P)wave") {
+    field(DESC, "beam profile") field(FTVL, "DOUBLE") field(NELM, "10000") field(PINI, "YES")
+}
 "#;
 
 fn subscription(pv: &str, fields: &str) -> String {
@@ -95,6 +98,25 @@ fn client_that_comes_back_sees_what_changed_meanwhile() {
         "value": value("6.0 V"), "status": {"quality": "WARNING"}, "display": {"precision": 1},
     });
     assert_eq!(*channel(&first), expected);
+}
+
+#[test]
+fn description_is_read_for_clients_that_select_it() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, DATABASE);
+    let relay = Relay::start(network, &["--coniql"]);
+    let mut client = Client::begin(&relay);
+    let ao = ioc.name("ao");
+    let get = format!("{{ getChannel(id: \"{ao}\") {{ display {{ description }} }} }}");
+    client.start("get", &get);
+    let description = json!({"display": {"description": "beam current"}});
+    assert_eq!(client.data("get"), json!({ "getChannel": description }));
+    assert_eq!(client.next()["type"], "complete");
+    let fields = "display { description }";
+    client.start("wave", &subscription(&ioc.name("wave"), fields));
+    client.until("wave", "the description", |data| {
+        channel(data)["display"]["description"] == "beam profile"
+    });
 }
 
 #[test]

@@ -42,6 +42,7 @@ impl Plan {
     pub fn new(operation: &Operation, dialect: Dialect) -> (Self, Errand) {
         let (mut plan, mut errand) = (Self::default(), Errand::default());
         for root in operation.roots() {
+            errand.describe |= (root.selection()).is_some_and(|it| it.shows_description());
             match root.request() {
                 Request::Nothing | Request::Subscribe { .. } => {}
                 Request::Get { names, timeout } => {

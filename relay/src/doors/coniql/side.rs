@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pvwire_coniql::{Dialect, Records, Reply, Settings, Socket, Wanted};
+use pvwire_coniql::{Documents, Records, Reply, Settings, Socket, Wanted};
 use pvwire_pvws::text_message;
 use pvwire_schema::types::{Filter, NameProblem, PvId};
 
@@ -19,7 +19,7 @@ const MOST_AT_A_TIME: usize = 10_000;
 /// One client.
 pub(super) struct Side {
     socket: Socket,
-    dialect: Dialect,
+    documents: Arc<Documents>,
     /// What the open errands do.
     plans: Vec<(u32, Plan)>,
 }
@@ -27,7 +27,7 @@ pub(super) struct Side {
 impl Side {
     pub(super) fn new(settings: Settings) -> Self {
         Self {
-            dialect: settings.documents.dialect(),
+            documents: Arc::clone(&settings.documents),
             socket: Socket::new(settings),
             plans: Vec::new(),
         }
@@ -38,7 +38,7 @@ impl Side {
             Reply::Texts(texts) => Ask::Send(messages(&texts)),
             Reply::Close(code, reason) => Ask::Close(code, reason),
             Reply::Run(number, operation) => {
-                let (plan, errand) = Plan::new(&operation, self.dialect);
+                let (plan, errand) = Plan::new(&operation, self.documents.dialect());
                 self.plans.push((number, plan));
                 Ask::Run(Errand { number, ..errand })
             }
@@ -98,10 +98,13 @@ impl Dialogue for Side {
 
     fn wanted(&mut self) -> Vec<WantedPv> {
         let wanted = self.socket.wanted(MOST_AT_A_TIME);
+        let selections = self.documents.selections();
         let pv = |wanted: &Wanted| WantedPv {
             name: full_name(&wanted.name),
             filter: Filter::ALL,
             form: form(wanted),
+            describe: (selections.find(wanted.selection))
+                .is_some_and(|known| known.selection.shows_description()),
         };
         wanted.iter().map(pv).collect()
     }

@@ -22,7 +22,7 @@ const GET_BYTES_PER_TICK: usize = 8 << 20;
 
 /// How long a get waits for descriptions once it has everything else: longer than an IOC takes to answer,
 /// and short for servers without descriptions.
-const DESCRIPTION_WAIT: Duration = Duration::from_secs(2);
+pub(super) const DESCRIPTION_WAIT: Duration = Duration::from_secs(2);
 
 /// A get that waits for first values.
 pub(super) struct PendingGet {

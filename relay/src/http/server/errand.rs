@@ -84,7 +84,7 @@ impl Server {
         errand: Errand,
     ) -> Ran {
         let before = self.before(reader, &errand).await;
-        let (reads, mut errand) = (errand.reads.clone(), errand);
+        let (reads, describe, mut errand) = (errand.reads.clone(), errand.describe, errand);
         for (put, before) in errand.puts.iter_mut().zip(&before) {
             if let (Some(Before { is_text: true, .. }), Some(text)) = (before, put.literal.take()) {
                 put.value = PutValue::Text(text);
@@ -93,7 +93,7 @@ impl Server {
         let puts = self.put_all(asker, client, errand).await;
         let begun = Instant::now();
         let readings: Vec<_> = (reads.iter())
-            .map(|(name, _)| self.begin_read(reader, name))
+            .map(|(name, _)| self.begin_read(reader, name, describe))
             .collect();
         let mut ran = Ran {
             puts,
@@ -134,7 +134,7 @@ impl Server {
         let begun = Instant::now();
         let names: Vec<_> = errand.puts.iter().map(|put| &put.name).collect();
         let readings: Vec<_> = (names.iter())
-            .map(|name| self.begin_read(reader, name))
+            .map(|name| self.begin_read(reader, name, false))
             .collect();
         let mut before = Vec::with_capacity(names.len());
         for (reading, name) in readings.into_iter().zip(names) {

@@ -145,16 +145,27 @@ impl Server {
         name: &str,
         patience: Duration,
     ) -> Result<Option<Seen>, Refusal> {
-        let reading = self.begin_read(reader, name)?;
+        let reading = self.begin_read(reader, name, false)?;
         self.end_read(reader, name, reading, patience).await
     }
 
-    /// Begins to read a PV.
-    pub(super) fn begin_read(&self, reader: &Reader, name: &str) -> Result<Reading<'_>, Refusal> {
+    /// Begins to read a PV. `describe`: with its description, if there is one.
+    pub(super) fn begin_read(
+        &self,
+        reader: &Reader,
+        name: &str,
+        describe: bool,
+    ) -> Result<Reading<'_>, Refusal> {
         let held = self.acquire(reader, name)?;
         let (answer, asked) = oneshot::channel();
         let pv = held.pv;
-        (self.admin.control).push(ControlRequest::Read(Read { pv, answer }));
+        let describe = describe && !self.admin.registry.describe(&[pv]).is_empty();
+        (self.admin.control).push(ControlRequest::Read(Read {
+            pv,
+            describe,
+            describe_until: None,
+            answer,
+        }));
         Ok(Reading { held, asked })
     }
 
