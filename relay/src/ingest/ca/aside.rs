@@ -4,6 +4,7 @@
 //! value the relay looks for the name of the complete string (`NAME.VAL$`), holds the value back
 //! meanwhile, and then monitors that name in place of the string until the PV is disconnected.
 
+use std::mem;
 use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -74,6 +75,8 @@ struct Description {
     text: String,
     /// Whether a look is under way.
     is_asked: bool,
+    /// Whether the right to read was revoked during the look, which may have been answered before.
+    is_revoked: bool,
     /// Whether the last look found nothing, perhaps because the IOC didn't respond.
     is_missed: bool,
 }
@@ -117,6 +120,7 @@ impl Wiring {
         }
         if let Some(description) = &mut aside.description {
             description.text.clear();
+            description.is_revoked = description.is_asked;
         }
     }
 
@@ -231,7 +235,8 @@ impl Wiring {
             return;
         };
         description.is_asked = false;
-        if !is_of_now {
+        let is_revoked = mem::take(&mut description.is_revoked);
+        if !is_of_now || is_revoked {
             return self.look_for_description(&mut aside);
         }
         let is_first_miss = found.is_none() && !description.is_missed;
