@@ -4,24 +4,30 @@ use super::Dialect;
 use super::sdl::{Directive, Field, Reference, Schema, Type};
 use crate::format;
 
-/// The value of `__schema` as JSON; `plan` has the lines of its fields.
-pub(super) fn schema(dialect: Dialect, plan: &str) -> Vec<u8> {
-    write(&Schema::of(dialect), Some(Source::Schema), plan)
+/// The value of `__schema` as JSON; `plan` has the lines of its fields. `None` if it is longer than
+/// `longest` bytes.
+pub(super) fn schema(dialect: Dialect, plan: &str, longest: usize) -> Option<Vec<u8>> {
+    write(&Schema::of(dialect), Some(Source::Schema), plan, longest)
 }
 
 /// The value of `__type` as JSON, null if there is no such type.
-pub(super) fn named(dialect: Dialect, name: &str, plan: &str) -> Vec<u8> {
+pub(super) fn named(dialect: Dialect, name: &str, plan: &str, longest: usize) -> Option<Vec<u8>> {
     let schema = Schema::of(dialect);
     let source = schema.find(name).map(Source::Type);
-    write(&schema, source, plan)
+    write(&schema, source, plan, longest)
 }
 
-fn write(schema: &Schema, source: Option<Source<'_>>, plan: &str) -> Vec<u8> {
+fn write(
+    schema: &Schema,
+    source: Option<Source<'_>>,
+    plan: &str,
+    longest: usize,
+) -> Option<Vec<u8>> {
     let mut lines = plan.lines();
     let fields = asked(&mut lines);
     let mut out = Vec::new();
-    Writer { schema }.object(source, &fields, &mut out);
-    out
+    Writer { schema, longest }.object(source, &fields, &mut out);
+    (out.len() <= longest).then_some(out)
 }
 
 /// A selected field.
@@ -85,6 +91,8 @@ impl<'a> Content<'a> {
 
 struct Writer<'a> {
     schema: &'a Schema,
+    /// Nothing more is written after this number of bytes.
+    longest: usize,
 }
 
 impl<'a> Writer<'a> {
@@ -95,6 +103,9 @@ impl<'a> Writer<'a> {
         };
         out.push(b'{');
         for (nth, field) in fields.iter().enumerate() {
+            if out.len() > self.longest {
+                return;
+            }
             if nth > 0 {
                 out.push(b',');
             }

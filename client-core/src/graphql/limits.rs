@@ -17,10 +17,16 @@ pub struct Limits {
     pub names: usize,
     /// Maximum cost of an operation: the sum over its PVs of their selected fields.
     pub cost: usize,
+    /// Maximum number of fields that may show all of one PV's value: texts, arrays and structures.
+    /// Each takes the time and the memory of the whole value.
+    pub whole_values: usize,
+    /// Length of a response in bytes beyond which no further channel is written, and of the answers
+    /// to introspection.
+    pub response: usize,
 }
 
 impl Default for Limits {
-    /// The limits of the browser's client, and 10,000 PVs with 200,000 fields in all.
+    /// The limits of the browser's client, 10,000 PVs with 200,000 fields in all, and 64 MiB.
     fn default() -> Self {
         Self {
             bytes: MAX_BYTES,
@@ -29,6 +35,8 @@ impl Default for Limits {
             fields: MAX_FIELDS,
             names: 10_000,
             cost: 200_000,
+            whole_values: 32,
+            response: 64 << 20,
         }
     }
 }

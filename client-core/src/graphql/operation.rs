@@ -28,6 +28,7 @@ pub struct Operation {
     kind: OperationKind,
     roots: Vec<Root>,
     dialect: Dialect,
+    limits: Limits,
 }
 
 /// What a field asks of the host.
@@ -160,6 +161,8 @@ impl Operation {
             _ => OperationKind::Query,
         };
         let mut roots = Vec::new();
+        // Bytes for the answers to introspection.
+        let mut room = limits.response;
         while let Some(line) = lines.next() {
             let mut words = line.splitn(5, ' ');
             let mut word = || words.next().unwrap_or_default();
@@ -177,7 +180,10 @@ impl Operation {
                     is_never_null: is_never_null(name, dialect),
                 }
             } else {
-                answer(name, last, &inner, dialect)
+                answer(name, last, &inner, dialect, &mut room).ok_or_else(|| {
+                    let template = "The result of introspection has more than % bytes.";
+                    too_much(template, limits.response)
+                })?
             };
             roots.push(Root {
                 key: key.to_owned(),
@@ -189,12 +195,14 @@ impl Operation {
             kind,
             roots,
             dialect,
+            limits,
         };
-        operation.check(limits)?;
+        operation.check()?;
         Ok(operation)
     }
 
-    fn check(&self, limits: Limits) -> Result<(), DocumentError> {
+    fn check(&self) -> Result<(), DocumentError> {
+        let limits = self.limits;
         let (mut names, mut cost) = (0_usize, 0_usize);
         for root in &self.roots {
             let count = root.request().names().len();
@@ -202,11 +210,12 @@ impl Operation {
             names += count;
             cost = cost.saturating_add(count.saturating_mul(fields));
         }
-        let too_much = |template, limit: usize| {
-            let mut number = String::new();
-            push_number(u32::try_from(limit).unwrap_or(u32::MAX), &mut number);
-            DocumentError::new(&[], template, &[&number])
-        };
+        let mut selections = self.roots.iter().filter_map(Root::selection);
+        if selections.any(|selection| selection.whole_values() > limits.whole_values) {
+            let template =
+                "The operation reads the whole value of a PV too often; the maximum is %.";
+            return Err(too_much(template, limits.whole_values));
+        }
         if names > limits.names {
             let template = "The operation names too many PVs; the maximum is %.";
             return Err(too_much(template, limits.names));
@@ -233,6 +242,18 @@ impl Operation {
     pub(super) fn dialect(&self) -> Dialect {
         self.dialect
     }
+
+    /// Length of a response beyond which no further channel is written.
+    pub(super) fn longest(&self) -> usize {
+        self.limits.response
+    }
+}
+
+/// The error for exceeding a limit.
+fn too_much(template: &str, limit: usize) -> DocumentError {
+    let mut number = String::new();
+    push_number(u32::try_from(limit).unwrap_or(u32::MAX), &mut number);
+    DocumentError::new(&[], template, &[&number])
 }
 
 /// The lines of an object, up to its end.
@@ -269,19 +290,29 @@ fn is_never_null(name: &str, dialect: Dialect) -> bool {
     }
 }
 
-fn answer(name: &str, arguments: &str, inner: &str, dialect: Dialect) -> Answer {
+/// The answer to a field. `room` is the number of bytes for introspection; `None` if it
+/// needs more.
+fn answer(
+    name: &str,
+    arguments: &str,
+    inner: &str,
+    dialect: Dialect,
+    room: &mut usize,
+) -> Option<Answer> {
     if let Some(type_name) = name.strip_prefix("__typename:") {
-        return Answer::Known([b"\"", type_name.as_bytes(), b"\""].concat());
+        return Some(Answer::Known([b"\"", type_name.as_bytes(), b"\""].concat()));
     }
     let arguments = Arguments(parse(arguments, Form::Json, Bounds::default()));
-    match name {
-        "__schema" => return Answer::Known(introspection::schema(dialect, inner)),
-        "__type" => {
-            let wanted = arguments.text("name");
-            return Answer::Known(introspection::named(dialect, &wanted, inner));
-        }
-        _ => {}
-    }
+    let known = match name {
+        "__schema" => introspection::schema(dialect, inner, *room),
+        "__type" => introspection::named(dialect, &arguments.text("name"), inner, *room),
+        _ => return Some(channels(name, &arguments, inner, dialect)),
+    }?;
+    *room -= known.len();
+    Some(Answer::Known(known))
+}
+
+fn channels(name: &str, arguments: &Arguments, inner: &str, dialect: Dialect) -> Answer {
     let Some(selection) = Selection::new(inner, dialect) else {
         return Answer::Problem {
             message: fill("\"%\" can't be answered.", &[name]),

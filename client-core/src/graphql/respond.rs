@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::Dialect;
-use super::operation::{Answer, Operation, Root};
+#[cfg(doc)]
+use super::Limits;
+use super::operation::{Answer, Operation, Request, Root};
 use super::writer::Selection;
 use crate::format;
 
@@ -52,7 +54,7 @@ struct Errors {
 impl Operation {
     /// Appends the response to a query or a mutation. `write` is called for each channel in the order
     /// of the response: it appends the channel's JSON, or returns why it can't. In the dialect of Coniql
-    /// it is not called again after a failure.
+    /// it is not called again after a failure, nor in any dialect after [`Limits::response`] bytes.
     ///
     /// For a subscription this is the response if it has no channels, because of an error or because
     /// `@skip` left nothing.
@@ -71,7 +73,8 @@ impl Operation {
             data.push(if at == 0 { b'{' } else { b',' });
             push_text(&root.key, &mut data);
             data.push(b':');
-            has_data &= root.push(at, &mut write, &mut errors, &mut data);
+            let longest = self.longest();
+            has_data &= root.push(at, &mut write, longest, &mut errors, &mut data);
             // Coniql stops at the first error.
             if !has_data && self.dialect() == Dialect::Coniql {
                 break;
@@ -98,11 +101,12 @@ impl Operation {
 
 impl Root {
     /// Appends the field's value. Returns whether there are data: a null that the schema forbids
-    /// leaves none.
+    /// leaves none. After `longest` bytes no further channel is written.
     fn push(
         &self,
         root: usize,
         write: &mut impl FnMut(ChannelRequest<'_>, &mut Vec<u8>) -> Result<(), Failure>,
+        longest: usize,
         errors: &mut Errors,
         data: &mut Vec<u8>,
     ) -> bool {
@@ -145,7 +149,12 @@ impl Root {
                 name,
                 selection,
             };
-            if let Err(failure) = write(channel, data) {
+            let written = if data.len() > longest {
+                Err(too_long(request, longest))
+            } else {
+                write(channel, data)
+            };
+            if let Err(failure) = written {
                 data.truncate(start);
                 data.extend_from_slice(b"null");
                 errors.push(self, is_list.then_some(index), &failure);
@@ -158,6 +167,15 @@ impl Root {
             data.push(b']');
         }
         true
+    }
+}
+
+/// The failure of a channel that doesn't fit. It was put before.
+fn too_long(request: &Request, longest: usize) -> Failure {
+    Failure {
+        message: format!("the response is longer than {longest} bytes; request fewer PVs"),
+        code: None,
+        may_be_written: matches!(request, Request::Put { .. }).then_some(true),
     }
 }
 

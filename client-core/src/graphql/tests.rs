@@ -135,6 +135,8 @@ fn each_limit_ends_in_an_error_that_names_it() {
         fields: 5,
         names: 3,
         cost: 6,
+        whole_values: 2,
+        response: 300,
     };
     let refused = |text: &str| {
         let refusal = match Document::compile(text, Dialect::Pvwire, small) {
@@ -157,9 +159,54 @@ fn each_limit_ends_in_an_error_that_names_it() {
             get("[1, 2, 3]", "id a: id b: id"),
             "of all its PVs; the maximum is 6",
         ),
+        (
+            get("[1]", "value { a: string b: string c: string }"),
+            "whole value of a PV too often; the maximum is 2",
+        ),
+        (
+            "{ __schema { types { name } } }".to_owned(),
+            "introspection has more than 300 bytes",
+        ),
     ] {
         let errors = refused(&text);
         assert!(errors.contains(expected), "{expected}: {errors}");
+    }
+}
+
+#[test]
+fn a_response_that_is_too_long_ends_with_errors() {
+    let limits = Limits {
+        response: 50,
+        ..Limits::default()
+    };
+    let cases = [
+        ("{ getChannels(ids: [1, 2, 3, 4, 5]) { id } }", ""),
+        (
+            "mutation { putChannels(ids: [1, 2, 3, 4, 5], values: [\"\", \"\", \"\", \"\", \"\"]) { id } }",
+            ",\"extensions\":{\"mayBeWritten\":true}",
+        ),
+    ];
+    for (text, extensions) in cases {
+        let document = Document::compile(text, Dialect::Pvwire, limits).expect("a document");
+        let response = response(&document.operation(None, "").expect("an operation"), "");
+        let name = &text[text.find("Ch").expect("a field") - 3..][..11];
+        let message = "the response is longer than 50 bytes; request fewer PVs";
+        let column = text.find(name).expect("a field") + 1;
+        let error = |index| {
+            format!(
+                "{{\"message\":\"{message}\",\"locations\":[{{\"line\":1,\"column\":{column}}}],\
+                 \"path\":[\"{name}\",{index}]{extensions}}}"
+            )
+        };
+        let channel = "{\"id\":\"ca://M\"}";
+        assert_eq!(
+            response,
+            format!(
+                "{{\"errors\":[{},{}],\"data\":{{\"{name}\":[{channel},{channel},{channel},null,null]}}}}",
+                error(3),
+                error(4)
+            )
+        );
     }
 }
 

@@ -6,6 +6,22 @@ use super::{Dialect, Pv};
 use crate::select::execute::{Groups, Program, Results, Units};
 use crate::store::part;
 
+/// Fields as long as a value.
+const WHOLE_VALUES: [&str; 12] = [
+    "string",
+    "text",
+    "array",
+    "float64Array",
+    "stringArray",
+    "base64",
+    "structure",
+    "structures",
+    "labels",
+    "columns",
+    "dimensions",
+    "attributes",
+];
+
 /// The fields that a document selects of a PV. Equal selections give equal results, whatever
 /// document they come from: a host can use them as keys.
 #[derive(Debug)]
@@ -73,6 +89,15 @@ impl Selection {
     pub fn shows_description(&self) -> bool {
         let is_description = |line: &str| line.split(' ').nth(2) == Some("description");
         self.dialect == Dialect::Pvwire && self.plan.lines().any(is_description)
+    }
+
+    /// Number of its fields that may show all of a value, see
+    /// [`Limits::whole_values`](super::Limits::whole_values).
+    #[must_use]
+    pub fn whole_values(&self) -> usize {
+        let lines = self.plan.lines();
+        let names = lines.filter_map(|line| line.split(' ').nth(2));
+        names.filter(|name| WHOLE_VALUES.contains(name)).count()
     }
 
     /// Number of its fields.

@@ -16,6 +16,8 @@ const LIMITS: Limits = Limits {
     fields: 5_000,
     names: 1_000,
     cost: 50_000,
+    whole_values: 32,
+    response: 64 << 20,
 };
 
 /// Maximum number of documents that are kept.
