@@ -1,10 +1,13 @@
 //! Finds the shortest decimal text that reads back as the same number, by Steele and White's
 //! algorithm in exact arithmetic. Its code is slower than one with tables of powers, and a tenth as
-//! large.
+//! large. Outside browsers, where size does not matter, [`quick`] finds the digits of most doubles.
 
 use std::cmp::Ordering;
 
 use super::natural::{Natural, parts};
+
+#[cfg(not(target_family = "wasm"))]
+mod quick;
 
 /// From this number of digits on, a 32-bit float is written like the double of the same value.
 const SINGLE_DIGITS: usize = 9;
@@ -62,6 +65,15 @@ pub(super) fn push(value: f64, is_single: bool, to: &mut Vec<u8>) {
 
 /// The digits of a number, and the place of the point among them: 0 is before the first digit.
 fn digits(number: &Between) -> (Vec<u8>, i32) {
+    #[cfg(not(target_family = "wasm"))]
+    if let Some(found) = quick::digits(number) {
+        return found;
+    }
+    exact_digits(number)
+}
+
+/// The same for every number.
+fn exact_digits(number: &Between) -> (Vec<u8>, i32) {
     let even = number.mantissa.is_multiple_of(2);
     // The number and the bounds of what reads back as it are fractions with one denominator.
     let twice = if number.uneven { 2 } else { 1 };

@@ -60,6 +60,17 @@ pub struct Wanted {
     pub ordinal: u32,
 }
 
+/// The limit that keeps an operation from beginning.
+#[derive(Debug, thiserror::Error)]
+enum NoRoom {
+    #[error("the name {start}… is longer than {MAX_NAME_BYTES} bytes")]
+    Name { start: String },
+    #[error("a client may subscribe {most} PVs (max_subscriptions)")]
+    Pvs { most: usize },
+    #[error("the names of a client's operations may have {MAX_TEXT_BYTES} bytes")]
+    Text,
+}
+
 /// An operation that has not ended.
 #[derive(Debug)]
 struct Open {
@@ -70,6 +81,8 @@ struct Open {
     /// The selection, if it is a subscription.
     known: Option<Arc<Known>>,
     members: Vec<Member>,
+    /// What precedes and follows the result of a PV in the messages of a subscription.
+    around: Option<(Vec<u8>, Vec<u8>)>,
     /// Bytes that count against `MAX_TEXT_BYTES`.
     bytes: usize,
 }
@@ -178,7 +191,7 @@ impl Socket {
             return Some(Reply::Texts(self.last_result(&quoted, &response)));
         }
         if let Err(why) = self.has_room(&operation, &id) {
-            return Some(self.refusal(&quoted, &error(&why)));
+            return Some(self.refusal(&quoted, &error(&why.to_string())));
         }
         let number = self.add(id, quoted, operation);
         let open = self.open.get(&number)?;
@@ -186,26 +199,20 @@ impl Socket {
     }
 
     /// Whether the limits of a socket allow this operation.
-    fn has_room(&self, operation: &Operation, id: &str) -> Result<(), String> {
+    fn has_room(&self, operation: &Operation, id: &str) -> Result<(), NoRoom> {
         let most = self.settings.max_names;
         let roots = operation.roots().iter();
         let names: Vec<_> = roots.flat_map(|root| root.request().names()).collect();
         if let Some(name) = names.iter().find(|name| name.len() > MAX_NAME_BYTES) {
             let start: String = name.chars().take(40).collect();
-            return Err(format!(
-                "the name {start}… is longer than {MAX_NAME_BYTES} bytes"
-            ));
+            return Err(NoRoom::Name { start });
         }
         let bytes = text_bytes(operation, id);
         if self.open.len() >= most || self.names + names.len() > most {
-            return Err(format!(
-                "a client may subscribe {most} PVs (max_subscriptions)"
-            ));
+            return Err(NoRoom::Pvs { most });
         }
         if self.bytes + bytes > MAX_TEXT_BYTES {
-            return Err(format!(
-                "the names of a client's operations may have {MAX_TEXT_BYTES} bytes"
-            ));
+            return Err(NoRoom::Text);
         }
         Ok(())
     }
@@ -217,6 +224,7 @@ impl Socket {
         let root = operation.roots().first().filter(|_| is_subscription);
         let selections = self.settings.documents.selections();
         let known = (root.and_then(Root::selection)).map(|selection| selections.number(selection));
+        let around = root.map(|root| around(self.settings.protocol, &quoted, root));
         let mut members = Vec::new();
         if let (Some(root), Some(known)) = (root, &known) {
             for name in root.request().names() {
@@ -250,6 +258,7 @@ impl Socket {
             operation: Arc::new(operation),
             known,
             members,
+            around,
             bytes,
         };
         self.open.insert(number, open);
@@ -320,10 +329,8 @@ impl Socket {
     #[must_use]
     pub fn result(&self, pv: PvId, channel: &[u8]) -> Option<Vec<u8>> {
         let open = self.open.get(self.by_pv.get(&pv)?)?;
-        let root = open.operation.roots().first()?;
-        let mut response = Vec::with_capacity(channel.len() + 40);
-        root.push_result(&[channel], &mut response);
-        Some(self.settings.protocol.next(&open.quoted, &response))
+        let (before, after) = open.around.as_ref()?;
+        Some([before, channel, after].concat())
     }
 
     /// Called regularly with the time since the client connected.
@@ -407,6 +414,20 @@ impl Socket {
         let message = format!("{}: {why}", wanted.name);
         Some(self.settings.protocol.error(&open.quoted, &error(&message)))
     }
+}
+
+/// What precedes and follows the result of a PV in the messages of a subscription.
+fn around(protocol: Protocol, quoted: &[u8], root: &Root) -> (Vec<u8>, Vec<u8>) {
+    // JSON doesn't contain this byte.
+    const RESULT: u8 = 0;
+    let mut response = Vec::new();
+    root.push_result(&[&[RESULT]], &mut response);
+    let message = protocol.next(quoted, &response);
+    let mut sides = message
+        .splitn(2, |byte| *byte == RESULT)
+        .map(<[u8]>::to_vec);
+    let mut side = || sides.next().unwrap_or_default();
+    (side(), side())
 }
 
 fn text_bytes(operation: &Operation, id: &str) -> usize {
