@@ -7,6 +7,7 @@
 
 mod coniql;
 pub mod corpus;
+mod execution;
 mod filters;
 mod formulas;
 mod gateway;
@@ -16,5 +17,6 @@ pub mod mutate;
 mod names;
 mod pvws;
 mod sockets;
+mod states;
 pub mod targets;
 mod tokens;

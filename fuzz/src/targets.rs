@@ -11,7 +11,9 @@ use pvwire_relay::config::{Access, Asked, Config};
 use pvwire_relay::ingest::sim;
 use pvwire_schema::{decode, encode};
 
-use crate::{coniql, filters, formulas, gateway, http, ingest, names, pvws, sockets, tokens};
+use crate::{
+    coniql, execution, filters, formulas, gateway, http, ingest, names, pvws, sockets, tokens,
+};
 
 /// One reader.
 #[derive(Clone, Copy)]
@@ -51,6 +53,12 @@ pub const TARGETS: &[Target] = &[
         seeds: || texts(GRAPHQL),
         words: GRAPHQL_WORDS,
         run: graphql,
+    },
+    Target {
+        name: "execution",
+        seeds: || texts(execution::SEEDS),
+        words: execution::WORDS,
+        run: execution::run,
     },
     Target {
         name: "formulas",

@@ -146,7 +146,7 @@ fn normative(pv: &Pv, name: &str) -> Option<Json> {
 }
 
 /// What a value of any type holds.
-fn content(value: &Json) -> &Json {
+pub(crate) fn content(value: &Json) -> &Json {
     match &value["holds"] {
         held if value["type"] == "Any" && !held.is_null() => content(held),
         _ => value,
@@ -231,9 +231,7 @@ fn table(pv: &Pv, of: &Json, field: &Field) -> Json {
         .flatten()
         .enumerate()
         .map(|(at, column)| {
-            let is_compound = ["Structure", "Union", "Any"].contains(&column["type"].as_str().unwrap_or(""));
-            let is_empty = column["array"].as_array().is_some_and(Vec::is_empty);
-            let array = Some(shown(column)).filter(|of| (!is_compound || is_empty) && is_array(of));
+            let array = Some(shown(column)).filter(is_array);
             let array = array.unwrap_or(Json::Null);
             let label = labels.get(at).cloned();
             let name = name_of(column);

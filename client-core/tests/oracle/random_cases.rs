@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value as Json, json};
 
 use crate::random_states::{Words, parts};
+use crate::state::fields_of;
 
 const OBJECTS: [(&str, &[&str]); 8] = [
     ("Channel", &["id", "skipped"]),
@@ -192,6 +193,23 @@ impl Selector<'_> {
     }
 }
 
+/// Makes some structures partial that follow a whole one.
+fn make_partial(words: &mut Words, events: &mut [Json]) {
+    let mut is_structure = false;
+    for event in events {
+        // New metadata may remove the value.
+        is_structure &= event["PV"].get("metadata").is_none();
+        let Some(value) = event["PV"].get_mut("value") else {
+            continue;
+        };
+        let has_fields = fields_of(value).is_some();
+        if is_structure && has_fields && words.is(2) {
+            value["partial"] = true.into();
+        }
+        is_structure = has_fields;
+    }
+}
+
 /// A case in the notation of the vectors, without results.
 pub(crate) fn case(words: Vec<u32>) -> Json {
     let mut words = Words {
@@ -206,6 +224,7 @@ pub(crate) fn case(words: Vec<u32>) -> Json {
     for _ in 0..words.below(4) {
         events.push(json!({ "PV": parts(&mut words, false) }));
     }
+    make_partial(&mut words, &mut events);
     if words.is(10) {
         events = vec![json!({ "PV": { "refused": "no" } })];
     }

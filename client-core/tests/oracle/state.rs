@@ -3,6 +3,8 @@
 
 use serde_json::Value as Json;
 
+use crate::elements::content;
+
 /// What a client knows of one PV.
 #[derive(Clone, Debug)]
 pub(crate) struct Pv {
@@ -168,12 +170,13 @@ impl Pv {
 
     fn set_value(&mut self, value: &Json) {
         let merges = value["partial"].as_bool() == Some(true);
-        let Some(before) = self.value.as_mut().filter(|_| merges) else {
+        let changed = content(value)["fields"].as_array().filter(|_| merges);
+        let before = self.value.as_mut().and_then(fields_of);
+        let (Some(fields), Some(changed)) = (before, changed) else {
             self.value = Some(value.clone());
             return;
         };
-        let fields = before["fields"].as_array_mut().expect("a structure");
-        for field in value["fields"].as_array().expect("a structure") {
+        for field in changed {
             match fields
                 .iter_mut()
                 .find(|known| known["name"] == field["name"])
@@ -213,6 +216,14 @@ impl Pv {
             .as_i64()
             .filter(|digits| *digits >= 0)
     }
+}
+
+/// The fields of a structure, also if an `Any` holds it.
+pub(crate) fn fields_of(value: &mut Json) -> Option<&mut Vec<Json>> {
+    if value["type"] == "Any" && !value["holds"].is_null() {
+        return fields_of(&mut value["holds"]);
+    }
+    value["fields"].as_array_mut()
 }
 
 /// The parts of each PV in an event.

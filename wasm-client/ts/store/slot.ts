@@ -3,7 +3,7 @@
 import type { Columns, Wasm } from "./core.js";
 import { numericArray, textOf, TYPES } from "./elements.js";
 import { iso } from "./format.js";
-import { readStructure } from "./node.js";
+import { isUnion, readStructure } from "./node.js";
 import type { NumericArray, PvDisplay, PvField, PvStructure, PvType } from "../types.js";
 
 /** The kind of the value; the numbers of `store.rs`. */
@@ -147,7 +147,7 @@ export class Slot {
     for (const { buffer, offset } of this.#parts) {
       const part = readStructure(buffer, offset);
       // Changed fields apply to a structure that was received as a whole before.
-      const isMore = isFields(part) && isFields(this.#structure);
+      const isMore = hasFields(part) && hasFields(this.#structure);
       this.#structure = isMore ? { ...(this.#structure as PvStructure), ...part } : part;
     }
     this.#parts = [];
@@ -207,11 +207,15 @@ export class Slot {
   }
 }
 
-/** Whether it is a structure with its fields. */
+/** Whether it is a structure or a union. */
 export const isFields = (field: PvField | undefined): field is PvStructure =>
   typeof field === "object" &&
   field !== null &&
   !Array.isArray(field) &&
   !ArrayBuffer.isView(field);
+
+/** Whether it is a structure with its fields. */
+const hasFields = (field: PvField | undefined): field is PvStructure =>
+  isFields(field) && !isUnion(field);
 
 const NO_BYTES = { buffer: new ArrayBuffer(0), offset: 0, count: 0, type: "UInt8" } as const;

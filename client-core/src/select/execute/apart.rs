@@ -91,10 +91,17 @@ pub(super) fn object(read: Read, plan: &[u8], elements: Option<Elements<'_>>) ->
     }
 }
 
-fn contents(node: &Node) -> Option<&[Node]> {
+/// The content of a field; an `Any` is what it holds.
+fn content(node: &Node) -> &NodeValue {
     match &node.value {
+        NodeValue::Any(Some(held)) => content(held),
+        value => value,
+    }
+}
+
+fn contents(node: &Node) -> Option<&[Node]> {
+    match content(node) {
         NodeValue::Structure(nodes) => Some(nodes),
-        NodeValue::Any(Some(held)) => contents(held),
         _ => None,
     }
 }
@@ -112,35 +119,32 @@ fn find<'a>(nodes: &'a [Node], name: &str) -> Option<&'a Node> {
 }
 
 fn array_of(node: Option<&Node>) -> Option<&Array> {
-    match &node?.value {
+    match content(node?) {
         NodeValue::Array(array) => Some(array),
-        NodeValue::Any(Some(held)) => array_of(Some(held)),
         _ => None,
     }
 }
 
-fn texts_of(node: Option<&Node>) -> Option<&[String]> {
-    match &node?.value {
-        NodeValue::TextArray(texts) => Some(texts),
-        NodeValue::Any(Some(held)) => texts_of(Some(held)),
-        // The type of elements that don't exist makes no difference.
+/// The elements of a list if all are texts, whatever the list could hold.
+fn texts_of(node: Option<&Node>) -> Option<Vec<&str>> {
+    match content(node?) {
+        NodeValue::TextArray(texts) => Some(texts.iter().map(String::as_str).collect()),
         NodeValue::StructureArray(list)
         | NodeValue::UnionArray(list)
-        | NodeValue::AnyArray(list)
-            if list.is_empty() =>
-        {
-            Some(&[])
-        }
+        | NodeValue::AnyArray(list) => list.iter().map(one_text).collect(),
+        _ => None,
+    }
+}
+
+fn one_text(node: &Node) -> Option<&str> {
+    match content(node) {
+        NodeValue::Text(text) => Some(text),
         _ => None,
     }
 }
 
 fn text_of(node: Option<&Node>) -> String {
-    match node.map(|node| &node.value) {
-        Some(NodeValue::Text(text)) => text.clone(),
-        Some(NodeValue::Any(held)) => text_of(held.as_deref()),
-        _ => String::new(),
-    }
+    node.and_then(one_text).unwrap_or_default().to_owned()
 }
 
 fn limited(count: usize, length: u32) -> usize {
@@ -154,11 +158,11 @@ fn table(nodes: &[Node], fields: &[Asked<'_>]) -> Value {
     let labels = texts_of(find(nodes, "labels")).unwrap_or_default();
     let columns = find(nodes, "value").and_then(contents).unwrap_or_default();
     select(fields, "Table", |field| match field.name {
-        b"labels" => Value::List(labels.iter().cloned().map(Value::Text).collect()),
+        b"labels" => shown(&labels, 0),
         _ => Value::List(
             (columns.iter().enumerate())
                 .map(|(at, column)| {
-                    let label = labels.get(at).unwrap_or(&column.name);
+                    let label = labels.get(at).copied().unwrap_or(&column.name);
                     table_column(column, label, &field.inner)
                 })
                 .collect(),
@@ -169,10 +173,7 @@ fn table(nodes: &[Node], fields: &[Asked<'_>]) -> Value {
 fn table_column(column: &Node, label: &str, fields: &[Asked<'_>]) -> Value {
     let array = array_of(Some(column));
     let texts = texts_of(Some(column));
-    let shown = |texts: &[String], length| {
-        let texts = texts.iter().take(limited(texts.len(), length));
-        Value::List(texts.cloned().map(Value::Text).collect())
-    };
+    let texts = texts.as_deref();
     select(fields, "TableColumn", |field| match field.name {
         b"name" => Value::Text(column.name.clone()),
         b"label" => Value::Text(label.to_owned()),
@@ -182,7 +183,7 @@ fn table_column(column: &Node, label: &str, fields: &[Asked<'_>]) -> Value {
             _ => Value::Null,
         },
         b"stringArray" => match (array, texts) {
-            (Some(array), _) => shown(&plain_texts(array), field.length),
+            (Some(array), _) => plain_texts(array, field.length),
             (_, Some(texts)) => shown(texts, field.length),
             _ => Value::Null,
         },
@@ -190,10 +191,16 @@ fn table_column(column: &Node, label: &str, fields: &[Asked<'_>]) -> Value {
     })
 }
 
-/// Each element as the shortest text that reads back.
-fn plain_texts(array: &Array) -> Vec<String> {
+/// The first `length` texts; 0 for all.
+fn shown(texts: &[&str], length: u32) -> Value {
+    let texts = texts.iter().take(limited(texts.len(), length));
+    Value::List(texts.map(|text| Value::Text((*text).to_owned())).collect())
+}
+
+/// The first `length` elements as the shortest texts that read back; 0 for all.
+fn plain_texts(array: &Array, length: u32) -> Value {
     let words = || array.data.as_chunks::<8>().0.iter();
-    match array.value_type {
+    let texts: Vec<String> = match array.value_type {
         ValueType::Int64 => words()
             .map(|word| i64::from_le_bytes(*word).to_string())
             .collect(),
@@ -205,23 +212,25 @@ fn plain_texts(array: &Array) -> Vec<String> {
             .into_iter()
             .map(format::number_text)
             .collect(),
-    }
+    };
+    let count = limited(texts.len(), length);
+    Value::List(texts.into_iter().take(count).map(Value::Text).collect())
 }
 
 fn nd_array(nodes: &[Node], fields: &[Asked<'_>]) -> Value {
-    let samples = find(nodes, "value").and_then(|node| match &node.value {
+    let samples = find(nodes, "value").and_then(|node| match content(node) {
         NodeValue::Union(held) => array_of(held.as_deref()),
         _ => None,
     });
     select(fields, "NDArray", |field| match field.name {
-        b"uniqueId" => match find(nodes, "uniqueId").map(|node| &node.value) {
+        b"uniqueId" => match find(nodes, "uniqueId").map(content) {
             Some(NodeValue::Number(value_type, number)) if *value_type != ValueType::Boolean => {
                 Value::Number(*number)
             }
             _ => Value::Null,
         },
         b"dimensions" => each(nodes, "dimension", |dimension| {
-            Value::Number(match find(dimension, "size").map(|node| &node.value) {
+            Value::Number(match find(dimension, "size").map(content) {
                 Some(NodeValue::Number(_, number)) => *number,
                 Some(NodeValue::Int64(number)) => *number as f64,
                 Some(NodeValue::UInt64(number)) => *number as f64,
@@ -249,7 +258,7 @@ fn nd_array(nodes: &[Node], fields: &[Asked<'_>]) -> Value {
 
 /// Makes a value from each structure in a list.
 fn each(nodes: &[Node], name: &str, make: impl Fn(&[Node]) -> Value) -> Value {
-    let list = match find(nodes, name).map(|node| &node.value) {
+    let list = match find(nodes, name).map(content) {
         Some(NodeValue::StructureArray(list)) => list.as_slice(),
         _ => &[],
     };

@@ -120,6 +120,9 @@ impl Held {
 /// Replaces the fields that changed.
 fn merge(whole: &mut Node, part: Node) {
     match (&mut whole.value, part.value) {
+        // An `Any` is what it holds.
+        (NodeValue::Any(Some(held)), value) => merge(held, Node { value, ..part }),
+        (NodeValue::Structure(_), NodeValue::Any(Some(held))) => merge(whole, *held),
         (NodeValue::Structure(fields), NodeValue::Structure(changed)) => {
             for node in changed {
                 match fields.iter_mut().find(|field| field.name == node.name) {
