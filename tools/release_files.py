@@ -69,7 +69,8 @@ def main():
     for package in (ROOT / ".local").glob("pvwire-*.tgz"):
         shutil.copy2(package, RELEASE)
 
-    boms = {package: crates_of(package) for package in ("pvwire-relay", "pvwire-wasm", "pvwire-page")}
+    crates = ("pvwire-relay", "pvwire-wasm", "pvwire-page", "pvwire-introspection")
+    boms = {package: crates_of(package) for package in crates}
     boms["pvwire-relay"]["components"] += libraries()
     boms["pvwire-npm"] = packages()
     for name, bom in boms.items():

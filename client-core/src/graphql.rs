@@ -65,6 +65,7 @@ mod watch;
 mod writer;
 
 pub use self::document::{Document, Refusal};
+pub use self::introspection::introspect;
 pub use self::limits::Limits;
 pub use self::operation::{Operation, OperationKind, Request, Root};
 pub use self::put_value::{ValueError, put_value, takes_text};

@@ -4,7 +4,7 @@ import { vi } from "vitest";
 
 import { Client, type Surroundings } from "../ts/client/client.js";
 import type { ConnectionOptions, PvClient, RelayOptions } from "../ts/types.js";
-import { golden, pageWasm, wasm, type GoldenName } from "./golden.js";
+import { golden, introspectionWasm, pageWasm, wasm, type GoldenName } from "./golden.js";
 import { loadPage } from "../ts/store/page.js";
 
 /** Request kinds by their number in the union. */
@@ -200,7 +200,11 @@ export function fakeClient(
   surroundings: Surroundings = { random: () => 0.5 },
 ): PvClient {
   FakeSocket.all = [];
-  const modules = { ...(wasm && { wasm }), ...(pageWasm && { pageWasm }) };
+  const modules = {
+    ...(wasm && { wasm }),
+    ...(pageWasm && { pageWasm }),
+    ...(introspectionWasm && { introspectionWasm }),
+  };
   const { url, urls, ...others } = options;
   const relays: RelayOptions = urls ? { urls } : { url: url ?? "ws://relay.test/ws" };
   return new Client({ webSocket, ...modules, ...others, ...relays }, surroundings);

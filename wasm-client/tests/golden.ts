@@ -73,6 +73,11 @@ export const wasm = inNode
   ? await bytesOf(new URL("../pkg/pvwire_wasm_bg.wasm", import.meta.url))
   : undefined;
 
+/** The module of introspection. */
+export const introspectionWasm = inNode
+  ? await bytesOf(new URL("../pkg/pvwire_introspection_bg.wasm", import.meta.url))
+  : undefined;
+
 /** The module of formulas and local PVs. */
 export const pageWasm = inNode
   ? await bytesOf(new URL("../pkg/pvwire_page_bg.wasm", import.meta.url))

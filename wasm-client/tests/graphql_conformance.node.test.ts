@@ -12,7 +12,7 @@ import {
 import { beforeAll, describe, expect, it } from "vitest";
 
 import { initSync, plan } from "../pkg/pvwire_wasm.js";
-import { schemaSdl } from "../ts/graphql/sdl.js";
+import { schemaSdl } from "../ts/graphql/index.js";
 import { wasm } from "./golden.js";
 
 const schema = buildSchema(schemaSdl);

@@ -1,5 +1,6 @@
 //! Builds the modules and their JavaScript in `wasm-client/pkg/`: the client's from
-//! `wasm-client/wasm`, that of formulas and local PVs from `wasm-client/page`.
+//! `wasm-client/wasm`, that of formulas and local PVs from `wasm-client/page`, and that of
+//! introspection from `wasm-client/introspection`.
 
 use std::collections::hash_map::DefaultHasher;
 use std::error::Error;
@@ -29,7 +30,7 @@ struct Module {
     max_glue_gzip_bytes: usize,
 }
 
-const MODULES: [Module; 2] = [
+const MODULES: [Module; 3] = [
     Module {
         package: "pvwire-wasm",
         name: "pvwire_wasm",
@@ -45,16 +46,27 @@ const MODULES: [Module; 2] = [
         max_wasm_gzip_bytes: 65 * 1024,
         max_glue_gzip_bytes: 5 * 1024,
     },
+    // Loaded with the first document that asks for the schema.
+    Module {
+        package: "pvwire-introspection",
+        name: "pvwire_introspection",
+        max_wasm_gzip_bytes: 30 * 1024,
+        max_glue_gzip_bytes: 3 * 1024,
+    },
 ];
 
+/// The schema in GraphQL's notation, which the package exports as a text.
+const SDL: &str = "client-core/src/graphql/sdl/pvwire.graphql";
+
 /// Everything that the result depends on, relative to the workspace's root.
-const INPUTS: [&str; 9] = [
+const INPUTS: [&str; 10] = [
     "Cargo.lock",
     "Cargo.toml",
     "client-core/Cargo.toml",
     "client-core/src",
     "package.json",
     "schema/src",
+    "wasm-client/introspection",
     "wasm-client/page",
     "wasm-client/wasm",
     "xtask/src",
@@ -85,7 +97,26 @@ pub(crate) fn build() -> Result<()> {
     for (module, compiled) in MODULES.iter().zip(&compiled) {
         module.bind(root, compiled, &pkg)?;
     }
+    write_sdl(root, &pkg)?;
     fs::write(stamp, inputs)?;
+    Ok(())
+}
+
+/// Writes the schema's text as a JavaScript module.
+fn write_sdl(root: &Path, pkg: &Path) -> Result<()> {
+    let mut text = String::from("export const schemaSdl = `");
+    for character in fs::read_to_string(root.join(SDL))?.chars() {
+        if matches!(character, '`' | '\\' | '$') {
+            text.push('\\');
+        }
+        text.push(character);
+    }
+    text.push_str("`;\n");
+    fs::write(pkg.join("pvwire_sdl.js"), text)?;
+    fs::write(
+        pkg.join("pvwire_sdl.d.ts"),
+        "/** The schema in GraphQL's notation. */\nexport const schemaSdl: string;\n",
+    )?;
     Ok(())
 }
 

@@ -4,6 +4,17 @@ use super::Dialect;
 use super::sdl::{Directive, Field, Reference, Schema, Type};
 use crate::format;
 
+/// The value of `__schema`, or of `__type` with this name, as JSON. `plan` has the lines of its fields,
+/// as [`Documents::plan`](crate::select::Documents::plan) writes them.
+#[must_use]
+pub fn introspect(dialect: Dialect, type_name: Option<&str>, plan: &str) -> String {
+    let json = match type_name {
+        Some(name) => named(dialect, name, plan, usize::MAX),
+        None => schema(dialect, plan, usize::MAX),
+    };
+    String::from_utf8(json.unwrap_or_default()).unwrap_or_default()
+}
+
 /// The value of `__schema` as JSON; `plan` has the lines of its fields. `None` if it is longer than
 /// `longest` bytes.
 pub(super) fn schema(dialect: Dialect, plan: &str, longest: usize) -> Option<Vec<u8>> {

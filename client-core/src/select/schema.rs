@@ -1,4 +1,4 @@
-//! The types, fields and arguments of the schema that `ts/graphql/sdl.ts` describes. A test checks
+//! The types, fields and arguments of the schema that `graphql/sdl/pvwire.graphql` describes. A test checks
 //! that both agree.
 
 #[cfg(feature = "graphql")]
@@ -150,7 +150,7 @@ static NOTHING: Type = scalar("");
 /// The schema that a document is read for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Schema {
-    /// That of `ts/graphql/sdl.ts`.
+    /// That of `graphql/sdl/pvwire.graphql`.
     #[default]
     Pvwire,
     /// Coniql's. Its types have the same indexes; those that it lacks have no name.

@@ -42,7 +42,7 @@ export class Client implements PvClient {
   readonly connection: Readable<ConnectionSnapshot>;
   readonly stats: Stats;
   readonly pvs: Pvs;
-  #options: ClientOptions;
+  readonly options: ClientOptions;
   #link: Link;
   #handles: Handles;
   #reads: Lazy<Reads>;
@@ -74,7 +74,7 @@ export class Client implements PvClient {
         this.pvs.silent(heardMs);
       },
     });
-    this.#options = options;
+    this.options = options;
     this.#link = link;
     this.connection = link.connection;
     this.pvs = new Pvs(options, clock, link, start);
@@ -107,7 +107,7 @@ export class Client implements PvClient {
   }
 
   get ready(): Promise<void> {
-    return load(this.#options.wasm);
+    return load(this.options.wasm);
   }
 
   pv<T>(name: string, selection?: string, options?: PvOptions): Pv<T> {

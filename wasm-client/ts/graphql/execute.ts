@@ -89,10 +89,11 @@ class Executor {
         return this.#put(root);
       case "__schema":
       case "__type": {
-        const { introspectSchema, introspectType } = await import("./introspection.js");
-        const source =
-          name === "__schema" ? introspectSchema() : introspectType(args.name as string);
-        return { value: this.#plans.project(root)(source), errors: [] };
+        const { introspected } = await import("./introspection.js");
+        return {
+          value: await introspected(root, this.#client.options.introspectionWasm),
+          errors: [],
+        };
       }
       default:
         return {

@@ -4,7 +4,7 @@ import type { ClientOptions, PvClient } from "../types.js";
 import { RelayGraphqlClient } from "./graphql_client.js";
 import type { GraphqlClient } from "./types.js";
 
-export { schemaSdl } from "./sdl.js";
+export { schemaSdl } from "../../pkg/pvwire_sdl.js";
 export type * from "./types.js";
 
 /**

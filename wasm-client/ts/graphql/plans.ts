@@ -2,7 +2,6 @@
 
 import { plan } from "../../pkg/pvwire_wasm.js";
 import { planObject, type ObjectPlan } from "../pv/fields.js";
-import { projection, type Project } from "./project.js";
 import { makeReader } from "./readers.js";
 import type { GraphqlError, GraphqlPayload } from "./types.js";
 
@@ -59,11 +58,6 @@ export class Plans {
       this.#channels.set(selection, planned);
     }
     return planned;
-  }
-
-  /** The plan of a field's selection for an object. */
-  project({ selection }: Root): Project {
-    return projection(selection.split("\n"));
   }
 }
 

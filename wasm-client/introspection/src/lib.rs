@@ -1,0 +1,22 @@
+//! The JavaScript interface of introspection. It is a separate WebAssembly module without state, so
+//! that only pages which show the schema load it, for example with GraphiQL.
+
+#![deny(unsafe_code)]
+
+use pvwire_core::graphql::{self, Dialect};
+use wasm_bindgen::prelude::wasm_bindgen;
+
+/// A small allocator: the standard library's is three times as large.
+#[cfg(target_arch = "wasm32")]
+#[global_allocator]
+static MEMORY: talc::wasm::WasmDynamicTalc = talc::wasm::new_wasm_dynamic_allocator();
+
+/// The value of `__schema`, or of `__type` with this name, as JSON. `plan` has the lines of the
+/// selected fields.
+// An owned string is required at the boundary to JavaScript.
+#[allow(clippy::needless_pass_by_value)]
+#[wasm_bindgen]
+#[must_use]
+pub fn introspect(type_name: Option<String>, plan: &str) -> String {
+    graphql::introspect(Dialect::Pvwire, type_name.as_deref(), plan)
+}
