@@ -32,6 +32,7 @@ const INTEGERS: f64 = (1_u64 << 53) as f64;
 
 /// A number as an operator reads it: `precision` digits after the point as C's `"%.*f"` prints it;
 /// without a precision the shortest text that reads back as the same number of its type.
+#[inline]
 pub fn push_number(value: f64, precision: Option<i16>, value_type: ValueType, to: &mut Vec<u8>) {
     if !value.is_finite() {
         push_special(value, to);
@@ -93,6 +94,7 @@ pub fn number_text(number: f64) -> String {
 
 /// `value` with `digits` after the point, rounded half to even on its exact decimal expansion, as
 /// C's `"%.*f"` prints it. At most [`MAX_DIGITS`] digits.
+#[inline]
 pub fn push_fixed(value: f64, digits: usize, to: &mut Vec<u8>) {
     if !value.is_finite() {
         return push_special(value, to);
@@ -125,6 +127,7 @@ pub fn push_fixed(value: f64, digits: usize, to: &mut Vec<u8>) {
 }
 
 /// An integer with a point before its last `digits` digits.
+#[inline]
 fn push_point(mut rest: u64, digits: usize, to: &mut Vec<u8>) {
     // The digits of the largest integer, or a zero and the most digits after the point.
     let mut buffer = [b'0'; 26];

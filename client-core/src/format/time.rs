@@ -25,6 +25,7 @@ impl TimeFormat {
     }
 
     /// Whole seconds past the POSIX epoch and the remaining nanoseconds, with microseconds.
+    #[inline]
     pub fn push(&mut self, seconds: f64, nanoseconds: u32, to: &mut Vec<u8>) {
         if self.seconds != seconds || self.text.is_empty() {
             self.seconds = seconds;
@@ -89,6 +90,7 @@ fn date(days: i64) -> (i32, u32, u32) {
 }
 
 /// A number with leading zeros.
+#[inline]
 fn push_padded(number: u32, digits: usize, to: &mut Vec<u8>) {
     let start = to.len();
     to.resize(start + digits, b'0');

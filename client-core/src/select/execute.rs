@@ -215,6 +215,7 @@ impl Default for Surroundings<'_> {
 
 /// Reads again what `parts` affect and appends its cells, in the order of the program: one or more
 /// per field, and one per object that can be missing. Inside such an object everything is read.
+#[inline]
 pub fn execute(
     program: &Program,
     store: &Store,

@@ -106,20 +106,24 @@ impl Results {
         &self.text
     }
 
+    #[inline]
     fn push(&mut self, cell: Cell, short: usize, word: usize) {
         let tag = (cell as u64) << TAG_SHIFT;
         self.cells
             .push(NAN | tag | (short as u64) << 32 | word as u64 & 0xffff_ffff);
     }
 
+    #[inline]
     pub(super) fn mark(&mut self, cell: Cell) {
         self.push(cell, 0, 0);
     }
 
+    #[inline]
     pub(super) fn counted(&mut self, cell: Cell, word: u32) {
         self.push(cell, 0, word as usize);
     }
 
+    #[inline]
     pub(super) fn number(&mut self, number: f64) {
         self.cells.push(if number.is_nan() {
             NAN
@@ -128,6 +132,7 @@ impl Results {
         });
     }
 
+    #[inline]
     pub(super) fn number_or_null(&mut self, number: f64) {
         if number.is_nan() {
             self.mark(Cell::Null);
@@ -136,16 +141,19 @@ impl Results {
         }
     }
 
+    #[inline]
     pub(super) fn boolean(&mut self, value: bool) {
         self.mark(if value { Cell::True } else { Cell::False });
     }
 
+    #[inline]
     pub(super) fn text_of(&mut self, text: &str) {
         self.text.extend_from_slice(text.as_bytes());
         self.end(Cell::Text);
     }
 
     /// Ends the text that was appended since the last call.
+    #[inline]
     pub(super) fn end(&mut self, cell: Cell) {
         let written = self.text.get(self.start..).unwrap_or_default();
         let length = if self.units == Units::Utf8 || written.is_ascii() {
