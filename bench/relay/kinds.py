@@ -31,11 +31,18 @@ class Kind:
     about: str
     # Figures in the table of a scenario with several points (default: all).
     columns: tuple = ()
+    # More words for the sentence, made of the settings.
+    words: Callable = lambda scenario: {}
 
 
 def of(module):
     return Kind(
-        module.measure, module.runs, module.LABELS, module.ABOUT, getattr(module, "COLUMNS", ())
+        module.measure,
+        module.runs,
+        module.LABELS,
+        module.ABOUT,
+        getattr(module, "COLUMNS", ()),
+        getattr(module, "words", lambda scenario: {}),
     )
 
 

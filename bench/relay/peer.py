@@ -58,7 +58,13 @@ def run_peer(children, scenario, iocs, folder):
 
 def round_figures(scenario, ours, peer):
     figures = delivery_figures(scenario, ours)
-    figures |= {
+    figures |= peer_figures(peer, figures["relay_us_per_delivered_update"])
+    return {key: figures[key] for key in LABELS if key in figures}
+
+
+def peer_figures(peer, relay_us):
+    """What the peer came to, beside the relay's CPU time per update."""
+    figures = {
         "peer_us_per_update": peer["cpuNs"] / peer["updates"] / 1000,
         "peer_cores": peer["cpuNs"] / peer["seconds"] / 1e9,
         "peer_updates_per_s": peer["updates"] / peer["seconds"],
@@ -66,10 +72,7 @@ def round_figures(scenario, ours, peer):
     }
     if latency := peer.get("latency"):
         figures |= {"peer_latency_p50_ms": latency["p50Ms"], "peer_latency_p99_ms": latency["p99Ms"]}
-    figures["ratio_updates_per_cpu_s"] = (
-        figures["peer_us_per_update"] / figures["relay_us_per_delivered_update"]
-    )
-    return {key: figures[key] for key in LABELS if key in figures}
+    return figures | {"ratio_updates_per_cpu_s": figures["peer_us_per_update"] / relay_us}
 
 
 LABELS = {

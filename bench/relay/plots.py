@@ -44,7 +44,15 @@ BLOCKS = {
     "latency": latency_block,
     "waveforms": waveforms_block,
     "crowd": figures_block(["deliver-5000x1000-100ms", "deliver-50x1000"]),
-    "door": figures_block(["door-pvws-1x1000", "door-pvws-50x1000", "attack-reconnects-100"]),
+    "door": figures_block(
+        [
+            "door-pvws-1x1000",
+            "door-pvws-50x1000",
+            "door-coniql-1x200",
+            "door-coniql-50x200",
+            "attack-reconnects-100",
+        ]
+    ),
     "stalled": figures_block(["stalled-100of1000"]),
     "storm": figures_block(["storm-1000"]),
     "memory": figures_block(["memory-idle-1000", "memory-busy-1000"]),

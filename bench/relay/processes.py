@@ -302,15 +302,16 @@ class Relay:
         return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
 
     def door(self, scenario, clients, iocs):
-        """The same of clients of PVWS, who aren't told which values were left out."""
+        """The same of clients of a door, who aren't told which values were left out."""
         before = self.skipped()
+        words = ["--dialect", scenario["dialect"], *scenario.get("arguments", [])]
 
         def counted(result):
             faults = result["faults"]
             if faults["missing"] <= self.skipped() - before:
                 faults["skipped"], faults["missing"] = faults["missing"], 0
 
-        return self.measure("door", scenario, clients, iocs, [], counted)
+        return self.measure("door", scenario, clients, iocs, words, counted)
 
     def measure(self, part, scenario, clients, iocs, words, counted=lambda _: None):
         """What a part of the load client says after its measurement."""

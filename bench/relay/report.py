@@ -37,7 +37,7 @@ def about(scenario, rounds):
         "slice": " No two clients have a PV in common.",
     }.get(scenario.get("pick"), "")
     kind = KINDS[scenario["kind"]]
-    return kind.about.format(**settings | {"rounds": rounds}) + picked + tick + phases
+    return kind.about.format(**settings | kind.words(scenario) | {"rounds": rounds}) + picked + tick + phases
 
 
 def checked(result):

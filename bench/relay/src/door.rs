@@ -1,6 +1,9 @@
-//! Many clients of a relay's door for PVWS: what they receive, and what they cost the relay.
+//! Many clients of one of a relay's doors: what they receive, and what they cost the relay.
 //!
 //! Each text is read by hand and each value is checked, so that this program isn't the bottleneck.
+
+mod coniql;
+mod pvws;
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -18,11 +21,12 @@ use crate::cpu::Meter;
 use crate::latency::Delays;
 use crate::memory;
 use crate::peer::tally::{Counts, Tally, behind};
+use crate::peer::{Dialect, Selection};
 use crate::seconds;
-use crate::wire::{answer_at, masked_text, message_at};
-
-/// Path of the door.
-pub(crate) const PATH: &str = "/pvws/pv";
+use crate::wire::{answer_at, message_at};
+use coniql::Said;
+use pvws::read_update;
+pub(crate) use pvws::{handshake, subscribe};
 
 /// How often all clients are looked at for silence.
 const SWEEP_EVERY: Duration = Duration::from_millis(50);
@@ -33,9 +37,6 @@ const LONGEST_SILENCE: Duration = Duration::from_secs(2);
 /// How long the relay may take until every PV of every client has a value.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Beginning of each update.
-const UPDATE: &[u8] = br#"{"type":"update","pv":""#;
-
 #[derive(clap::Args)]
 pub(crate) struct Plan {
     /// Relay, as 127.0.0.1:8080.
@@ -44,6 +45,12 @@ pub(crate) struct Plan {
     /// Process whose CPU time is measured.
     #[arg(long)]
     pid: u32,
+    /// Protocol of the door.
+    #[arg(long, default_value = "pvws")]
+    dialect: Dialect,
+    /// What is requested at a door that lets clients choose.
+    #[arg(long, default_value = "values")]
+    selection: Selection,
     /// Number of clients. Each subscribes to all PVs.
     #[arg(long)]
     clients: usize,
@@ -58,15 +65,6 @@ pub(crate) struct Plan {
     window: Duration,
 }
 
-/// What a text says of a PV.
-#[derive(Debug, PartialEq)]
-struct Update<'a> {
-    name: &'a [u8],
-    /// `None` if it has no number.
-    value: Option<f64>,
-    time_ns: i64,
-}
-
 /// What all clients share.
 struct Shared {
     places: HashMap<Vec<u8>, usize>,
@@ -76,9 +74,20 @@ struct Shared {
     now: Instant,
 }
 
+/// What each client says, in this order.
+struct Words {
+    handshake: Vec<u8>,
+    /// Where a greeting must be answered first.
+    greeting: Option<Vec<u8>>,
+    subscribe: Vec<u8>,
+}
+
 struct Client {
     tcp: TcpStream,
+    dialect: Dialect,
     unsaid: Vec<u8>,
+    /// What to say after the greeting was answered.
+    after_greeting: Vec<u8>,
     is_open: bool,
     unread: Vec<u8>,
     tally: Tally,
@@ -167,57 +176,6 @@ pub(crate) fn run(plan: &Plan) -> Result<Value, Box<dyn Error>> {
     }))
 }
 
-/// The handshake of a client of PVWS, which offers no subprotocol.
-pub(crate) fn handshake(relay: &str) -> Vec<u8> {
-    format!(
-        "GET {PATH} HTTP/1.1\r\nHost: {relay}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
-    )
-    .into_bytes()
-}
-
-/// The message that subscribes names.
-pub(crate) fn subscribe(names: &[&str]) -> Vec<u8> {
-    masked_text(
-        json!({"type": "subscribe", "pvs": names})
-            .to_string()
-            .as_bytes(),
-    )
-}
-
-/// Reads an update. Names have no escaped characters here.
-fn read_update(text: &[u8]) -> Option<Update<'_>> {
-    let rest = text.strip_prefix(UPDATE)?;
-    let (name, rest) = rest.split_at(rest.iter().position(|byte| *byte == b'"')?);
-    let value = after(rest, b",\"value\":");
-    let value = value.and_then(|rest| number(rest)?.parse().ok());
-    let whole: i64 = number(after(rest, b",\"seconds\":")?)?.parse().ok()?;
-    let nanos: i64 = number(after(rest, b",\"nanos\":")?)?.parse().ok()?;
-    Some(Update {
-        name,
-        value,
-        time_ns: whole * 1_000_000_000 + nanos,
-    })
-}
-
-/// What follows the first place of a key.
-fn after<'a>(text: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
-    let mut rest = text;
-    loop {
-        rest = &rest[rest.iter().position(|byte| *byte == b',')?..];
-        if let Some(found) = rest.strip_prefix(key) {
-            return Some(found);
-        }
-        rest = &rest[1..];
-    }
-}
-
-/// The text of a number up to the next key or the end.
-fn number(text: &[u8]) -> Option<&str> {
-    let end = text.iter().position(|byte| matches!(byte, b',' | b'}'))?;
-    std::str::from_utf8(&text[..end]).ok()
-}
-
 impl Shared {
     fn place(&self, name: &[u8], guess: usize) -> Option<usize> {
         if self.names.get(guess).is_some_and(|guessed| guessed == name) {
@@ -227,15 +185,39 @@ impl Shared {
     }
 }
 
+impl Words {
+    fn new(plan: &Plan, names: &[&str]) -> Self {
+        match plan.dialect {
+            Dialect::Pvws => Self {
+                handshake: handshake(&plan.relay),
+                greeting: None,
+                subscribe: subscribe(names),
+            },
+            Dialect::Coniql => Self {
+                handshake: coniql::handshake(&plan.relay),
+                greeting: Some(coniql::greeting()),
+                subscribe: coniql::subscribe(names, plan.selection),
+            },
+        }
+    }
+}
+
 impl Client {
-    fn connect(relay: &str, subscribe: &[u8], pvs: usize) -> Result<Self, Box<dyn Error>> {
-        let mut tcp = std::net::TcpStream::connect(relay)?;
+    fn connect(plan: &Plan, words: &Words, pvs: usize) -> Result<Self, Box<dyn Error>> {
+        let mut tcp = std::net::TcpStream::connect(&plan.relay)?;
         tcp.set_nodelay(true)?;
-        tcp.write_all(&handshake(relay))?;
+        tcp.write_all(&words.handshake)?;
         tcp.set_nonblocking(true)?;
+        let subscribe = words.subscribe.clone();
+        let (unsaid, after_greeting) = match words.greeting.clone() {
+            Some(greeting) => (greeting, subscribe),
+            None => (subscribe, Vec::new()),
+        };
         Ok(Self {
             tcp: TcpStream::from_std(tcp),
-            unsaid: subscribe.to_vec(),
+            dialect: plan.dialect,
+            unsaid,
+            after_greeting,
             is_open: false,
             unread: Vec::new(),
             tally: Tally::new(pvs),
@@ -248,7 +230,7 @@ impl Client {
         })
     }
 
-    /// Writes the rest of the subscription.
+    /// Writes the rest of what it has to say.
     fn say(&mut self) -> io::Result<()> {
         while self.is_open && !self.unsaid.is_empty() {
             match self.tcp.write(&self.unsaid) {
@@ -319,16 +301,35 @@ impl Client {
 
     fn take_text(&mut self, text: &[u8], shared: &mut Shared) -> Result<(), Box<dyn Error>> {
         let wrong = || format!("the relay says {}", String::from_utf8_lossy(text));
-        let update = read_update(text).ok_or_else(wrong)?;
-        let place = shared.place(update.name, self.next).ok_or_else(wrong)?;
+        let (place, value, time_ns) = match self.dialect {
+            Dialect::Pvws => {
+                let update = read_update(text).ok_or_else(wrong)?;
+                let place = shared.place(update.name, self.next).ok_or_else(wrong)?;
+                (place, update.value, update.time_ns)
+            }
+            Dialect::Coniql => match coniql::read(text).ok_or_else(wrong)? {
+                Said::Welcome => {
+                    self.unsaid = mem::take(&mut self.after_greeting);
+                    return Ok(self.say()?);
+                }
+                Said::Update {
+                    place,
+                    value,
+                    time_ns,
+                } => (place, value, time_ns),
+            },
+        };
+        if place >= shared.names.len() {
+            return Err(wrong().into());
+        }
         self.next = place + 1;
         self.messages += 1;
-        let Some(value) = update.value else {
+        let Some(value) = value else {
             self.lost += 1;
             return Ok(());
         };
         self.tally.take(place, value);
-        shared.delays.add(shared.now_ns - update.time_ns, 1);
+        shared.delays.add(shared.now_ns - time_ns, 1);
         Ok(())
     }
 }
@@ -360,10 +361,11 @@ impl Hall {
         let names: Vec<String> = (self.shared.names.iter())
             .map(|name| String::from_utf8_lossy(name).into_owned())
             .collect();
-        let subscribe = subscribe(&names.iter().map(String::as_str).collect::<Vec<_>>());
+        let each: Vec<&str> = names.iter().map(String::as_str).collect();
+        let words = Words::new(plan, &each);
         let deadline = Instant::now() + PATIENCE;
         for number in 0..plan.clients {
-            let mut client = Client::connect(&plan.relay, &subscribe, names.len())?;
+            let mut client = Client::connect(plan, &words, names.len())?;
             let interest = Interest::READABLE | Interest::WRITABLE;
             (self.poll.registry()).register(&mut client.tcp, Token(number), interest)?;
             self.clients.push(client);
@@ -429,46 +431,5 @@ impl Hall {
             }
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn updates_of_all_forms_are_read() {
-        let update = |value| Update {
-            name: b"A:1",
-            value,
-            time_ns: 2_000_000_005,
-        };
-        for (text, value) in [
-            (
-                r#"{"type":"update","pv":"A:1","value":7.0,"seconds":2,"nanos":5}"#,
-                Some(7.0),
-            ),
-            (
-                r#"{"type":"update","pv":"A:1","vtype":"VDouble","units":"m,m","severity":"NONE","value":-1.5,"readonly":true,"seconds":2,"nanos":5}"#,
-                Some(-1.5),
-            ),
-            (
-                r#"{"type":"update","pv":"A:1","severity":"INVALID","value":"NaN","seconds":2,"nanos":5}"#,
-                None,
-            ),
-            (
-                r#"{"type":"update","pv":"A:1","readonly":true,"seconds":2,"nanos":5}"#,
-                None,
-            ),
-        ] {
-            assert_eq!(read_update(text.as_bytes()), Some(update(value)), "{text}");
-        }
-        for other in [
-            r#"{"type":"error","message":"no"}"#,
-            "",
-            r#"{"type":"update","pv":"A"}"#,
-        ] {
-            assert_eq!(read_update(other.as_bytes()), None, "{other}");
-        }
     }
 }

@@ -36,7 +36,7 @@ struct Arguments {
 enum Part {
     /// Clients that subscribe to every PV and check every frame.
     Load(load::Plan),
-    /// Clients of the door for PVWS that subscribe to every PV and check every update.
+    /// Clients of the door for PVWS or of that for Coniql that subscribe to every PV and check every update.
     Door(door::Plan),
     /// Clients of another server, which count what it leaves out.
     Peer(peer::Plan),

@@ -16,8 +16,8 @@ use tungstenite::{ClientRequestBuilder, Message, WebSocket, client};
 use crate::cpu;
 use crate::latency::Delays;
 use crate::seconds;
-pub(crate) use dialect::{Dialect, Selection};
-use dialect::{Said, Speaker};
+use dialect::Said;
+pub(crate) use dialect::{Dialect, Selection, Speaker};
 use tally::{Counts, Tally, behind};
 
 /// Pause when no socket had anything, as long as that of the relay's clients.
