@@ -1,5 +1,5 @@
-//! Clients of PVWS in separate threads. They merge updates as `pvws.js` does, and stall, renew and reconnect on
-//! command.
+//! Clients of doors in separate threads. They merge updates as the doors' own clients do, and stall, renew and
+//! reconnect on command.
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -9,9 +9,11 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use socket2::{Domain, Socket, Type};
-use tungstenite::{Error, Message, WebSocket, client};
+use testbed::Told;
+use tungstenite::client::{ClientRequestBuilder, client};
+use tungstenite::{Error, Message, WebSocket};
 
 use super::watcher::Address;
 
@@ -28,6 +30,44 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Refused names are subscribed again after this time.
 const TRY_AGAIN: Duration = Duration::from_millis(500);
+
+/// A door, as its clients know it.
+pub(super) struct Door {
+    /// The server in whose place the relay is.
+    pub(super) server: &'static str,
+    pub(super) path: &'static str,
+    pub(super) subprotocol: Option<&'static str>,
+    /// The protocol, at the beginning of a connection.
+    pub(super) speech: fn() -> Box<dyn Speech>,
+    /// Every field in which a client differs from the truth.
+    pub(super) differences: fn(Option<&Told>, Option<&Merged>) -> Vec<String>,
+}
+
+/// A protocol.
+pub(super) trait Speech {
+    /// The messages after the handshake.
+    fn begin(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The messages that subscribe these names, unless they are subscribed.
+    fn subscribe(&mut self, names: &[String]) -> Vec<String>;
+
+    /// The messages that end the subscriptions of these names.
+    fn end(&mut self, names: &[String]) -> Vec<String>;
+
+    /// Reads a message.
+    fn take(&mut self, text: &str) -> Heard;
+}
+
+/// What a message says.
+pub(super) enum Heard {
+    Nothing,
+    /// The new fields of the PV of this name.
+    Update(String, Map<String, Value>),
+    /// A name is refused.
+    Refused,
+}
 
 /// An order to a client.
 pub(super) enum Order {
@@ -78,6 +118,7 @@ pub(super) struct Report {
 
 /// A client in its own thread, which reconnects whenever it has lost the relay.
 pub(super) struct DoorClient {
+    pub(super) door: &'static Door,
     pub(super) title: &'static str,
     /// The names that it subscribes.
     pub(super) wanted: Vec<String>,
@@ -87,22 +128,29 @@ pub(super) struct DoorClient {
 
 impl DoorClient {
     pub(super) fn start(
+        door: &'static Door,
         title: &'static str,
         wanted: Vec<String>,
         receive_buffer: Option<usize>,
         address: &Address,
     ) -> Self {
         let (orders, taken) = channel();
-        let side = Side {
-            wanted: wanted.clone(),
-            receive_buffer,
-            address: Arc::clone(address),
-            socket: None,
-            report: Report::default(),
-            again: None,
-        };
-        let thread = thread::spawn(move || side.run(&taken));
+        let (names, address) = (wanted.clone(), Arc::clone(address));
+        let thread = thread::spawn(move || {
+            let side = Side {
+                door,
+                speech: (door.speech)(),
+                wanted: names,
+                receive_buffer,
+                address,
+                socket: None,
+                report: Report::default(),
+                again: None,
+            };
+            side.run(&taken);
+        });
         Self {
+            door,
             title,
             wanted,
             orders,
@@ -128,12 +176,18 @@ impl DoorClient {
 
     fn fail(&mut self) -> ! {
         let ended = self.thread.take().map(JoinHandle::join);
-        panic!("the client of PVWS \"{}\" failed: {ended:?}", self.title);
+        let Door { server, .. } = self.door;
+        panic!(
+            "the client of {server} \"{}\" failed: {ended:?}",
+            self.title
+        );
     }
 }
 
 /// The client's thread.
 struct Side {
+    door: &'static Door,
+    speech: Box<dyn Speech>,
     wanted: Vec<String>,
     receive_buffer: Option<usize>,
     address: Address,
@@ -163,8 +217,7 @@ impl Side {
             }
             if self.again.is_some_and(|at| at <= Instant::now()) {
                 self.again = None;
-                let names = self.wanted.clone();
-                self.send("subscribe", &names);
+                self.subscribe();
             }
             self.read_for_a_moment();
         }
@@ -172,7 +225,7 @@ impl Side {
 
     fn connect(&mut self) -> bool {
         let known = *self.address.lock().unwrap();
-        self.socket = known.and_then(|address| connected(address, self.receive_buffer));
+        self.socket = known.and_then(|address| connected(self.door, address, self.receive_buffer));
         if self.socket.is_none() {
             return false;
         }
@@ -180,24 +233,34 @@ impl Side {
         // Clients show that they have lost the server, and begin again.
         self.report.pvs.clear();
         self.again = None;
-        let names = self.wanted.clone();
-        self.send("subscribe", &names);
+        self.speech = (self.door.speech)();
+        let messages = self.speech.begin();
+        self.send(messages);
+        self.subscribe();
         true
     }
 
+    fn subscribe(&mut self) {
+        let messages = self.speech.subscribe(&self.wanted);
+        self.send(messages);
+    }
+
     fn renew(&mut self, names: &[String]) {
-        self.send("clear", names);
+        let messages = self.speech.end(names);
+        self.send(messages);
         for name in names {
             self.report.pvs.remove(name);
         }
-        self.send("subscribe", names);
+        let messages = self.speech.subscribe(names);
+        self.send(messages);
     }
 
-    fn send(&mut self, kind: &str, names: &[String]) {
-        let message = json!({"type": kind, "pvs": names}).to_string();
-        let socket = self.socket.as_mut();
-        if socket.is_some_and(|socket| socket.send(Message::text(message)).is_err()) {
-            self.socket = None;
+    fn send(&mut self, messages: Vec<String>) {
+        for message in messages {
+            let socket = self.socket.as_mut();
+            if socket.is_some_and(|socket| socket.send(Message::text(message)).is_err()) {
+                self.socket = None;
+            }
         }
     }
 
@@ -223,26 +286,25 @@ impl Side {
     }
 
     fn take(&mut self, text: &str) {
-        let message: Value = serde_json::from_str(text).expect("each message is JSON");
-        let Value::Object(fields) = message else {
-            panic!("not an object: {text}");
-        };
-        match fields["type"].as_str() {
-            Some("update") => {
-                let name = fields["pv"].as_str().unwrap().to_owned();
+        match self.speech.take(text) {
+            Heard::Nothing => {}
+            Heard::Update(name, fields) => {
                 self.report.updates += 1;
                 self.report.pvs.entry(name).or_default().take(fields);
             }
-            Some("error") => {
+            Heard::Refused => {
                 self.again.get_or_insert_with(|| Instant::now() + TRY_AGAIN);
             }
-            _ => panic!("not asked for: {text}"),
         }
     }
 }
 
 /// A connection after its handshake, unless the relay refuses it.
-fn connected(address: SocketAddr, receive_buffer: Option<usize>) -> Option<WebSocket<TcpStream>> {
+fn connected(
+    door: &Door,
+    address: SocketAddr,
+    receive_buffer: Option<usize>,
+) -> Option<WebSocket<TcpStream>> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).ok()?;
     if let Some(bytes) = receive_buffer {
         socket.set_recv_buffer_size(bytes).ok()?;
@@ -251,7 +313,12 @@ fn connected(address: SocketAddr, receive_buffer: Option<usize>) -> Option<WebSo
     let stream = TcpStream::from(socket);
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
     stream.set_write_timeout(Some(PATIENCE)).ok()?;
-    let (socket, _) = client(format!("ws://{address}/pvws/pv"), stream).ok()?;
+    let uri = format!("ws://{address}{}", door.path).parse().unwrap();
+    let mut request = ClientRequestBuilder::new(uri);
+    if let Some(subprotocol) = door.subprotocol {
+        request = request.with_sub_protocol(subprotocol);
+    }
+    let (socket, _) = client(request, stream).ok()?;
     socket.get_ref().set_read_timeout(Some(MOMENT)).ok()?;
     Some(socket)
 }

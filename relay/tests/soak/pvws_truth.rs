@@ -4,6 +4,7 @@ use pvwire_schema::types::{Limits, Severity, ValueType};
 use serde_json::Value;
 use testbed::{Kept, Told};
 
+use super::base64;
 use super::door::Merged;
 
 /// What a client must show of a value: its class, and the keys with their values.
@@ -28,7 +29,7 @@ impl Expected {
             Self::Number(_) => seen == "NaN",
             Self::Text(text) => seen.as_str() == Some(text),
             Self::Begins(begin) => seen.as_str().is_some_and(|seen| seen.starts_with(begin)),
-            Self::Bytes(bytes) => seen.as_str() == Some(&base64(bytes)),
+            Self::Bytes(bytes) => seen.as_str() == Some(&base64::text(bytes)),
         }
     }
 
@@ -37,7 +38,7 @@ impl Expected {
             Self::Number(number) => number.to_string(),
             Self::Text(text) => format!("{text:?}"),
             Self::Begins(begin) => format!("{begin:?}…"),
-            Self::Bytes(bytes) => base64(bytes),
+            Self::Bytes(bytes) => base64::text(bytes),
         }
     }
 }
@@ -248,19 +249,4 @@ fn shown(told: &Told) -> Shown {
         },
         other => panic!("Channel Access has no {other:?}"),
     }
-}
-
-/// Base64 of the standard alphabet with padding (RFC 4648, section 4).
-fn base64(bytes: &[u8]) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for three in bytes.chunks(3) {
-        let byte = |at: usize| u32::from(three.get(at).copied().unwrap_or_default());
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for at in 0..4 {
-            let digit = ALPHABET[(bits >> (18 - 6 * at) & 63) as usize];
-            text.push(if at <= three.len() { digit.into() } else { '=' });
-        }
-    }
-    text
 }
