@@ -30,7 +30,7 @@ pub const EVERYTHING: &str = "{ id \
     display { type elementCount description typeId form units precision choices \
     controlRange { min max } displayRange { min max } alarmRange { min max } warningRange { min max } } \
     connection { state connected since lastHeard unresponsive readable reason } \
-    skipped skips { behind paced filter relay source } }";
+    skipped skips { behind paced filter relay source bus } }";
 
 /// Number of compiled documents that are kept. An application has few; documents that it generates
 /// at run time must not accumulate.

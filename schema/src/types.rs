@@ -90,6 +90,8 @@ wire_enum! {
         Behind = 4,
         /// The client requested updates at intervals.
         Paced = 5,
+        /// Lost between two relays of a fleet.
+        Bus = 6,
     }
 }
 
@@ -102,6 +104,8 @@ pub struct Skips {
     pub source: u32,
     /// See [`SkipCause::Filter`].
     pub filter: u32,
+    /// See [`SkipCause::Bus`].
+    pub bus: u32,
 }
 
 impl Skips {
@@ -110,6 +114,7 @@ impl Skips {
         relay: 0,
         source: 0,
         filter: 0,
+        bus: 0,
     };
 
     /// Total number.
@@ -118,6 +123,7 @@ impl Skips {
         self.relay
             .wrapping_add(self.source)
             .wrapping_add(self.filter)
+            .wrapping_add(self.bus)
     }
 
     /// Number for each cause that skipped any.
@@ -126,6 +132,7 @@ impl Skips {
             (SkipCause::Relay, self.relay),
             (SkipCause::Source, self.source),
             (SkipCause::Filter, self.filter),
+            (SkipCause::Bus, self.bus),
         ];
         causes.into_iter().filter(|(_, count)| *count > 0)
     }

@@ -86,6 +86,7 @@ fn frame_with_skips() -> Vec<u8> {
             relay: n,
             source: 1,
             filter: n % 2,
+            bus: u32::from(n == 3),
         };
         let marks = RowMarks {
             skips,
@@ -193,7 +194,10 @@ fn too_many_names_are_refused_with_the_limit() {
 #[test]
 fn skips_before_rows_that_are_not_there_are_refused() {
     let mut bytes = frame_with_skips();
-    assert_eq!(decode::frame(&bytes).unwrap().skips().count(), 4 + 5 + 2);
+    assert_eq!(
+        decode::frame(&bytes).unwrap().skips().count(),
+        4 + 5 + 2 + 1
+    );
     // Row 4, one value, Source: the last.
     let words: Vec<u32> = (bytes.chunks_exact(4))
         .map(|word| u32::from_le_bytes(word.try_into().unwrap()))

@@ -137,7 +137,7 @@ describe("a snapshot", () => {
         reason: null,
       },
       skipped: 0,
-      skips: { behind: 0, paced: 0, filter: 0, relay: 0, source: 0 },
+      skips: { behind: 0, paced: 0, filter: 0, relay: 0, source: 0, bus: 0 },
     });
   });
 
@@ -255,7 +255,14 @@ describe("an update", () => {
     socket.frame("catch_up");
     expect(client.inspect("TEMP")).toEqual({ sequence: 150, updatesReceived: 4, skipped: 47 });
     vi.advanceTimersByTime(300);
-    expect(show("TEMP").skips).toEqual({ behind: 45, paced: 0, filter: 0, relay: 2, source: 0 });
+    expect(show("TEMP").skips).toEqual({
+      behind: 45,
+      paced: 0,
+      filter: 0,
+      relay: 2,
+      source: 0,
+      bus: 0,
+    });
   });
 
   it("says why values before it were left out", async () => {

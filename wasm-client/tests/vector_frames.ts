@@ -126,6 +126,7 @@ const CAUSES: Readonly<Record<string, number>> = {
   filter: SkipCause.Filter,
   behind: SkipCause.Behind,
   paced: SkipCause.Paced,
+  bus: SkipCause.Bus,
 };
 const NO_ALARM_FIELD = 0xffff;
 

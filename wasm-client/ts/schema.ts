@@ -82,6 +82,7 @@ export const SkipCause = {
   Filter: 3,
   Behind: 4,
   Paced: 5,
+  Bus: 6,
 } as const;
 
 export const ValueType = {

@@ -202,6 +202,8 @@ export interface PvSkips {
   readonly relay: number;
   /** Squashed by the server or its library, as far as that is known. */
   readonly source: number;
+  /** Lost between two relays of a fleet. */
+  readonly bus: number;
 }
 
 /** All fields of a PV: the result of `pv(name)` without a selection. */

@@ -231,7 +231,10 @@ mod tests {
         assert_eq!(columns.value[slots[0] as usize], 81.0);
         assert_eq!(columns.severity[slots[0] as usize], 2);
         assert_eq!(columns.sequence[slots[0] as usize], 104);
-        assert_eq!(skips(&session, slots[0]), [0.0, 2.0, 0.0, 0.0, 0.0, 0.0]);
+        assert_eq!(
+            skips(&session, slots[0]),
+            [0.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+        );
         assert_eq!(columns.sequence[slots[1] as usize], 2);
         assert_eq!(
             columns.severity[slots[1] as usize], 1,
@@ -250,11 +253,14 @@ mod tests {
         let sequence = |slot: Slot| session.live.columns.sequence[slot as usize];
         assert_eq!(
             skips(&session, slots[0]),
-            [0.0, 2.0 + 1.0, 20.0, 300.0, 0.0, 0.0]
+            [0.0, 2.0 + 1.0, 20.0, 300.0, 0.0, 0.0, 0.0]
         );
         assert_eq!(sequence(slots[0]), 104 + 322);
         assert_eq!(skips(&session, slots[1]), [0.0; CAUSES]);
-        assert_eq!(skips(&session, slots[2]), [0.0, 0.0, 20.0, 300.0, 0.0, 0.0]);
+        assert_eq!(
+            skips(&session, slots[2]),
+            [0.0, 0.0, 20.0, 300.0, 0.0, 0.0, 0.0]
+        );
         assert_eq!(session.live.skipped_total(), 2 + 321 + 320);
         session.apply(&golden("paced")).unwrap();
         // 150 is before the last sequence number: no loss can be inferred.
@@ -269,7 +275,10 @@ mod tests {
         let columns = &session.live.columns;
 
         assert_eq!(columns.sequence[slots[0] as usize], 150);
-        assert_eq!(skips(&session, slots[0]), [0.0, 2.0, 0.0, 0.0, 45.0, 0.0]);
+        assert_eq!(
+            skips(&session, slots[0]),
+            [0.0, 2.0, 0.0, 0.0, 45.0, 0.0, 0.0]
+        );
         assert_eq!(
             skips(&session, slots[1]),
             [0.0; CAUSES],
@@ -283,7 +292,10 @@ mod tests {
         let (mut session, slots) = at_the_snapshot();
         session.apply(&golden("update")).unwrap();
         session.apply(&golden("paced")).unwrap();
-        assert_eq!(skips(&session, slots[0]), [0.0, 2.0, 0.0, 0.0, 0.0, 45.0]);
+        assert_eq!(
+            skips(&session, slots[0]),
+            [0.0, 2.0, 0.0, 0.0, 0.0, 45.0, 0.0]
+        );
     }
 
     #[test]

@@ -75,6 +75,7 @@ pub(crate) fn add(
         relay: count("relay"),
         source: count("source"),
         filter: count("filter"),
+        bus: count("bus"),
     };
     let apart = count("behind").wrapping_add(count("paced"));
     sent.sequence = (sent.sequence.wrapping_add(1))

@@ -29,8 +29,8 @@ pub(crate) struct Pv {
     pub(crate) reason: String,
     /// No value within the time-out of a Get.
     pub(crate) missing: Option<String>,
-    /// Behind, paced, filter, relay, source.
-    pub(crate) skips: [f64; 5],
+    /// Behind, paced, filter, relay, source, bus.
+    pub(crate) skips: [f64; 6],
     /// When the relay was last heard from while it doesn't respond.
     pub(crate) relay_heard_ms: Option<i64>,
     is_user: bool,
@@ -39,7 +39,7 @@ pub(crate) struct Pv {
     given_message: String,
 }
 
-pub(crate) const CAUSES: [&str; 5] = ["behind", "paced", "filter", "relay", "source"];
+pub(crate) const CAUSES: [&str; 6] = ["behind", "paced", "filter", "relay", "source", "bus"];
 
 impl Pv {
     pub(crate) fn new(name: &str, user: &str) -> Self {
@@ -62,7 +62,7 @@ impl Pv {
             put: None,
             reason: String::new(),
             missing: None,
-            skips: [0.0; 5],
+            skips: [0.0; 6],
             relay_heard_ms: None,
             is_user: !user.is_empty(),
             given_tag: 0,

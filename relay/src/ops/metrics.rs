@@ -131,7 +131,7 @@ metrics! {
     updates_received: Counter = "updates_received",
         "Updates received from all sources, once per PV however many clients; those left out at the intake are not counted";
     updates_skipped: Family<CauseLabel, Counter> = "updates_skipped",
-        "Updates left out, by cause: relay (more than the relay could take in; once per PV), source (merged by the server or its library; pvAccess only, a lower bound), filter (a subscription's filter; once per PV and filter), behind (the client did not keep up; once per client), paced (the client asked for updates at intervals; once per client)";
+        "Updates left out, by cause: relay (more than the relay could take in; once per PV), source (merged by the server or its library; pvAccess only, a lower bound), filter (a subscription's filter; once per PV and filter), bus (lost between two relays; once per PV), behind (the client did not keep up; once per client), paced (the client asked for updates at intervals; once per client)";
     updates_stale: Counter = "updates_stale",
         "Updates discarded because their PV was closed or had changed type";
     array_bytes_copied: Counter = "array_bytes_copied",
@@ -268,6 +268,7 @@ impl Metrics {
             (SkipCause::Relay, readings.skipped_by_relay),
             (SkipCause::Source, readings.skipped_by_source),
             (SkipCause::Filter, readings.skipped_by_filter),
+            (SkipCause::Bus, readings.lost_on_bus),
         ] {
             let counter = self.updates_skipped.get_or_create(&cause.into());
             raise(&counter, total);

@@ -13,6 +13,7 @@ mod tests;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::mem;
 use std::time::{Duration, Instant};
 
 use pvwire_schema::types::{ConnectionState, PvId, Skips};
@@ -133,11 +134,16 @@ impl Table {
             value.into_whole()
         };
         let source = squashed.min(ahead - 1);
-        let skips = Skips {
+        let mut skips = Skips {
             relay: ahead - 1 - source,
             source,
-            filter: 0,
+            ..Skips::NONE
         };
+        if skips.relay != 0 && entry.lost_on_bus != 0 {
+            skips.bus = skips.relay.min(mem::take(&mut entry.lost_on_bus));
+            skips.relay -= skips.bus;
+            changes.counts.bus += u64::from(skips.bus);
+        }
         entry.heard_ns = now.wall_ns;
         changes.counts.taken += 1;
         changes.counts.relay += u64::from(skips.relay);

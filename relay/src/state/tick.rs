@@ -97,6 +97,8 @@ pub struct TickCounters {
     pub lost_by_relay: AtomicU64,
     /// Updates squashed by a source, as far as it says so.
     pub lost_by_source: AtomicU64,
+    /// Updates lost between relays.
+    pub lost_on_bus: AtomicU64,
     /// Updates withheld by filters.
     pub withheld: AtomicU64,
     /// Updates discarded because their PV was closed or had changed type or element count.
@@ -276,6 +278,7 @@ impl Ticks {
         for (counter, count) in [
             (&counters.lost_by_relay, counts.relay),
             (&counters.lost_by_source, counts.source),
+            (&counters.lost_on_bus, counts.bus),
             (&counters.withheld, counts.filter),
         ] {
             counter.fetch_add(count, Ordering::Relaxed);

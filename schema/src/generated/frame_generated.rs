@@ -477,16 +477,17 @@ impl ::flatbuffers::SimpleToVerifyInSlice for NameProblem {}
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
 pub const ENUM_MIN_SKIP_CAUSE: u8 = 0;
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
-pub const ENUM_MAX_SKIP_CAUSE: u8 = 5;
+pub const ENUM_MAX_SKIP_CAUSE: u8 = 6;
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
 #[allow(non_camel_case_types)]
-pub const ENUM_VALUES_SKIP_CAUSE: [SkipCause; 6] = [
+pub const ENUM_VALUES_SKIP_CAUSE: [SkipCause; 7] = [
   SkipCause::Unknown,
   SkipCause::Relay,
   SkipCause::Source,
   SkipCause::Filter,
   SkipCause::Behind,
   SkipCause::Paced,
+  SkipCause::Bus,
 ];
 
 /// Why values of a PV were skipped.
@@ -506,9 +507,11 @@ impl SkipCause {
   pub const Behind: Self = Self(4);
   /// The client requested updates at intervals (Pace).
   pub const Paced: Self = Self(5);
+  /// Lost between two relays of a fleet.
+  pub const Bus: Self = Self(6);
 
   pub const ENUM_MIN: u8 = 0;
-  pub const ENUM_MAX: u8 = 5;
+  pub const ENUM_MAX: u8 = 6;
   pub const ENUM_VALUES: &'static [Self] = &[
     Self::Unknown,
     Self::Relay,
@@ -516,6 +519,7 @@ impl SkipCause {
     Self::Filter,
     Self::Behind,
     Self::Paced,
+    Self::Bus,
   ];
   /// Returns the variant's name or "" if unknown.
   pub fn variant_name(self) -> Option<&'static str> {
@@ -526,6 +530,7 @@ impl SkipCause {
       Self::Filter => Some("Filter"),
       Self::Behind => Some("Behind"),
       Self::Paced => Some("Paced"),
+      Self::Bus => Some("Bus"),
       _ => None,
     }
   }

@@ -262,6 +262,7 @@ pub(crate) fn frames() -> Vec<(&'static str, Vec<u8>)> {
             relay: 1,
             source: 20,
             filter: 300,
+            ..Skips::NONE
         };
         let skips = |skips| RowMarks {
             skips,

@@ -203,6 +203,7 @@ const READERS: Readonly<Record<string, Reader>> = {
   "skips.filter": skip(Cause.filter),
   "skips.relay": skip(Cause.relay),
   "skips.source": skip(Cause.source),
+  "skips.bus": skip(Cause.bus),
   "value.float": (slot, columns) => {
     const value = number(slot, columns);
     return Number.isFinite(value) ? value : null;

@@ -73,10 +73,18 @@ export interface Skipped extends PvSkips {
   readonly total: number;
 }
 
-const NO_SKIPS: Skipped = { total: 0, behind: 0, paced: 0, filter: 0, relay: 0, source: 0 };
+const NO_SKIPS: Skipped = {
+  total: 0,
+  behind: 0,
+  paced: 0,
+  filter: 0,
+  relay: 0,
+  source: 0,
+  bus: 0,
+};
 
 /** Number of the PV's values that this page didn't get. */
 export function useSkipped(name: string, options?: PvOptions): Skipped {
-  const pv = usePv(name, "{ skipped skips { behind paced filter relay source } }", options);
+  const pv = usePv(name, "{ skipped skips { behind paced filter relay source bus } }", options);
   return useMemo(() => (pv === undefined ? NO_SKIPS : { total: pv.skipped, ...pv.skips }), [pv]);
 }

@@ -40,7 +40,15 @@ export const Answered = {
 } as const;
 
 /** Why values were skipped; the wire's numbers. */
-export const Cause = { relay: 1, source: 2, filter: 3, behind: 4, paced: 5, count: 6 } as const;
+export const Cause = {
+  relay: 1,
+  source: 2,
+  filter: 3,
+  behind: 4,
+  paced: 5,
+  bus: 6,
+  count: 7,
+} as const;
 
 /** What one frame did. */
 export interface Applied {

@@ -300,6 +300,7 @@ static SKIPS: &[Named] = &[
     ("filter", Read::Skips(3)),
     ("behind", Read::Skips(4)),
     ("paced", Read::Skips(5)),
+    ("bus", Read::Skips(6)),
 ];
 
 impl Parent {

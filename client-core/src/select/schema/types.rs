@@ -269,6 +269,7 @@ pub(crate) static TYPES: &[Type] = &[
             leaf("filter", some(id::FLOAT), part::SKIPPED),
             leaf("relay", some(id::FLOAT), part::SKIPPED),
             leaf("source", some(id::FLOAT), part::SKIPPED),
+            leaf("bus", some(id::FLOAT), part::SKIPPED),
         ],
     ),
     object(

@@ -41,6 +41,8 @@ pub struct Readings {
     pub skipped_by_source: u64,
     /// Updates that filters left out.
     pub skipped_by_filter: u64,
+    /// Updates lost between relays.
+    pub lost_on_bus: u64,
     /// Updates discarded because their PV was closed or had changed type.
     pub updates_stale: u64,
     /// Bytes of arrays copied out of a library's buffer.

@@ -33,6 +33,8 @@ pub struct Counts {
     pub relay: u64,
     /// Squashed in the source.
     pub source: u64,
+    /// Lost between relays.
+    pub bus: u64,
     /// Withheld by filters, once for each filtered PV.
     pub filter: u64,
 }

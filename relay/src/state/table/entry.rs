@@ -90,6 +90,8 @@ pub struct Entry {
     pub(super) returning: Option<Return>,
     /// Whether the source has sent the description, which it sends apart, in this connection.
     pub(super) is_described: bool,
+    /// Updates that the bus between relays has lost and that no gap in the sequence has shown yet.
+    pub(super) lost_on_bus: u32,
     /// When its server was last heard from, in nanoseconds past the POSIX epoch.
     pub(super) heard_ns: i64,
     /// Connection and access rights.
@@ -128,6 +130,7 @@ impl Default for Entry {
             write_unknown: false,
             returning: None,
             is_described: false,
+            lost_on_bus: 0,
             heard_ns: 0,
             connection: Connection {
                 state: ConnectionState::Connecting,

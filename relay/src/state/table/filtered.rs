@@ -68,6 +68,7 @@ impl Entry {
         let filtered = self.filtered.as_mut()?;
         filtered.lost.relay += lost.relay;
         filtered.lost.source += lost.source;
+        filtered.lost.bus += lost.bus;
         if base.latest.is_none() {
             // The type or element count has changed. A value of the old type would be wrong, also one
             // that passed in this tick.
