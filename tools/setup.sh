@@ -129,6 +129,14 @@ nginx() {
   unpack nginx .local/nginx
 }
 
+# Only its program, which tests and the demo start: as a package it would be a service of the machine.
+nats() {
+  type -P nats-server > /dev/null && return
+  [ -x .local/nats/usr/sbin/nats-server ] && return
+  say "NATS (.local/nats)"
+  unpack nats-server .local/nats
+}
+
 # One at a time: steps of a test run call this side by side.
 exec 8> .local/setup.lock
 flock 8
@@ -137,6 +145,7 @@ compilers
 rust
 python
 pvws_clients
+nats
 [ "${1:-}" = rust ] && exit
 coniql
 npm_packages

@@ -106,8 +106,8 @@ STEPS = [
     # Most of it is a fixed waiting time.
     Step("soak", "faults at random", f"{MAKE} soak SECONDS=120", cores=0.2, needs=(BUILT, COUNTED)),
     Step("check", "eslint and prettier", "npm run --silent lint", cores=1, needs=(PACKAGE,), fast=True),
-    # The corpus, and 5 s for each reader, in the build of the tests.
-    Step("rust", "fuzzed input", f"{PROGRAMS}/pvwire-fuzz --seconds 5", cores=1, needs=(BUILT,)),
+    # The corpus, and 3 s for each reader, in the build of the tests.
+    Step("rust", "fuzzed input", f"{PROGRAMS}/pvwire-fuzz --seconds 3", cores=1, needs=(BUILT,)),
     Step("check", "TypeScript", "npm run --silent typecheck", cores=1, needs=(PACKAGE,), fast=True),
     Step(
         "ts",

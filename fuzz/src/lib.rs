@@ -5,6 +5,7 @@
 //! and `coverage` searches for inputs that reach new code (`make fuzz-long`, libFuzzer). Both begin
 //! with the corpus, `corpus/TARGET/`, which the tests read, too.
 
+mod bus;
 mod coniql;
 pub mod corpus;
 mod execution;

@@ -12,7 +12,7 @@ use pvwire_relay::ingest::sim;
 use pvwire_schema::{decode, encode};
 
 use crate::{
-    coniql, execution, filters, formulas, gateway, http, ingest, names, pvws, sockets, tokens,
+    bus, coniql, execution, filters, formulas, gateway, http, ingest, names, pvws, sockets, tokens,
 };
 
 /// One reader.
@@ -143,6 +143,12 @@ pub const TARGETS: &[Target] = &[
         seeds: sockets::seeds,
         words: &[],
         run: sockets::run,
+    },
+    Target {
+        name: "bus",
+        seeds: || texts(bus::SEEDS),
+        words: bus::WORDS,
+        run: bus::run,
     },
 ];
 

@@ -318,6 +318,7 @@ fn modules_in_one_folder_name_each_other_in_one_direction() {
         "doors/coniql/src",
         "doors/pvws/src",
         "relay/src",
+        "fleet/src",
         "relay/epics/src",
         "client-core/src",
     ] {

@@ -12,6 +12,7 @@ mod ioc;
 #[cfg(feature = "client")]
 mod line;
 mod lying;
+mod nats;
 mod network;
 mod ports;
 mod process;
@@ -37,6 +38,7 @@ pub use ioc::SoftIoc;
 #[cfg(feature = "client")]
 pub use line::{Line, Pair, Trust};
 pub use lying::{LIES, LyingServer};
+pub use nats::NatsServer;
 pub use network::{Network, prefix};
 pub use ports::free_port;
 #[cfg(feature = "client")]

@@ -1,0 +1,338 @@
+//! The members of the fleet as one of them sees them: who lives, who owns PVs, and when this member may.
+//!
+//! A member announces itself every [`ANNOUNCE_EVERY`] and is dead after [`DEAD_AFTER`] of silence. It hears its own
+//! announcements too, and holds a lease for [`DEAD_AFTER`] from the time it sent the last one that came back.
+//! A member whose lease has ended owns nothing. So a member that is cut off has released its PVs before the others
+//! take them, without clocks that agree. Only when another member joins at that very moment may a PV have two owners,
+//! until the lease ends; no other member hears the one that is cut off.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::member::{MemberId, Presence, Role, VERSION};
+use crate::ownership::Owners;
+
+/// How often a member announces itself. Four announcements may be lost before the others take it for dead.
+pub const ANNOUNCE_EVERY: Duration = Duration::from_millis(500);
+
+/// A member is dead after this time without an announcement. Its PVs must be disconnected everywhere within 3 s.
+pub const DEAD_AFTER: Duration = Duration::from_millis(2500);
+
+/// How often [`Members::poll`] must be called.
+pub const POLL_EVERY: Duration = Duration::from_millis(100);
+
+/// How long a member listens before it uses what it has heard: every other member announces itself meanwhile.
+pub const SETTLE: Duration = Duration::from_millis(1500);
+
+/// How long a member that died waits before it owns PVs again. Each further death doubles it.
+const FIRST_WAIT: Duration = Duration::from_secs(5);
+
+/// The longest such wait.
+const LONGEST_WAIT: Duration = Duration::from_secs(300);
+
+/// A death is forgotten after this time without another of the same name.
+const FORGET_DEATHS_AFTER: Duration = Duration::from_secs(600);
+
+/// Names whose deaths are remembered.
+const MAX_REMEMBERED: usize = 64;
+
+/// What a member is, as long as it runs.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// Its id.
+    pub id: MemberId,
+    /// The name of its place: the same after a restart.
+    pub name: String,
+    /// What it does.
+    pub role: Role,
+    /// Where clients reach it.
+    pub url: Option<String>,
+}
+
+/// What changed in the fleet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A member was heard for the first time.
+    Joined(MemberId),
+    /// A member has been silent for too long.
+    Died(MemberId),
+    /// [`Members::owners`] are others than before.
+    Owners,
+}
+
+/// The members of the fleet, as this member sees them. Times are of any clock that never goes back.
+pub struct Members {
+    about: About,
+    started: Duration,
+    up: bool,
+    /// PVs may belong to this member.
+    ready: bool,
+    draining: bool,
+    load: u64,
+    /// The largest term of any member.
+    term: u64,
+    next_announcement: Duration,
+    /// When this member's last announcement that came back was sent, and what it said.
+    echo: Option<(Duration, Presence)>,
+    /// When it began to hear itself, after its start or the end of a lease.
+    listening: Option<Duration>,
+    others: BTreeMap<MemberId, Other>,
+    deaths: BTreeMap<String, Deaths>,
+    owners: Owners,
+}
+
+struct Other {
+    heard: Duration,
+    presence: Presence,
+}
+
+#[derive(Clone, Copy)]
+struct Deaths {
+    count: u32,
+    last: Duration,
+}
+
+impl Members {
+    /// A fleet of which this member has heard nothing yet.
+    pub fn new(about: About, now: Duration) -> Self {
+        Self {
+            about,
+            started: now,
+            up: false,
+            ready: false,
+            draining: false,
+            load: 0,
+            term: 0,
+            next_announcement: now,
+            echo: None,
+            listening: None,
+            others: BTreeMap::new(),
+            deaths: BTreeMap::new(),
+            owners: Owners::default(),
+        }
+    }
+
+    /// The connection to the bus is there or lost.
+    pub fn connected(&mut self, up: bool, now: Duration) -> Vec<Change> {
+        let mut changes = self.poll(now);
+        self.up = up;
+        if up {
+            self.hear_others_again(now);
+            self.next_announcement = now;
+        }
+        changes.extend(self.poll(now));
+        changes
+    }
+
+    /// An announcement came, of this member or another.
+    pub fn heard(&mut self, presence: Presence, now: Duration) -> Vec<Change> {
+        // A lease that ended meanwhile is not continued.
+        let mut changes = self.poll(now);
+        self.term = self.term.max(presence.term);
+        let id = presence.id;
+        if id == self.about.id {
+            let sent = self.started + Duration::from_millis(presence.uptime_millis);
+            if self.echo.as_ref().is_none_or(|(last, _)| *last <= sent) {
+                self.echo = Some((sent, presence));
+            }
+            if self.listening.is_none() && self.has_lease(now) {
+                self.listening = Some(now);
+                self.hear_others_again(now);
+            }
+        } else {
+            let other = Other {
+                heard: now,
+                presence,
+            };
+            if self.others.insert(id, other).is_none() {
+                changes.push(Change::Joined(id));
+            }
+        }
+        changes.extend(self.poll(now));
+        changes
+    }
+
+    /// Looks for what time alone has changed. Call it every [`POLL_EVERY`].
+    pub fn poll(&mut self, now: Duration) -> Vec<Change> {
+        let mut changes = Vec::new();
+        if self.has_lease(now) {
+            if self.up {
+                self.bury(now, &mut changes);
+            }
+            if !self.ready && self.may_own(now) {
+                self.ready = true;
+                self.next_announcement = now;
+            }
+        } else {
+            self.ready = false;
+            self.listening = None;
+        }
+        let members = self.owning(now);
+        if members != self.owners.members() {
+            self.term += 1;
+            self.owners = Owners::new(members, self.term);
+            changes.push(Change::Owners);
+        }
+        changes
+    }
+
+    /// The announcement that is due, if one is. The caller sends it at once.
+    pub fn announcement(&mut self, now: Duration) -> Option<Presence> {
+        if !self.up || now < self.next_announcement {
+            return None;
+        }
+        self.next_announcement = now + ANNOUNCE_EVERY;
+        self.deaths
+            .retain(|_, deaths| now < deaths.last + FORGET_DEATHS_AFTER);
+        let deaths = self.deaths.iter();
+        let deaths = deaths.map(|(name, deaths)| (name.clone(), deaths.count));
+        Some(Presence {
+            version: VERSION,
+            id: self.about.id,
+            name: self.about.name.clone(),
+            role: self.about.role,
+            url: self.about.url.clone(),
+            term: self.term,
+            ready: self.ready && self.has_lease(now),
+            draining: self.draining,
+            load: self.load,
+            uptime_millis: millis(now - self.started),
+            deaths: deaths.collect(),
+        })
+    }
+
+    /// Sets how many PVs this member owns and serves.
+    pub fn set_load(&mut self, pvs: u64) {
+        self.load = pvs;
+    }
+
+    /// This member is about to go: it hands over its PVs. There is no way back.
+    pub fn drain(&mut self, now: Duration) {
+        self.draining = true;
+        self.next_announcement = now;
+    }
+
+    /// Whether this member is about to go.
+    pub fn is_draining(&self) -> bool {
+        self.draining
+    }
+
+    /// The members that own PVs. Empty while this member has no lease or has not yet heard the others.
+    pub fn owners(&self) -> &Owners {
+        &self.owners
+    }
+
+    /// What the other live members announced last.
+    pub fn others(&self) -> impl Iterator<Item = &Presence> {
+        self.others.values().map(|other| &other.presence)
+    }
+
+    /// This member.
+    pub fn about(&self) -> &About {
+        &self.about
+    }
+
+    /// How long this member has run, by its own clock.
+    pub fn uptime(&self, now: Duration) -> Duration {
+        now - self.started
+    }
+
+    /// How long another member has run, by that member's clock: at most this, because its last announcement took
+    /// some time to arrive. None when it isn't known.
+    ///
+    /// A request that says until when it may be carried out, by the clock of its receiver, is never carried out
+    /// late, even if that member was stopped meanwhile.
+    pub fn uptime_of(&self, member: MemberId, now: Duration) -> Option<Duration> {
+        let other = self.others.get(&member)?;
+        let announced = Duration::from_millis(other.presence.uptime_millis);
+        Some(announced + (now - other.heard))
+    }
+
+    /// Whether an announcement of this member came back that was sent less than [`DEAD_AFTER`] ago.
+    pub fn has_lease(&self, now: Duration) -> bool {
+        let echo = self.echo.as_ref();
+        echo.is_some_and(|(sent, _)| now < *sent + DEAD_AFTER)
+    }
+
+    /// Starts the time again in which the others must be heard: this member heard nothing for a while.
+    fn hear_others_again(&mut self, now: Duration) {
+        for other in self.others.values_mut() {
+            other.heard = now;
+        }
+    }
+
+    /// Removes members that were silent for too long.
+    fn bury(&mut self, now: Duration, changes: &mut Vec<Change>) {
+        let silent = |_: &MemberId, other: &mut Other| now >= other.heard + DEAD_AFTER;
+        for (id, other) in self.others.extract_if(.., silent) {
+            changes.push(Change::Died(id));
+            let known = self.deaths.contains_key(&other.presence.name);
+            let planned = other.presence.draining;
+            if !planned && (known || self.deaths.len() < MAX_REMEMBERED) {
+                let none = Deaths {
+                    count: 0,
+                    last: now,
+                };
+                let deaths = self.deaths.entry(other.presence.name).or_insert(none);
+                deaths.count = deaths.count.saturating_add(1);
+                deaths.last = now;
+            }
+        }
+    }
+
+    fn settled(&self, now: Duration) -> bool {
+        self.listening.is_some_and(|since| now >= since + SETTLE)
+    }
+
+    /// Whether this member has listened long enough to own PVs. After a death it waits longer, unless no other
+    /// member owns any.
+    fn may_own(&self, now: Duration) -> bool {
+        if !self.about.role.ingests() || self.draining || !self.settled(now) {
+            return false;
+        }
+        if !self.others.values().any(|other| owns(&other.presence)) {
+            return true;
+        }
+        let seen = self.others.values();
+        let seen = seen.filter_map(|other| other.presence.deaths.get(&self.about.name));
+        let wait = wait_after(seen.copied().max().unwrap_or(0));
+        self.listening
+            .is_some_and(|since| now >= since + SETTLE + wait)
+    }
+
+    /// The members that own PVs now, in the order of their ids.
+    fn owning(&self, now: Duration) -> Vec<MemberId> {
+        if !self.settled(now) {
+            return Vec::new();
+        }
+        let others = self.others.values().map(|other| &other.presence);
+        // This member counts itself from when the others can have heard the same.
+        let this = self.echo.iter().map(|(_, presence)| presence);
+        let this = this.filter(|_| self.ready);
+        let owning = others.chain(this).filter(|presence| owns(presence));
+        let mut owning: Vec<MemberId> = owning.map(|presence| presence.id).collect();
+        owning.sort_unstable();
+        owning
+    }
+}
+
+/// Whether PVs may belong to the member that announced this.
+fn owns(presence: &Presence) -> bool {
+    presence.role.ingests() && presence.ready && !presence.draining
+}
+
+/// How long a member waits that died so often lately.
+fn wait_after(deaths: u32) -> Duration {
+    let Some(doublings) = deaths.checked_sub(1) else {
+        return Duration::ZERO;
+    };
+    let wait = FIRST_WAIT.saturating_mul(2_u32.saturating_pow(doublings));
+    wait.min(LONGEST_WAIT)
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,110 @@
+//! Tests of TLS and of credentials.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD as URL_SAFE_NO_PAD;
+use nkeys::KeyPair;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa};
+use testbed::{NatsServer, eventually, file};
+
+use super::notes::{Members, settings};
+
+#[test]
+fn server_with_a_certificate_of_the_given_authority_is_trusted() {
+    let authority = || {
+        let mut authority = CertificateParams::new(Vec::new()).unwrap();
+        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        CertifiedIssuer::self_signed(authority, rcgen::KeyPair::generate().unwrap()).unwrap()
+    };
+    let (ours, other) = (authority(), authority());
+    let mut certificate = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    certificate.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = certificate.signed_by(&key, &ours).unwrap();
+    let cert = file("nats.crt", &certificate.pem());
+    let key = file("nats.key", &key.serialize_pem());
+    let server =
+        NatsServer::with_config(&format!("tls {{ cert_file: {cert:?}, key_file: {key:?} }}"));
+
+    let mut trusting = settings(&server.url().replace("nats:", "tls:"));
+    let mut refusing = trusting.clone();
+    trusting.ca = Some(file("nats-ca.pem", &ours.pem()));
+    refusing.ca = Some(file("nats-other-ca.pem", &other.pem()));
+    let refused = Members::at(refusing).start();
+    Members::at(trusting).join();
+    assert!(!refused.bus.is_connected());
+}
+
+#[test]
+fn credentials_are_a_password_or_the_seed_of_a_key() {
+    let key = KeyPair::new_user();
+    let users = format!(
+        "authorization {{ users: [ {{ user: relay, password: \"s3cret\" }}, {{ nkey: {} }} ] }}",
+        key.public_key()
+    );
+    let server = NatsServer::with_config(&users);
+    let with = |name: &str, text: &str| {
+        let mut settings = settings(&server.url());
+        settings.credentials = Some(file(name, text));
+        Members::at(settings)
+    };
+    let refused = with("nats-wrong", "relay:wrong").start();
+    with("nats-password", "relay:s3cret\n").join();
+    with("nats-seed", &key.seed().unwrap()).join();
+    assert!(!refused.bus.is_connected());
+    // They are read again for each connection.
+    file("nats-wrong", "relay:s3cret");
+    eventually("it is let in", || refused.bus.is_connected());
+}
+
+#[test]
+fn credentials_file_with_a_jwt_is_accepted() {
+    let (operator, account, user) = (
+        KeyPair::new_operator(),
+        KeyPair::new_account(),
+        KeyPair::new_user(),
+    );
+    let of_operator = jwt(&operator, &operator, "operator");
+    let of_account = jwt(&operator, &account, "account");
+    let config = format!(
+        "operator: {of_operator}\nresolver: MEMORY\nresolver_preload: {{ {}: {of_account} }}",
+        account.public_key()
+    );
+    let server = NatsServer::with_config(&config);
+    let creds = |user_jwt: &str| {
+        let seed = user.seed().unwrap();
+        format!(
+            "-----BEGIN NATS USER JWT-----\n{user_jwt}\n------END NATS USER JWT------\n\n\
+             -----BEGIN USER NKEY SEED-----\n{seed}\n------END USER NKEY SEED------\n"
+        )
+    };
+    let with = |name: &str, text: &str| {
+        let mut settings = settings(&server.url());
+        settings.credentials = Some(file(name, text));
+        Members::at(settings)
+    };
+    // Signed by an account that the operator doesn't know.
+    let foreign = jwt(&KeyPair::new_account(), &user, "user");
+    let refused = with("nats-foreign.creds", &creds(&foreign)).start();
+    with("nats.creds", &creds(&jwt(&account, &user, "user"))).join();
+    assert!(!refused.bus.is_connected());
+}
+
+/// A JWT of NATS, signed by `issuer`.
+fn jwt(issuer: &KeyPair, subject: &KeyPair, kind: &str) -> String {
+    // -1 is no limit; a user needs them, and an account allows nothing without them.
+    let limits = match kind {
+        "account" => {
+            r#","limits":{"subs":-1,"data":-1,"payload":-1,"imports":-1,"exports":-1,"wildcards":true,"conn":-1,"leaf":-1}"#
+        }
+        "user" => r#","subs":-1,"data":-1,"payload":-1"#,
+        _ => "",
+    };
+    let (iss, sub) = (issuer.public_key(), subject.public_key());
+    let claims = format!(
+        r#"{{"jti":"{sub}","iat":1700000000,"iss":"{iss}","name":"{kind}","sub":"{sub}","nats":{{"type":"{kind}","version":2{limits}}}}}"#
+    );
+    let head = URL_SAFE_NO_PAD.encode(r#"{"typ":"JWT","alg":"ed25519-nkey"}"#);
+    let signed = format!("{head}.{}", URL_SAFE_NO_PAD.encode(claims));
+    let signature = issuer.sign(signed.as_bytes()).unwrap();
+    format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature))
+}
