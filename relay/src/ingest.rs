@@ -16,7 +16,7 @@ pub mod weight;
 
 pub use intake::Intake;
 pub use line::{FilteredLine, Line};
-pub use operation::{Call, LastPut, OpDone, OpEnd, OpTicket, Put};
+pub use operation::{Call, LastPut, OnBehalf, OpDone, OpEnd, OpTicket, Put};
 use pvwire_schema::types::{Outcome, PvId};
 pub use row::{Event, Form, Notice, Row, RowValue};
 use std::error::Error;

@@ -62,6 +62,24 @@ impl Line {
         line
     }
 
+    /// A line of the same PV for another monitor. The PV is disconnected until the new line reports otherwise; from
+    /// then on nothing of the lines that were made before counts.
+    #[must_use]
+    pub fn succeed(&self) -> Self {
+        let number = self.intake.next_number();
+        self.event(Event::Succeeded { line: number });
+        Self {
+            intake: Arc::clone(&self.intake),
+            pv: self.pv,
+            opening: number,
+            epoch: AtomicU32::new(number),
+            sequence: AtomicU32::new(0),
+            first: AtomicU32::new(1),
+            squashed: AtomicU32::new(0),
+            weight: AtomicUsize::new(0),
+        }
+    }
+
     /// The opening of the PV that it belongs to.
     #[must_use]
     pub fn opening(&self) -> u32 {
@@ -109,6 +127,21 @@ impl Line {
             detail,
         };
         self.intake.push(row, bytes);
+    }
+
+    /// Like `update_with`, for an update that its sender has numbered. `squashed` of the updates before it were
+    /// squashed.
+    pub fn update_at(
+        &self,
+        (sequence, squashed): (u32, u32),
+        time_ns: i64,
+        value: RowValue,
+        alarm: Alarm,
+        detail: Option<Arc<Detail>>,
+    ) {
+        (self.sequence).store(sequence.wrapping_sub(1), Ordering::Relaxed);
+        self.squashed.store(squashed, Ordering::Relaxed);
+        self.update_with(time_ns, value, alarm, detail);
     }
 
     /// Approximate bytes of memory of a value. Structures and strings are weighed now and then

@@ -10,6 +10,19 @@ use pvwire_schema::types::{Expected, Node, NodeValue, Outcome, PutValue};
 /// The update of a put may arrive this long after its answer.
 const ECHO: Duration = Duration::from_secs(1);
 
+/// The client for which a relay asks another one for an operation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OnBehalf {
+    /// Its user; without one it is anonymous.
+    pub user: Option<String>,
+    /// The user's groups.
+    pub groups: Vec<String>,
+    /// Its address, as the relay that it is connected to knows it.
+    pub address: String,
+    /// Origin of its page; empty for programs.
+    pub origin: String,
+}
+
 /// A value on its way to a PV.
 #[derive(Debug)]
 pub struct Put {
@@ -23,6 +36,8 @@ pub struct Put {
     pub user: Option<String>,
     /// Time limit of the answer.
     pub timeout: Duration,
+    /// Who asks, if another relay may carry it out.
+    pub by: Option<Box<OnBehalf>>,
 }
 
 /// The outcome of an operation.
@@ -103,6 +118,8 @@ pub struct Call {
     pub timeout: Duration,
     /// The user that the service sees; without one it sees the relay.
     pub user: Option<String>,
+    /// Who asks, if another relay may carry it out.
+    pub by: Option<Box<OnBehalf>>,
 }
 
 /// Called once with the outcome of an operation, on any thread. It returns quickly and doesn't
@@ -147,6 +164,12 @@ impl OpTicket {
             stop.stop();
         }
         is_cancelled
+    }
+
+    /// Another relay is asked for it now. Returns false if it was cancelled before.
+    #[must_use]
+    pub fn begin(&self) -> bool {
+        self.0.ticket.begin()
     }
 
     /// The part by which the library asks whether to send the operation.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pvwire_schema::types::{Alarm, BlobValue, Detail, Filter, Metadata, PvId};
+use pvwire_schema::types::{Alarm, BlobValue, Connection, Detail, Filter, Metadata, PvId};
 
 use crate::limits::memory::PvCharge;
 
@@ -132,6 +132,15 @@ pub enum Event {
     /// Its description, from a source that sends it separately; empty if there is no description. A
     /// later `Metadata` contains it too.
     Description(String),
+    /// Another line feeds the PV from now on; see [`Line::succeed`](super::Line::succeed).
+    Succeeded {
+        /// Its number, which its events have in place of the PV's opening.
+        line: u32,
+    },
+    /// Connection and access rights as another relay shows them.
+    Mirrored(Connection),
+    /// The bus between relays has lost this many updates before the next one.
+    LostOnBus(u32),
     /// A filtered PV is opened.
     FilteredOpened {
         /// The PV.

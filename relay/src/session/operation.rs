@@ -1,5 +1,7 @@
 //! The puts and calls of one shard's clients, from the request to the answer or the time-out.
 
+mod asker;
+
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -315,6 +317,9 @@ impl Operations {
     fn send(&mut self, number: u64, mut operation: Operation) {
         let done = self.done(number);
         operation.waits_for_record = false;
+        if self.registry.is_shared() {
+            operation.name_asker();
+        }
         let (name, identity) = (&operation.name, &operation.identity);
         operation.ticket = Some(match (operation.action.take(), operation.pv) {
             (Some(Action::Call(call)), _) => self.registry.call(name, identity, call, done),

@@ -226,6 +226,7 @@ impl Answerer {
             arguments,
             timeout: timeout(timeout_ms, self.put_timeout, LONGEST_PUT),
             user: asker.identity.user.clone(),
+            by: None,
         });
         Outcome::Operate {
             request: asker.request,
@@ -242,6 +243,7 @@ impl Answerer {
                 expected: put.expected,
                 user: asker.identity.user.clone(),
                 timeout: timeout(put.timeout_ms, self.put_timeout, LONGEST_PUT),
+                by: None,
             });
             (put.name, action)
         };

@@ -7,6 +7,7 @@
 mod inputs;
 mod name;
 mod open;
+mod others;
 mod reading;
 #[cfg(test)]
 mod tests;
@@ -46,6 +47,8 @@ pub struct Registry {
     linger: Duration,
     rules: RwLock<Arc<Rules>>,
     max_pvs: usize,
+    /// Other relays may hold its PVs.
+    is_shared: bool,
     /// Memory is short: no PVs are opened.
     short: AtomicBool,
     open: Mutex<Open>,
@@ -69,6 +72,7 @@ impl Registry {
             linger,
             rules: RwLock::new(Arc::new(rules)),
             max_pvs: usize::MAX,
+            is_shared: false,
             short: AtomicBool::new(false),
             open: Mutex::default(),
         }
@@ -78,6 +82,18 @@ impl Registry {
     #[must_use]
     pub fn with_max_pvs(self, max_pvs: usize) -> Self {
         Self { max_pvs, ..self }
+    }
+
+    /// Sets whether other relays may hold its PVs.
+    #[must_use]
+    pub fn shared(self, is_shared: bool) -> Self {
+        Self { is_shared, ..self }
+    }
+
+    /// Whether other relays may hold its PVs.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.is_shared
     }
 
     /// Sets whether memory is short.

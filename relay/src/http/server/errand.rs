@@ -176,6 +176,7 @@ impl Server {
                 expected: None,
                 user: user.clone(),
                 timeout: errand.put_timeout,
+                by: None,
             };
             (name, Action::Put(put))
         };

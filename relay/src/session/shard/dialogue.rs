@@ -155,6 +155,7 @@ impl Run {
             expected: None,
             user: client.identity.user.clone(),
             timeout,
+            by: None,
         };
         self.operate(place, number, vec![(name, Action::Put(put))], false)
     }

@@ -79,6 +79,8 @@ pub struct Entry {
     /// Present in the entry of a filtered PV.
     pub(super) filtered: Option<Box<Filtered>>,
     pub(super) opening: u32,
+    /// Number of the line that feeds it: its opening, or that of a successor.
+    pub(super) line: u32,
     pub(super) epoch: u32,
     /// When the first search began; `None` while the name is queued.
     pub(super) searched_since: Option<Instant>,
@@ -124,6 +126,7 @@ impl Default for Entry {
             filtered_pvs: Vec::new(),
             filtered: None,
             opening: 0,
+            line: 0,
             epoch: 0,
             searched_since: None,
             rights: (false, false),

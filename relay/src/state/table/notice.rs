@@ -12,6 +12,8 @@ use crate::ingest::{Event, Notice};
 enum Then {
     /// Clients are told if the connection or the access rights changed.
     TellConnection,
+    /// Likewise, with the times that another relay shows.
+    TellMirrored,
     /// Nothing more.
     Nothing,
     /// The entry waits to be found from now on.
@@ -41,6 +43,7 @@ impl Table {
             Event::Opened { puts, charge } => {
                 *entry = Entry {
                     opening,
+                    line: opening,
                     epoch: opening,
                     searched_since: Some(now.instant),
                     charge,
@@ -52,7 +55,7 @@ impl Table {
                 // No change is recorded: no client has the PV yet, and its snapshot has it all.
                 return self.searching.push_back((now.instant, pv, opening));
             }
-            _ if entry.opening != opening => return,
+            _ if entry.opening != opening && entry.line != opening => return,
             Event::FilteredClosed => return self.close_filtered(pv),
             Event::Closed => {
                 *entry = Entry::default();
@@ -67,11 +70,16 @@ impl Table {
         match entry.apply(changes, now.instant, pv, event) {
             Then::Nothing => {}
             Then::TellConnection => Self::connection_changed(entry, pv, before, changes, now),
+            Then::TellMirrored => Self::tell_connection(entry, pv, before, changes),
             Then::Search => {
+                let opening = entry.opening;
                 self.searching.push_back((now.instant, pv, opening));
                 Self::connection_changed(entry, pv, before, changes, now);
             }
-            Then::AwaitReturn => self.returning.push_back((now.instant, pv, opening)),
+            Then::AwaitReturn => {
+                let opening = entry.opening;
+                self.returning.push_back((now.instant, pv, opening));
+            }
         }
     }
 
@@ -86,6 +94,10 @@ impl Table {
         if entry.connection.state != before.state {
             entry.connection.since_ns = now.wall_ns;
         }
+        Self::tell_connection(entry, pv, before, changes);
+    }
+
+    fn tell_connection(entry: &mut Entry, pv: PvId, before: Connection, changes: &mut Changes) {
         if entry.connection != before {
             entry.connection_tick = changes.tick;
             changes.connections.push((pv, entry.connection));
@@ -102,6 +114,15 @@ impl Entry {
             | Event::FilteredOpened { .. }
             | Event::FilteredClosed => {}
             Event::Puts(puts) => self.connection.puts = puts,
+            Event::Succeeded { line } => return self.succeeded(now, line),
+            Event::Mirrored(connection) => {
+                self.mirror(connection);
+                return Then::TellMirrored;
+            }
+            Event::LostOnBus(count) => {
+                self.lost_on_bus = self.lost_on_bus.saturating_add(count);
+                return Then::Nothing;
+            }
             Event::Queued => self.searched_since = None,
             Event::Searched => {
                 if self.searched_since.is_none() {
@@ -161,6 +182,40 @@ impl Entry {
         }
         self.connect();
         Then::TellConnection
+    }
+
+    /// Another line feeds the PV. Its value stays, and is old until that line has sent one.
+    fn succeeded(&mut self, now: Instant, line: u32) -> Then {
+        self.line = line;
+        self.lost_on_bus = 0;
+        if self.latest.is_none() && self.metadata.is_none() {
+            self.epoch = line;
+        }
+        match self.connection.state {
+            ConnectionState::Connecting => {
+                self.searched_since = Some(now);
+                return Then::Search;
+            }
+            ConnectionState::Connected => self.disconnected(),
+            ConnectionState::NotFound | ConnectionState::Disconnected => {
+                (self.returning, self.is_described) = (None, false);
+            }
+        }
+        Then::TellConnection
+    }
+
+    /// Shows connection and rights as another relay does. While that one still searches, a value that is old
+    /// remains so.
+    fn mirror(&mut self, connection: Connection) {
+        let is_searched = connection.state == ConnectionState::Connecting;
+        if is_searched && self.connection.state != ConnectionState::Connecting {
+            return;
+        }
+        self.heard_ns = self.heard_ns.max(connection.heard_ns);
+        self.connection = Connection {
+            puts: self.connection.puts,
+            ..connection
+        };
     }
 
     fn disconnected(&mut self) {

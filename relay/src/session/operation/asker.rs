@@ -1,0 +1,23 @@
+//! Who asks for an operation that another relay may carry out.
+
+use super::{Action, Operation};
+use crate::ingest::OnBehalf;
+
+impl Operation {
+    /// Adds who asks, for another relay that may carry it out.
+    pub(super) fn name_asker(&mut self) {
+        let by = || {
+            Some(Box::new(OnBehalf {
+                user: self.identity.user.clone(),
+                groups: self.identity.groups.clone(),
+                address: self.peer.address.clone(),
+                origin: self.peer.origin.clone(),
+            }))
+        };
+        match &mut self.action {
+            Some(Action::Put(put)) => put.by = by(),
+            Some(Action::Call(call)) => call.by = by(),
+            None => {}
+        }
+    }
+}
