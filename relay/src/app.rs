@@ -4,6 +4,7 @@ mod access;
 mod check;
 mod delivery;
 mod error;
+mod fleet;
 mod http;
 mod ingest;
 mod memory;
@@ -21,6 +22,7 @@ pub use self::error::StartError;
 
 use self::access::Access;
 use self::delivery::{Delivery, Shared};
+use self::fleet::Joining;
 use self::http::{Front, Listeners};
 use self::ingest::Ingest;
 use self::stop::StopSignals;
@@ -60,7 +62,8 @@ pub async fn run(
     );
 
     let metrics = Arc::new(Metrics::default());
-    let ingest = Ingest::start(&config, &metrics)?;
+    let joining = Joining::begin(&config, listeners.address())?;
+    let ingest = Ingest::start(&config, &metrics, joining.as_ref())?;
     let readiness = Arc::new(Readiness::default());
     spawn_local(memory::watch(
         Arc::clone(&ingest.registry),
@@ -80,7 +83,7 @@ pub async fn run(
         errands,
     };
     let access = Access::start(&config).await?;
-    let delivery = Delivery::start(&config, &shared, &ingest, &access)?;
+    let delivery = Delivery::start(&config, &shared, &ingest, &access, joining)?;
 
     let reload = Reload::new(
         config.clone(),
@@ -114,7 +117,7 @@ pub async fn run(
 
     server.readiness.listening();
     let mut serving = listeners.serve(&server);
-    stop.drained(&config, &server).await;
+    (stop.drained(&config, &server, delivery.fleet.as_ref())).await;
     serving.abort_all();
     drop(delivery);
     access::finish(audit.as_deref());

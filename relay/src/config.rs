@@ -23,6 +23,7 @@ use std::time::Duration;
 use clap::ArgMatches;
 use hyper::header::HeaderName;
 use ipnet::IpNet;
+use pvwire_fleet::{Role, Site};
 
 pub use self::command::{Asked, Check};
 use self::command::{command, flag, one_line};
@@ -115,6 +116,16 @@ pub struct Config {
     pub pvws_throttle: Duration,
     /// The same while the value is an array.
     pub pvws_array_throttle: Duration,
+    /// Servers of the bus that connects the relays of a fleet; empty for a single relay.
+    pub bus: String,
+    /// File with the credentials for these servers; empty for none.
+    pub bus_credentials: String,
+    /// File with the certificates of the authorities that sign the servers' certificates; empty for the system's.
+    pub bus_ca: String,
+    /// What the relay does in the fleet.
+    pub role: Role,
+    /// The fleet's name.
+    pub site: Site,
     /// Shortest tick.
     pub shortest_tick: Duration,
     /// Longest tick.
@@ -241,6 +252,11 @@ impl Default for Config {
             pvws_write: true,
             pvws_throttle: Duration::from_millis(100),
             pvws_array_throttle: Duration::from_millis(500),
+            bus: String::new(),
+            bus_credentials: String::new(),
+            bus_ca: String::new(),
+            role: Role::default(),
+            site: Site::default(),
             shortest_tick: Duration::from_millis(5),
             longest_tick: Duration::from_millis(100),
             shards: std::thread::available_parallelism().map_or(1, usize::from),

@@ -23,6 +23,8 @@ pub mod doors;
 
 pub mod session;
 
+pub mod fleet;
+
 pub mod http;
 
 pub mod app;

@@ -488,6 +488,7 @@ fn relay_uses_the_engine_through_doors_alone() {
             "pvwire-coniql",
             "pvwire-core",
             "pvwire-epics",
+            "pvwire-fleet",
             "pvwire-http",
             "pvwire-pvws",
             "pvwire-relay",

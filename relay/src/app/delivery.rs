@@ -7,16 +7,18 @@ use pvwire_schema::types::Hello;
 
 use super::StartError;
 use super::access::Access;
+use super::fleet::Joining;
 use super::ingest::Ingest;
 use crate::config::Config;
 use crate::doors::coniql::{Coniql, Stranger};
 use crate::doors::pvws::Pvws;
 use crate::doors::pvws::formulas::FormulaInputs;
-use crate::fanout::control::ControlQueue;
+use crate::fanout::control::{ClientId, ControlQueue};
 use crate::fanout::distributor::Distributor;
 use crate::fanout::encoding::Encodings;
 use crate::fanout::flat;
 use crate::fanout::output::FrameSink;
+use crate::fleet::{Planes, RunningFleet};
 use crate::limits::Limits;
 use crate::limits::connections::{Callers, Users};
 use crate::limits::memory::Memory;
@@ -41,6 +43,8 @@ pub(super) struct Shared {
 
 /// The running threads. Dropping it ends the ticks first and then the shards that they feed.
 pub(super) struct Delivery {
+    /// Set if the relay is in a fleet.
+    pub(super) fleet: Option<RunningFleet>,
     _ticker: Ticker,
     _shards: Vec<Shard>,
     pub(super) control: Arc<ControlQueue>,
@@ -70,6 +74,7 @@ impl Delivery {
         shared: &Shared,
         ingest: &Ingest,
         access: &Access,
+        joining: Option<Joining>,
     ) -> Result<Self, StartError> {
         let control = ControlQueue::new(Arc::clone(&ingest.intake));
         let shards = shards(config, shared, ingest, access, &control)?;
@@ -89,6 +94,21 @@ impl Delivery {
         if let Some(formulas) = &ingest.formulas {
             sinks.push(Box::new(FormulaInputs::new(formulas.clone())));
         }
+        let mut fleet = None;
+        if let Some(joining) = joining {
+            let planes = Planes {
+                intake: Arc::clone(&ingest.intake),
+                registry: Arc::clone(&ingest.registry),
+                control: Arc::clone(&control),
+                audit: access.audit.clone(),
+                memory: Arc::clone(&shared.memory),
+                client: others(config, shared),
+            };
+            joining.show(&shared.metrics);
+            let (running, publisher) = joining.start(planes)?;
+            sinks.push(Box::new(publisher));
+            fleet = Some(running);
+        }
         let ticks = Arc::new(TickCounters::default());
         let ticker = Ticker::start(
             Arc::clone(&ingest.intake),
@@ -102,12 +122,24 @@ impl Delivery {
         )
         .map_err(StartError::thread("the tick thread"))?;
         Ok(Self {
+            fleet,
             _ticker: ticker,
             _shards: shards,
             control,
             handles,
             ticks,
         })
+    }
+}
+
+/// Stands for the clients of other relays.
+fn others(config: &Config, shared: &Shared) -> ClientId {
+    ClientId {
+        // After those of clients, so that the audit file's numbers differ.
+        shard: config.shards,
+        index: 0,
+        generation: 0,
+        encoding: shared.encodings.all()[0],
     }
 }
 

@@ -67,6 +67,11 @@ impl Listeners {
         serving
     }
 
+    /// Where clients connect.
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     fn has_operators(&self) -> bool {
         self.operators.is_some()
     }

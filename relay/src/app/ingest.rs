@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::StartError;
+use super::fleet::Joining;
 use crate::access::rule::Rules;
 use crate::config::{Auth, Config};
 use crate::ingest::ca::CaSource;
@@ -28,9 +29,17 @@ pub(super) struct Ingest {
 
 impl Ingest {
     /// Starts the sources, and looks up the servers' host names from time to time.
-    pub(super) fn start(config: &Config, metrics: &Arc<Metrics>) -> Result<Self, StartError> {
+    /// Other relays of a fleet share them, except those of this machine.
+    pub(super) fn start(
+        config: &Config,
+        metrics: &Arc<Metrics>,
+        joining: Option<&Joining>,
+    ) -> Result<Self, StartError> {
         let intake = Intake::bounded((config.max_memory_mib << 20) / RING_PART);
         let mut sources = sources(config)?;
+        if let Some(joining) = joining {
+            sources = joining.fleet.share(sources);
+        }
         let formulas = formulas(config, &mut sources)?;
         let registry = Registry::new(
             Arc::clone(&intake),
@@ -39,7 +48,8 @@ impl Ingest {
             config.linger,
             Rules::read(config).map_err(StartError::file)?,
         );
-        let registry = Arc::new(registry.with_max_pvs(config.max_pvs));
+        let registry = registry.with_max_pvs(config.max_pvs);
+        let registry = Arc::new(registry.shared(joining.is_some()));
         let (sources, renewed) = (Arc::clone(&registry), Arc::clone(metrics));
         let renew = move |scheme: &str| {
             sources.renew(scheme);

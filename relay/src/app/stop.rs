@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::config::Config;
+use crate::fleet::RunningFleet;
 use crate::http::server::Server;
 
 /// How long closing handshakes may take after the drain.
@@ -42,8 +43,16 @@ impl StopSignals {
     }
 
     /// Waits for a signal, then drains; a second signal ends the drain.
-    pub(super) async fn drained(&mut self, config: &Config, server: &Server) {
+    pub(super) async fn drained(
+        &mut self,
+        config: &Config,
+        server: &Server,
+        fleet: Option<&RunningFleet>,
+    ) {
         let by = self.next().await;
+        if let Some(fleet) = fleet {
+            fleet.drain();
+        }
         tokio::select! {
             () = drain(config, server, by) => log::info!("stopped"),
             _ = self.next() => log::warn!("stopped at once by a second signal"),

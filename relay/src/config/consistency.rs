@@ -17,6 +17,9 @@ const JWT_KEYS: [&str; 6] = [
 /// which proxies' `X-Forwarded-For` is used.
 const PROXY_KEYS: [&str; 2] = ["user_header", "groups_header"];
 
+/// Keys that have no effect without `bus`.
+const BUS_KEYS: [&str; 4] = ["bus_credentials", "bus_ca", "role", "site"];
+
 type Checked = Result<(), ConfigError>;
 
 fn refuse(key: &str, value: impl Into<String>, expected: impl Into<String>) -> Checked {
@@ -41,6 +44,7 @@ impl Config {
         self.check_listeners()?;
         self.check_tls()?;
         self.check_auth()?;
+        self.check_fleet()?;
         self.check_puts()
     }
 
@@ -138,6 +142,16 @@ impl Config {
         if self.auth == Auth::TrustedHeader && self.trusted_proxy.is_empty() {
             let expected = "the proxies' networks, because auth = trusted-header needs them";
             return refuse("trusted_proxy", "", expected);
+        }
+        Ok(())
+    }
+
+    fn check_fleet(&self) -> Checked {
+        let defaults = Self::default();
+        let is_set = |key: &&&str| shown(self, key) != shown(&defaults, key);
+        if let Some(key) = BUS_KEYS.iter().find(is_set).filter(|_| self.bus.is_empty()) {
+            let expected = "bus as well: without it this key has no effect";
+            return refuse(key, shown(self, key), expected);
         }
         Ok(())
     }

@@ -3,8 +3,8 @@
 use super::Config;
 use super::value::{
     Expected, address, admin_address, boolean, count, header, host_name, limit, millis, network,
-    optional_header, origin, pattern, share, show_list, show_millis, show_optional, show_word,
-    source, text, word,
+    optional_header, origin, pattern, servers, share, show_list, show_millis, show_optional,
+    show_word, site, source, text, word,
 };
 
 /// One key.
@@ -358,6 +358,42 @@ pub(super) const KEYS: &[Key] = &[
         pvws_array_throttle,
         0,
         "Like pvws_throttle_ms, while the value is an array. PVWS's own variable PV_ARRAY_THROTTLE_MS is read too"
+    ),
+    one!(
+        "bus",
+        "SERVERS",
+        bus,
+        servers,
+        String::clone,
+        "NATS servers that connect the relays of a fleet, as nats://host:4222 or tls://host:4222, several separated by commas. Each PV is then monitored by one of the relays. Without it the relay is on its own"
+    ),
+    text!(
+        "bus_credentials",
+        "FILE",
+        bus_credentials,
+        "File with the credentials for the NATS servers: a .creds file, the seed of an nkey, or USER:PASSWORD. It is read again for each connection"
+    ),
+    text!(
+        "bus_ca",
+        "FILE",
+        bus_ca,
+        "File with the certificates (PEM) of the authorities that sign the NATS servers' certificates. Without it those of the system"
+    ),
+    one!(
+        "role",
+        "ROLE",
+        role,
+        word,
+        show_word,
+        "What the relay does in a fleet: both, ingest (it monitors PVs) or edge (it monitors no PV and gets all from the other relays). All roles accept clients"
+    ),
+    one!(
+        "site",
+        "NAME",
+        site,
+        site,
+        ToString::to_string,
+        "Name of the fleet, a part of all subjects on the bus. Relays of different sites do not see each other"
     ),
     millis!(
         "shortest_tick_ms",

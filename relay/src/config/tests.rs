@@ -300,6 +300,8 @@ fn settings_without_effect_are_refused() {
             &["--pages=off", "--admin-listen=127.0.0.1:8081"],
             "pages is \"off\", expected no value together with admin_listen",
         ),
+        (&["--role=edge"], "role is \"edge\", expected bus as well"),
+        (&["--site=SR"], "site is \"SR\", expected bus as well"),
     ] {
         let error = read(flags, &[], None).unwrap_err().to_string();
         assert!(
@@ -313,6 +315,15 @@ fn settings_without_effect_are_refused() {
         ("--user-header=x user", "the name of a header"),
         ("--groups-header=", "the name of a header"),
         ("--pages=closed", "open, login or off"),
+        (
+            "--bus=host:4222",
+            "nats://HOST:PORT or tls://HOST:PORT, several separated by commas",
+        ),
+        ("--role=owner", "both, ingest or edge"),
+        (
+            "--site=a.b",
+            "a name of 1 to 64 letters, digits, '-' and '_'",
+        ),
         ("--admin-listen=8081", "as 127.0.0.1:8081"),
         (
             "--max-connections-per-address=-1",

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use hyper::header::HeaderName;
 use ipnet::IpNet;
+use pvwire_fleet::nats::{Servers, ServersError};
+use pvwire_fleet::{Role, Site};
 
 use super::{AuditSync, Auth, Pages};
 
@@ -125,6 +127,22 @@ pub(super) fn network(value: &str) -> Parsed<IpNet> {
     network.ok_or_else(|| "a network, as 10.1.0.0/16".into())
 }
 
+/// Addresses of NATS servers.
+pub(super) fn servers(value: &str) -> Parsed<String> {
+    let servers: Result<Servers, _> = value.parse();
+    servers.map_err(|error| match error {
+        ServersError::User => "addresses without a user name, which belongs into bus_credentials",
+        _ => "nats://HOST:PORT or tls://HOST:PORT, several separated by commas",
+    })?;
+    Ok(value.to_owned())
+}
+
+/// The name of a fleet.
+pub(super) fn site(value: &str) -> Parsed<Site> {
+    let expected = "a name of 1 to 64 letters, digits, '-' and '_'";
+    value.parse().map_err(|_| expected.into())
+}
+
 /// A pattern of PV names.
 pub(super) fn pattern(value: &str) -> Parsed<String> {
     let expected = "a PV name, with * for any characters and ? for one";
@@ -171,6 +189,15 @@ impl Word for AuditSync {
         ("1s", Self::EverySecond),
     ];
     const EXPECTED: &'static str = "never, each or 1s";
+}
+
+impl Word for Role {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("both", Self::Both),
+        ("ingest", Self::Ingest),
+        ("edge", Self::Edge),
+    ];
+    const EXPECTED: &'static str = "both, ingest or edge";
 }
 
 /// Whether writes are refused while the audit file can't be written.

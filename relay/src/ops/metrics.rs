@@ -1,5 +1,6 @@
 //! The relay's metrics, and their text for Prometheus.
 
+mod fleet;
 mod labels;
 mod process;
 mod readings;
@@ -17,6 +18,8 @@ use prometheus_client::registry::Registry;
 use pvwire_schema::close::CloseCode;
 use pvwire_schema::types::{Outcome, SkipCause};
 
+use self::fleet::FleetMetrics;
+pub use self::fleet::FleetReadings;
 pub use self::labels::{BuildLabel, CauseLabel, CodeLabel, OutcomeLabel, StateLabel, ThreadLabel};
 use self::process::Process;
 pub use self::readings::{AuditReadings, PvCounts, Readings};
@@ -33,6 +36,7 @@ macro_rules! metrics {
         pub struct Metrics {
             registry: Registry,
             process: Process,
+            fleet: FleetMetrics,
             /// Ages of updates when they were handed to sockets.
             pub ages_sent: Arc<AgeCounter>,
             ages_received: Arc<AgeCounter>,
@@ -47,9 +51,11 @@ macro_rules! metrics {
                     registry.register($name, $help, $field.clone());
                 )*
                 let [ages_received, ages_sent] = ages(&mut registry);
+                let fleet = FleetMetrics::register(&mut registry);
                 let metrics = Self {
                     registry,
                     process: Process::default(),
+                    fleet,
                     ages_sent,
                     ages_received,
                     $($field,)*
@@ -223,6 +229,11 @@ impl Metrics {
             .inc();
     }
 
+    /// Sets where the numbers of the fleet come from, which this relay joins.
+    pub fn watch_fleet(&self, read: impl Fn() -> FleetReadings + Send + Sync + 'static) {
+        self.fleet.watch(Box::new(read));
+    }
+
     /// All metrics in OpenMetrics text, which Prometheus reads.
     #[must_use]
     pub fn text(&self, readings: Readings) -> String {
@@ -230,6 +241,7 @@ impl Metrics {
         self.take_audit(readings.audit);
         self.take_threads(&readings);
         self.take_pvs(readings.pvs);
+        self.fleet.take();
         raise(&self.callback_panics, readings.callback_panics);
         raise(&self.log_lines_lost, readings.log_lines_lost);
         raise(&self.memory_refused, readings.memory_refused);

@@ -21,6 +21,12 @@ pub struct StateLabel {
     pub(super) state: &'static str,
 }
 
+/// Role of a relay in its fleet.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct RoleLabel {
+    pub(super) role: &'static str,
+}
+
 /// A thread of the relay.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct ThreadLabel {

@@ -1,0 +1,92 @@
+//! Joins a fleet: connects to the bus, and starts what shares PVs over it.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pvwire_fleet::members::About;
+use pvwire_fleet::nats::{Nats, Settings};
+use pvwire_fleet::{MemberId, Role};
+
+use super::StartError;
+use crate::config::Config;
+use crate::fleet::{Fleet, Planes, Publisher, RunningFleet};
+use crate::ops::metrics::{FleetReadings, Metrics};
+
+/// The name of this machine.
+const HOST_NAME_FILE: &str = "/proc/sys/kernel/hostname";
+
+/// A relay that joins a fleet, before its planes run.
+pub(super) struct Joining {
+    pub(super) fleet: Fleet,
+    about: About,
+    bus: Arc<Nats>,
+}
+
+impl Joining {
+    /// Connects to the bus, if one is configured. `address` is where the relay serves its clients.
+    pub(super) fn begin(config: &Config, address: SocketAddr) -> Result<Option<Self>, StartError> {
+        if config.bus.is_empty() {
+            return Ok(None);
+        }
+        let file = |path: &str| (!path.is_empty()).then(|| PathBuf::from(path));
+        let settings = Settings {
+            servers: config.bus.parse().map_err(StartError::file)?,
+            credentials: file(&config.bus_credentials),
+            ca: file(&config.bus_ca),
+            site: config.site.clone(),
+        };
+        let host = fs::read_to_string(HOST_NAME_FILE).unwrap_or_default();
+        let about = About {
+            id: MemberId::random()?,
+            name: format!("{}:{}", host.trim(), address.port()),
+            role: config.role,
+            url: None,
+        };
+        let fleet = Fleet::default();
+        let bus = Nats::start(settings, about.id, fleet.inbox());
+        let bus = bus.map_err(StartError::thread("the thread of the bus"))?;
+        log::info!("relay {} joins the fleet as {}", about.id, about.name);
+        Ok(Some(Self {
+            fleet,
+            about,
+            bus: Arc::new(bus),
+        }))
+    }
+
+    /// Shows the fleet's numbers among the metrics.
+    pub(super) fn show(&self, metrics: &Metrics) {
+        let (counters, bus) = (self.fleet.counters(), Arc::clone(&self.bus));
+        metrics.watch_fleet(move || {
+            let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+            let passed = bus.counters();
+            let members = Role::ALL.into_iter().zip(&counters.members);
+            FleetReadings {
+                members: members
+                    .map(|(role, count)| (role.token(), get(count)))
+                    .collect(),
+                pvs_owned: get(&counters.pvs_owned),
+                pvs_fed: get(&counters.pvs_fed),
+                pvs_without_owner: get(&counters.pvs_without_owner),
+                moves: get(&counters.moves),
+                gaps: get(&counters.gaps),
+                damaged: get(&counters.damaged),
+                discarded: get(&counters.discarded),
+                snapshots: get(&counters.snapshots_out),
+                connected: bus.is_connected(),
+                connections: get(&passed.connections),
+                sent: (get(&passed.messages_sent), get(&passed.bytes_sent)),
+                received: (get(&passed.messages_received), get(&passed.bytes_received)),
+                refused: get(&passed.messages_refused),
+            }
+        });
+    }
+
+    /// Starts the thread; returns the sink of the ticker that publishes.
+    pub(super) fn start(self, planes: Planes) -> Result<(RunningFleet, Publisher), StartError> {
+        let started = self.fleet.start(self.about, self.bus, planes);
+        started.map_err(StartError::thread("the thread of the fleet"))
+    }
+}

@@ -1,0 +1,197 @@
+//! The fleet: PVs that several relays share over a bus, each of them held by one relay.
+//!
+//! A source of PVs is wrapped, so that a PV is opened here or fed by the relay that holds it. A sink of the ticker
+//! publishes the PVs that other relays want. One thread takes what clients and the bus bring. Nothing of it exists
+//! in a relay without a bus.
+
+mod command;
+mod counters;
+mod edge;
+mod feed;
+mod interest;
+mod member;
+mod message;
+mod operations;
+mod peer;
+mod publisher;
+mod pv;
+mod source;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use std::io;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use pvwire_fleet::members::About;
+use pvwire_fleet::{Bus, Receiver};
+
+pub use self::counters::FleetCounters;
+pub use self::publisher::Publisher;
+
+use self::command::{Command, Inbox};
+use self::edge::Edge;
+use self::interest::Interests;
+use self::member::Member;
+use self::operations::{Sent, Served};
+use self::publisher::Orders;
+use self::source::FleetSource;
+use self::view::View;
+use crate::access::audit::Audit;
+use crate::fanout::control::{ClientId, ControlQueue};
+use crate::ingest::{Intake, Source};
+use crate::limits::memory::Memory;
+use crate::session::operation::Operations;
+use crate::state::registry::Registry;
+
+/// PVs of this source show the machine that the relay runs on.
+const OF_THIS_MACHINE: &str = "sys";
+
+/// A fleet's part of this relay before it runs.
+pub struct Fleet {
+    commands: Sender<Command>,
+    received: mpsc::Receiver<Command>,
+    numbers: Arc<AtomicU64>,
+    waiting_bytes: Arc<AtomicUsize>,
+    counters: Arc<FleetCounters>,
+}
+
+/// What the fleet uses of the other planes.
+pub struct Planes {
+    /// Takes updates to the tick thread.
+    pub intake: Arc<Intake>,
+    /// The open PVs.
+    pub registry: Arc<Registry>,
+    /// Requests to the fan-out.
+    pub control: Arc<ControlQueue>,
+    /// The audit file.
+    pub audit: Option<Arc<Audit>>,
+    /// Memory accounts.
+    pub memory: Arc<Memory>,
+    /// Stands for the clients of other relays.
+    pub client: ClientId,
+}
+
+impl Default for Fleet {
+    fn default() -> Self {
+        let (commands, received) = mpsc::channel();
+        Self {
+            commands,
+            received,
+            numbers: Arc::default(),
+            waiting_bytes: Arc::default(),
+            counters: Arc::default(),
+        }
+    }
+}
+
+impl Fleet {
+    /// Sources whose PVs the relays share.
+    #[must_use]
+    pub fn share(&self, sources: Vec<Box<dyn Source>>) -> Vec<Box<dyn Source>> {
+        let share = |source: Box<dyn Source>| {
+            let (commands, numbers) = (self.commands.clone(), Arc::clone(&self.numbers));
+            Box::new(FleetSource::new(source, commands, numbers)) as Box<dyn Source>
+        };
+        let (own, shared): (Vec<_>, Vec<_>) =
+            (sources.into_iter()).partition(|source| source.scheme() == OF_THIS_MACHINE);
+        shared.into_iter().map(share).chain(own).collect()
+    }
+
+    /// Takes what the bus brings.
+    #[must_use]
+    pub fn inbox(&self) -> Arc<dyn Receiver> {
+        Arc::new(Inbox {
+            commands: self.commands.clone(),
+            waiting_bytes: Arc::clone(&self.waiting_bytes),
+            counters: Arc::clone(&self.counters),
+        })
+    }
+
+    /// What is counted.
+    #[must_use]
+    pub fn counters(&self) -> Arc<FleetCounters> {
+        Arc::clone(&self.counters)
+    }
+
+    /// Starts the thread; returns the sink of the ticker that publishes.
+    ///
+    /// # Errors
+    /// When the system can't start a thread.
+    pub fn start(
+        self,
+        about: About,
+        bus: Arc<dyn Bus>,
+        planes: Planes,
+    ) -> io::Result<(RunningFleet, Publisher)> {
+        let me = about.id;
+        let orders = Orders::new(&planes.intake);
+        let publisher =
+            Publisher::new(Arc::clone(&bus), orders.clone(), Arc::clone(&self.counters));
+        let commands = self.commands.clone();
+        let woken = std::sync::Mutex::new(commands.clone());
+        let wake = Arc::new(move || {
+            let woken = woken.lock().unwrap_or_else(PoisonError::into_inner);
+            let _ = woken.send(Command::Wake);
+        });
+        let operations = Operations::new(
+            planes.client.shard,
+            Arc::clone(&planes.registry),
+            planes.control,
+            planes.audit,
+            wake,
+        );
+        let member = Member {
+            me,
+            view: View::new(about),
+            counters: Arc::clone(&self.counters),
+            edge: Edge::new(
+                Arc::clone(&bus),
+                me,
+                commands.clone(),
+                Arc::clone(&self.counters),
+            ),
+            interests: Interests::new(me, planes.registry, orders),
+            served: Served::new(operations, planes.memory, planes.client),
+            sent: Sent::new(Arc::clone(&bus), commands.clone()),
+            bus,
+            waiting: Vec::new(),
+            waiting_bytes: self.waiting_bytes,
+        };
+        let received = self.received;
+        let thread = thread::Builder::new()
+            .name(member::THREAD.into())
+            .spawn(move || member.run(&received))?;
+        let running = RunningFleet {
+            commands,
+            thread: Some(thread),
+        };
+        Ok((running, publisher))
+    }
+}
+
+/// The running thread. Dropping it ends the thread.
+pub struct RunningFleet {
+    commands: Sender<Command>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl RunningFleet {
+    /// This relay will stop: other relays take its PVs.
+    pub fn drain(&self) {
+        let _ = self.commands.send(Command::Drain);
+    }
+}
+
+impl Drop for RunningFleet {
+    fn drop(&mut self) {
+        let _ = self.commands.send(Command::End);
+        if let Some(thread) = self.thread.take() {
+            // The panic hook has already reported a panic of the thread.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What the thread of a fleet is told, by clients of this relay and by the bus.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
+
+use bytes::Bytes;
+use pvwire_fleet::{AskError, Kind, MemberId, Receiver, Reply};
+
+use super::counters::FleetCounters;
+use super::message::Granted;
+use super::pv::FleetPv;
+use crate::ingest::{Call, OpDone, OpTicket, Put, Source};
+
+/// Messages of this many bytes may wait for the thread; more are discarded, and snapshots replace them.
+const MOST_WAITING_BYTES: usize = 64 << 20;
+
+/// What the thread is told.
+pub(super) enum Command {
+    /// A PV is opened.
+    Opened(Arc<FleetPv>),
+    /// A PV is closed.
+    Closed(u64),
+    /// The description of a PV is wanted.
+    Describe(u64),
+    /// A put to a PV that this relay doesn't hold.
+    Put {
+        pv: Arc<FleetPv>,
+        put: Put,
+        done: OpDone,
+        ticket: OpTicket,
+    },
+    /// A call of a service.
+    Call {
+        key: String,
+        name: String,
+        source: Arc<dyn Source>,
+        call: Call,
+        done: OpDone,
+        ticket: OpTicket,
+    },
+    /// An operation of another relay has gone on.
+    Wake,
+    /// An owner's answer to a request for PVs.
+    Granted(MemberId, u64, Result<Granted, AskError>),
+    /// An owner's answer to an operation.
+    Outcome(u64, Result<Bytes, AskError>),
+    /// A member announced itself.
+    Announced(Bytes),
+    /// Another relay asks.
+    Asked(MemberId, Kind, Bytes, Reply),
+    /// A message of an owner.
+    Message(MemberId, u16, Bytes),
+    /// The bus is there, or lost.
+    Connected(bool),
+    /// The bus has left out messages.
+    Lost,
+    /// The relay will stop: other relays take its PVs.
+    Drain,
+    /// The thread ends.
+    End,
+}
+
+/// Passes what the bus brings to the thread.
+pub(super) struct Inbox {
+    pub(super) commands: Sender<Command>,
+    pub(super) waiting_bytes: Arc<AtomicUsize>,
+    pub(super) counters: Arc<FleetCounters>,
+}
+
+impl Inbox {
+    fn send(&self, command: Command) {
+        // The thread may have ended before the bus.
+        let _ = self.commands.send(command);
+    }
+}
+
+impl Receiver for Inbox {
+    fn announced(&self, presence: Bytes) {
+        self.send(Command::Announced(presence));
+    }
+
+    fn asked(&self, from: MemberId, kind: Kind, body: Bytes, reply: Reply) {
+        self.send(Command::Asked(from, kind, body, reply));
+    }
+
+    fn message(&self, owner: MemberId, shard: u16, message: Bytes) {
+        let length = message.len();
+        let waiting = self.waiting_bytes.fetch_add(length, Ordering::AcqRel);
+        // A single message passes, however long it is.
+        if waiting > 0 && waiting + length > MOST_WAITING_BYTES {
+            self.waiting_bytes.fetch_sub(length, Ordering::AcqRel);
+            self.counters.discarded.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        self.send(Command::Message(owner, shard, message));
+    }
+
+    fn connected(&self, up: bool) {
+        self.send(Command::Connected(up));
+    }
+
+    fn lost(&self) {
+        self.send(Command::Lost);
+    }
+}

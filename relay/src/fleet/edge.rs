@@ -1,0 +1,441 @@
+//! The PVs that are open at this relay: those that it holds, and those that other relays feed.
+//!
+//! Owners are asked for PVs in batches, one batch at a time for each owner. The answer has the owner's numbers; then
+//! this relay follows the shards of these numbers and asks for a snapshot, which comes in order among the updates.
+
+use std::collections::HashMap;
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use pvwire_fleet::{AskError, Bus, Kind, MemberId};
+use pvwire_schema::decode;
+use pvwire_schema::types::{Expected, PvId};
+
+use super::command::Command;
+use super::counters::FleetCounters;
+use super::feed::{Fed, Feed};
+use super::message::{Grant, Granted};
+use super::peer::{Follow, Peer};
+use super::publisher::shard_of;
+use super::pv::FleetPv;
+use crate::ops::latency::wall_ns;
+
+/// How long an owner may take to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// An owner that answers nothing for this time is lost. It keeps PVs for longer.
+const LOST_AFTER: Duration = Duration::from_secs(9);
+
+/// Time before a failed request is repeated.
+const AGAIN_AFTER: Duration = Duration::from_millis(250);
+
+/// Time before an owner is asked again for a PV that it refused.
+const REFUSED_AGAIN_AFTER: Duration = Duration::from_secs(10);
+
+/// Time before a snapshot that didn't come is asked for again.
+const SNAPSHOT_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// Where a PV is monitored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// No relay holds it.
+    Nowhere,
+    /// This relay holds it.
+    Here,
+    /// This relay asks another for it.
+    Asking(MemberId),
+    /// Another relay holds it under this number.
+    Fed(MemberId, PvId),
+}
+
+impl Place {
+    fn owner(self, me: MemberId) -> Option<MemberId> {
+        match self {
+            Self::Nowhere => None,
+            Self::Here => Some(me),
+            Self::Asking(owner) | Self::Fed(owner, _) => Some(owner),
+        }
+    }
+}
+
+struct Held {
+    pv: Arc<FleetPv>,
+    place: Place,
+}
+
+/// See the module.
+pub(super) struct Edge {
+    bus: Arc<dyn Bus>,
+    me: MemberId,
+    pvs: HashMap<u64, Held>,
+    peers: HashMap<MemberId, Peer>,
+    commands: Sender<Command>,
+    counters: Arc<FleetCounters>,
+    /// Requests so far.
+    asked: u64,
+}
+
+/// Says which relay owns a PV.
+pub(super) type OwnerOf<'a> = &'a dyn Fn(&str) -> Option<MemberId>;
+
+impl Edge {
+    pub(super) fn new(
+        bus: Arc<dyn Bus>,
+        me: MemberId,
+        commands: Sender<Command>,
+        counters: Arc<FleetCounters>,
+    ) -> Self {
+        Self {
+            bus,
+            me,
+            pvs: HashMap::new(),
+            peers: HashMap::new(),
+            commands,
+            counters,
+            asked: 0,
+        }
+    }
+
+    /// A client wants a PV.
+    pub(super) fn opened(&mut self, pv: Arc<FleetPv>, owner_of: OwnerOf<'_>, now: Instant) {
+        if pv.is_closed() {
+            return;
+        }
+        let number = pv.number;
+        drop(Feed::new(pv.base.succeed()));
+        let place = Place::Nowhere;
+        self.pvs.insert(number, Held { pv, place });
+        self.assign(number, owner_of, now);
+    }
+
+    /// No client wants a PV any more.
+    pub(super) fn closed(&mut self, number: u64) {
+        let Some(held) = self.pvs.remove(&number) else {
+            return;
+        };
+        if let Place::Fed(owner, id) = held.place {
+            self.unfollow(owner, id);
+        }
+    }
+
+    fn unfollow(&mut self, owner: MemberId, id: PvId) -> Option<Fed> {
+        let peer = self.peers.get_mut(&owner)?;
+        let fed = peer.fed.remove(&id)?;
+        peer.drops.push(id);
+        let shard = shard_of(id);
+        if let Some(follow) = peer.shards.get_mut(&shard) {
+            follow.pvs -= 1;
+            if follow.pvs == 0 {
+                peer.shards.remove(&shard);
+                self.bus.follow(owner, shard, false);
+            }
+        }
+        Some(fed)
+    }
+
+    pub(super) fn described(&mut self, number: u64) {
+        if let Some(Held {
+            place: Place::Fed(owner, id),
+            ..
+        }) = self.pvs.get(&number)
+            && let Some(peer) = self.peers.get_mut(owner)
+        {
+            peer.describes.push(*id);
+        }
+    }
+
+    /// Opens a PV at this relay, or has it asked for.
+    fn assign(&mut self, number: u64, owner_of: OwnerOf<'_>, now: Instant) {
+        let Some(held) = self.pvs.get_mut(&number) else {
+            return;
+        };
+        held.place = match owner_of(&held.pv.key) {
+            None => Place::Nowhere,
+            Some(owner) if owner == self.me => {
+                held.pv.open();
+                Place::Here
+            }
+            Some(owner) => {
+                let peer = self.peers.entry(owner).or_insert_with(|| Peer::new(now));
+                peer.wanted.push((now, number));
+                Place::Asking(owner)
+            }
+        };
+    }
+
+    /// Ends the present feed of a PV: it is disconnected until another feeds it.
+    fn detach(&mut self, number: u64) {
+        let Some(held) = self.pvs.get_mut(&number) else {
+            return;
+        };
+        let place = mem::replace(&mut held.place, Place::Nowhere);
+        let pv = Arc::clone(&held.pv);
+        match place {
+            Place::Here => pv.close(),
+            Place::Fed(owner, id) => {
+                let heard = (self.peers.get(&owner))
+                    .and_then(|peer| peer.shards.get(&shard_of(id)))
+                    .map(|follow| follow.heard_ns);
+                if let Some(fed) = self.unfollow(owner, id) {
+                    heard.into_iter().for_each(|at_ns| fed.feed.heard(at_ns));
+                }
+            }
+            Place::Nowhere | Place::Asking(_) => return,
+        }
+        drop(Feed::new(pv.base.succeed()));
+    }
+
+    /// The owners of PVs may have changed.
+    pub(super) fn reassign(&mut self, owner_of: OwnerOf<'_>, now: Instant) {
+        let moved = (self.pvs.iter())
+            .filter(|(_, held)| held.place.owner(self.me) != owner_of(&held.pv.key))
+            .map(|(number, _)| *number);
+        for number in moved.collect::<Vec<_>>() {
+            let was_placed = self.pvs[&number].place != Place::Nowhere;
+            (self.counters.moves).fetch_add(u64::from(was_placed), Ordering::Relaxed);
+            self.detach(number);
+            self.assign(number, owner_of, now);
+        }
+        let is_used = |owner: &MemberId, pvs: &HashMap<u64, Held>| {
+            pvs.values().any(|held| match held.place {
+                Place::Asking(of) | Place::Fed(of, _) => of == *owner,
+                Place::Nowhere | Place::Here => false,
+            })
+        };
+        let pvs = &self.pvs;
+        // The owner forgets the rest by itself.
+        self.peers.retain(|owner, _| is_used(owner, pvs));
+    }
+
+    /// An owner is lost, or all that it was asked for is in doubt: its PVs are disconnected and asked for again.
+    pub(super) fn lose(&mut self, owner: MemberId, owner_of: OwnerOf<'_>, now: Instant) {
+        let lost = (self.pvs.iter())
+            .filter(|(_, held)| match held.place {
+                Place::Asking(of) | Place::Fed(of, _) => of == owner,
+                Place::Nowhere | Place::Here => false,
+            })
+            .map(|(number, _)| *number);
+        let lost: Vec<_> = lost.collect();
+        for number in &lost {
+            self.detach(*number);
+        }
+        self.peers.remove(&owner);
+        for number in lost {
+            self.assign(number, owner_of, now);
+        }
+        if let Some(peer) = self.peers.get_mut(&owner) {
+            peer.rests_until = now + AGAIN_AFTER;
+        }
+    }
+
+    /// The bus is lost.
+    pub(super) fn lose_all(&mut self, owner_of: OwnerOf<'_>, now: Instant) {
+        for owner in self.peers.keys().copied().collect::<Vec<_>>() {
+            self.lose(owner, owner_of, now);
+        }
+    }
+
+    /// The bus has dropped messages of any shards.
+    pub(super) fn gap_everywhere(&mut self, now: Instant) {
+        for peer in self.peers.values_mut() {
+            for shard in peer.shards.keys().copied().collect::<Vec<_>>() {
+                self.counters.gaps.fetch_add(1, Ordering::Relaxed);
+                peer.lost(shard, now);
+            }
+        }
+    }
+
+    /// A message of an owner.
+    pub(super) fn message(&mut self, owner: MemberId, shard: u16, message: &Bytes, now: Instant) {
+        let counters = &self.counters;
+        counters.frames_in.fetch_add(1, Ordering::Relaxed);
+        (counters.bytes_in).fetch_add(message.len() as u64, Ordering::Relaxed);
+        let Some(peer) = self.peers.get_mut(&owner) else {
+            return;
+        };
+        let Some(follow) = peer.shards.get_mut(&shard) else {
+            return;
+        };
+        (follow.heard, follow.heard_ns) = (now, wall_ns());
+        let is_in_order = match decode::frame(message) {
+            Ok(frame) => peer.take(shard, &frame, message),
+            Err(error) => {
+                log::warn!("relay {owner} sent a message that can't be read: {error}");
+                counters.damaged.fetch_add(1, Ordering::Relaxed);
+                false
+            }
+        };
+        if !is_in_order {
+            counters.gaps.fetch_add(1, Ordering::Relaxed);
+            peer.lost(shard, now);
+        }
+    }
+
+    /// An owner's answer to the request that was under way. Returns false if the owner must be asked for all PVs
+    /// again.
+    pub(super) fn answered(
+        &mut self,
+        owner: MemberId,
+        number: u64,
+        answer: Result<Granted, AskError>,
+        now: Instant,
+    ) -> bool {
+        let peer = self.peers.get_mut(&owner);
+        // The answer to a request before the owner was lost says nothing of the present one.
+        let Some(peer) = peer.filter(|peer| peer.asking == Some(number)) else {
+            return true;
+        };
+        peer.asking = None;
+        let asked = mem::take(&mut peer.asked);
+        let answer = answer.ok();
+        let is_complete = |granted: &Granted| granted.pvs.len() == asked.len();
+        let Some(granted) = answer.filter(is_complete) else {
+            // It is not known what the owner has taken of the request.
+            peer.rests_until = now + AGAIN_AFTER;
+            peer.verifies = true;
+            let again = asked.into_iter().map(|number| (now, number));
+            peer.wanted.extend(again);
+            return now.duration_since(peer.answered) < LOST_AFTER;
+        };
+        peer.answered = now;
+        let mut shards = Vec::new();
+        for (number, grant) in asked.into_iter().zip(granted.pvs) {
+            let held = self.pvs.get_mut(&number);
+            let held = held.filter(|held| held.place == Place::Asking(owner));
+            match (held, grant) {
+                (None, Grant::Held(id)) => peer.drops.push(PvId(id)),
+                (None, _) => {}
+                (Some(_), Grant::Elsewhere) => peer.wanted.push((now + AGAIN_AFTER, number)),
+                (Some(held), Grant::Refused(reason)) => {
+                    Feed::new(held.pv.base.succeed()).refused(reason);
+                    peer.wanted.push((now + REFUSED_AGAIN_AFTER, number));
+                }
+                (Some(held), Grant::Held(id)) => {
+                    let (pv, shard) = (PvId(id), shard_of(PvId(id)));
+                    held.place = Place::Fed(owner, pv);
+                    let fed = Fed {
+                        feed: Feed::new(held.pv.base.succeed()),
+                        is_in_step: false,
+                    };
+                    if held.pv.is_described() {
+                        peer.describes.push(pv);
+                    }
+                    peer.fed.insert(pv, fed);
+                    let follow = peer.shards.entry(shard).or_insert_with(|| {
+                        self.bus.follow(owner, shard, true);
+                        Follow {
+                            pvs: 0,
+                            last: None,
+                            heard: now,
+                            heard_ns: wall_ns(),
+                            awaits_since: None,
+                            asked: None,
+                        }
+                    });
+                    follow.pvs += 1;
+                    shards.push(shard);
+                }
+            }
+        }
+        shards.dedup();
+        for shard in shards {
+            peer.ask_for_snapshot(shard, now);
+        }
+        let agrees = granted.held == peer.fed.len() + peer.drops.len();
+        peer.verifies |= !agrees;
+        agrees || !mem::take(&mut peer.is_verifying)
+    }
+
+    /// Sends the requests that are due.
+    pub(super) fn ask(&mut self, now: Instant) {
+        let pvs = &self.pvs;
+        for (owner, peer) in &mut self.peers {
+            let name = |number: u64| {
+                let held = pvs.get(&number)?;
+                (held.place == Place::Asking(*owner)).then(|| held.pv.whole_name())
+            };
+            self.asked += 1;
+            let number = self.asked;
+            let Some(interest) = peer.request(number, now, name) else {
+                continue;
+            };
+            let body = serde_json::to_vec(&interest).expect("names can be written as JSON");
+            let (commands, owner) = (self.commands.clone(), *owner);
+            let answer = move |answer: Result<Bytes, AskError>| {
+                let answer = answer.map(|bytes| {
+                    // An answer that can't be read grants nothing.
+                    serde_json::from_slice(&bytes).unwrap_or_default()
+                });
+                let _ = commands.send(Command::Granted(owner, number, answer));
+            };
+            let (kind, answer) = (Kind::Interest, Box::new(answer));
+            (self.bus).ask(owner, kind, body.into(), ANSWER_TIMEOUT, answer);
+        }
+    }
+
+    /// Looks for owners that are silent and for snapshots that didn't come. Returns the silent ones.
+    pub(super) fn check(&mut self, now: Instant) -> Vec<MemberId> {
+        let mut silent = Vec::new();
+        for (owner, peer) in &mut self.peers {
+            if peer.is_silent(now) {
+                silent.push(*owner);
+                continue;
+            }
+            let overdue = peer.shards.iter().filter(|(_, follow)| {
+                let is_over = |at: Instant| now.duration_since(at) >= SNAPSHOT_AGAIN_AFTER;
+                follow.asked.is_some_and(is_over)
+            });
+            for shard in overdue.map(|(shard, _)| *shard).collect::<Vec<_>>() {
+                peer.ask_for_snapshot(shard, now);
+            }
+        }
+        self.count();
+        silent
+    }
+
+    /// Number of PVs that this relay holds.
+    pub(super) fn owned(&self) -> u64 {
+        self.counters.pvs_owned.load(Ordering::Relaxed)
+    }
+
+    fn count(&self) {
+        let (mut here, mut nowhere, mut fed) = (0, 0, 0);
+        for held in self.pvs.values() {
+            match held.place {
+                Place::Here => here += 1,
+                Place::Nowhere => nowhere += 1,
+                Place::Fed(..) => fed += 1,
+                Place::Asking(_) => {}
+            }
+        }
+        let counters = &self.counters;
+        counters.pvs_owned.store(here, Ordering::Relaxed);
+        counters.pvs_without_owner.store(nowhere, Ordering::Relaxed);
+        counters.pvs_fed.store(fed, Ordering::Relaxed);
+    }
+
+    /// The owner of an open PV, and what a put's condition means there. `Err` if this relay has never shown the
+    /// update that the condition names.
+    pub(super) fn to_put(
+        &self,
+        number: u64,
+        expected: Option<Expected>,
+    ) -> Option<(MemberId, Result<Option<Expected>, ()>)> {
+        let held = self.pvs.get(&number)?;
+        let owner = held.place.owner(self.me)?;
+        let Some(expected) = expected else {
+            return Some((owner, Ok(None)));
+        };
+        let there = match held.place {
+            Place::Fed(owner, id) => (self.peers.get(&owner))
+                .and_then(|peer| peer.fed.get(&id))
+                .and_then(|fed| fed.feed.expected_there(expected)),
+            _ => None,
+        };
+        Some((owner, there.map(Some).ok_or(())))
+    }
+}

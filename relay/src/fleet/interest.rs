@@ -1,0 +1,159 @@
+//! The PVs that other relays want from this one: it holds them for as long as they renew their interest.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pvwire_fleet::MemberId;
+use pvwire_schema::types::PvId;
+
+use super::edge::OwnerOf;
+use super::message::{Grant, Granted, Interest};
+use super::publisher::Orders;
+use crate::limits::memory::{Memory, MemoryLimits, Owner};
+use crate::limits::subscriptions::{FRESH_NAMES, NewNames};
+use crate::state::registry::Registry;
+
+/// The interest of a relay that says nothing for this time ends.
+const LASTS: Duration = Duration::from_secs(15);
+
+/// Other relays have heard after this time that a PV is not published any more.
+const LEAVES_AFTER: Duration = Duration::from_secs(2);
+
+/// What one relay wants.
+struct Wants {
+    /// The PVs, which the registry holds, with their keys.
+    pvs: HashMap<PvId, String>,
+    until: Instant,
+}
+
+/// See the module.
+pub(super) struct Interests {
+    me: MemberId,
+    registry: Arc<Registry>,
+    orders: Orders,
+    /// Pays for the memory of the PVs.
+    owner: Arc<Owner>,
+    relays: HashMap<MemberId, Wants>,
+    /// PVs that are not published any more, and when the hold on them ends.
+    leaving: VecDeque<(Instant, Vec<PvId>)>,
+}
+
+impl Interests {
+    pub(super) fn new(me: MemberId, registry: Arc<Registry>, orders: Orders) -> Self {
+        Self {
+            me,
+            registry,
+            orders,
+            // The relays of its clients have limited them.
+            owner: Memory::new(MemoryLimits::NONE).owner("", None),
+            relays: HashMap::new(),
+            leaving: VecDeque::new(),
+        }
+    }
+
+    /// Does what another relay asks for.
+    pub(super) fn asked(
+        &mut self,
+        from: MemberId,
+        interest: &Interest,
+        owner_of: OwnerOf<'_>,
+        now: Instant,
+    ) -> Granted {
+        let until = now + LASTS;
+        let relay = self.relays.entry(from).or_insert_with(|| Wants {
+            pvs: HashMap::new(),
+            until,
+        });
+        relay.until = until;
+        let mut dropped = Vec::new();
+        if interest.reset {
+            dropped.extend(relay.pvs.drain().map(|(pv, _)| pv));
+        }
+        if let Some(keep) = &interest.keep {
+            let keep: HashSet<u32> = keep.iter().copied().collect();
+            let others = |pv: &PvId, _: &mut String| !keep.contains(&pv.0);
+            dropped.extend(relay.pvs.extract_if(others).map(|(pv, _)| pv));
+        }
+        let given_up = interest.drop.iter().copied().map(PvId);
+        dropped.extend(given_up.filter(|pv| relay.pvs.remove(pv).is_some()));
+
+        // As for a client: many names at once are searched apart from the others.
+        let is_crowd = interest.add.len() > FRESH_NAMES;
+        let mut added = Vec::new();
+        let mut grant = |name: &String| {
+            let key = match self.registry.shared_key(name) {
+                Ok(key) => key,
+                Err(refusal) => return Grant::Refused(refusal.message),
+            };
+            if owner_of(&key) != Some(self.me) {
+                return Grant::Elsewhere;
+            }
+            let mut room = NewNames {
+                fresh: usize::from(!is_crowd),
+                new: 1,
+            };
+            match (self.registry).acquire_for_relay(name, &self.owner, &mut room) {
+                Err(refusal) => Grant::Refused(refusal.message),
+                Ok(pv) => {
+                    if relay.pvs.insert(pv, key).is_none() {
+                        added.push(pv);
+                    } else {
+                        self.registry.release([pv], now);
+                    }
+                    Grant::Held(pv.0)
+                }
+            }
+        };
+        let pvs: Vec<_> = interest.add.iter().map(&mut grant).collect();
+        let held = relay.pvs.len();
+        if !added.is_empty() {
+            self.orders.watch(added);
+        }
+        self.release(dropped, now);
+        let known = |ids: &[u32], relay: &Wants| {
+            let ids = ids.iter().copied().map(PvId);
+            ids.filter(|pv| relay.pvs.contains_key(pv))
+                .collect::<Vec<_>>()
+        };
+        let relay = &self.relays[&from];
+        let described = known(&interest.describe, relay);
+        if !described.is_empty() {
+            self.registry.describe(&described);
+        }
+        let due = known(&interest.snapshot, relay);
+        if !due.is_empty() {
+            self.orders.snapshot(due);
+        }
+        Granted { pvs, held }
+    }
+
+    /// Ends the publishing of PVs, and a while later the hold on them: until then no other PV has their numbers.
+    fn release(&mut self, pvs: Vec<PvId>, now: Instant) {
+        if !pvs.is_empty() {
+            self.orders.unwatch(pvs.clone());
+            self.leaving.push_back((now + LEAVES_AFTER, pvs));
+        }
+    }
+
+    /// Ends interest that was not renewed.
+    pub(super) fn expire(&mut self, now: Instant) {
+        let expired = self.relays.extract_if(|_, relay| relay.until <= now);
+        let pvs = expired.flat_map(|(_, relay)| relay.pvs.into_keys());
+        let pvs = pvs.collect();
+        self.release(pvs, now);
+        while let Some((_, left)) = self.leaving.pop_front_if(|(at, _)| *at <= now) {
+            self.registry.release(left, now);
+        }
+    }
+
+    /// Ends interest in PVs that this relay doesn't own any more.
+    pub(super) fn keep_owned(&mut self, owner_of: OwnerOf<'_>, now: Instant) {
+        let mut lost = Vec::new();
+        for relay in self.relays.values_mut() {
+            let moved = |_: &PvId, key: &mut String| owner_of(key) != Some(self.me);
+            lost.extend(relay.pvs.extract_if(moved).map(|(pv, _)| pv));
+        }
+        self.release(lost, now);
+    }
+}

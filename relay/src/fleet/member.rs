@@ -1,0 +1,250 @@
+//! The thread of a relay in a fleet: it takes what clients and the bus bring, one after another.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver as Commands, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use pvwire_fleet::{Bus, Kind, MemberId};
+use pvwire_schema::types::Outcome;
+
+use super::command::Command;
+use super::counters::FleetCounters;
+use super::edge::Edge;
+use super::interest::Interests;
+use super::message::Interest;
+use super::operations::{Sent, Served, Waiting};
+use super::view::View;
+use crate::ingest::OpEnd;
+use crate::ops::shutdown::Indispensable;
+
+/// Name of the thread.
+pub(super) const THREAD: &str = "fleet";
+
+/// How often owners, interest and members are looked at.
+const CHECK_EVERY: Duration = Duration::from_millis(100);
+
+/// See the module.
+pub(super) struct Member {
+    pub(super) me: MemberId,
+    pub(super) bus: Arc<dyn Bus>,
+    pub(super) view: View,
+    pub(super) counters: Arc<FleetCounters>,
+    pub(super) edge: Edge,
+    pub(super) interests: Interests,
+    pub(super) served: Served,
+    pub(super) sent: Sent,
+    pub(super) waiting: Vec<Waiting>,
+    pub(super) waiting_bytes: Arc<AtomicUsize>,
+}
+
+impl Member {
+    /// Runs until the command `End`.
+    pub(super) fn run(mut self, commands: &Commands<Command>) {
+        let _alive = Indispensable(THREAD);
+        let mut checked = Instant::now();
+        loop {
+            let due = checked + CHECK_EVERY;
+            let due = (self.served.next_deadline()).map_or(due, |deadline| due.min(deadline));
+            let wait = due.saturating_duration_since(Instant::now());
+            let first = match commands.recv_timeout(wait) {
+                Ok(command) => Some(command),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            let now = Instant::now();
+            for command in first.into_iter().chain(commands.try_iter()) {
+                if matches!(command, Command::End) {
+                    return;
+                }
+                self.take(command, now);
+            }
+            let now = Instant::now();
+            if now.saturating_duration_since(checked) >= CHECK_EVERY {
+                checked = now;
+                self.check(now);
+            }
+            self.served.answer(now);
+            self.edge.ask(now);
+        }
+    }
+
+    fn take(&mut self, command: Command, now: Instant) {
+        let view = &self.view;
+        let owner_of = |key: &str| view.owner(key);
+        match command {
+            Command::Opened(pv) => self.edge.opened(pv, &owner_of, now),
+            Command::Closed(number) => self.edge.closed(number),
+            Command::Describe(number) => self.edge.described(number),
+            Command::Put {
+                pv,
+                put,
+                done,
+                ticket,
+            } => {
+                let waiting = Waiting {
+                    pv,
+                    put,
+                    done,
+                    ticket,
+                };
+                self.put(waiting, now);
+            }
+            call @ Command::Call { .. } => self.call(call, now),
+            Command::Wake | Command::End => {}
+            Command::Granted(owner, number, answer) => {
+                if !self.edge.answered(owner, number, answer, now) {
+                    self.edge.lose(owner, &owner_of, now);
+                }
+            }
+            Command::Outcome(number, answer) => self.sent.answered(number, answer),
+            Command::Announced(presence) => {
+                self.view.heard(&presence, now);
+                self.look(now);
+            }
+            Command::Asked(from, Kind::Interest, body, reply) => {
+                // A request that can't be read asks for nothing.
+                let interest: Interest = serde_json::from_slice(&body).unwrap_or_default();
+                let granted = self.interests.asked(from, &interest, &owner_of, now);
+                let answer = serde_json::to_vec(&granted);
+                reply.send(
+                    answer
+                        .expect("numbers and texts can be written as JSON")
+                        .into(),
+                );
+            }
+            Command::Asked(from, Kind::Operation, body, reply) => {
+                let is_before = |until| view.is_before(until, now);
+                self.served.asked(from, &body, reply, is_before, now);
+            }
+            Command::Message(owner, shard, message) => {
+                (self.waiting_bytes).fetch_sub(message.len(), Ordering::AcqRel);
+                self.edge.message(owner, shard, &message, now);
+            }
+            Command::Connected(up) => {
+                if !up {
+                    self.edge.lose_all(&owner_of, now);
+                }
+                self.view.connected(up, now);
+                self.look(now);
+            }
+            Command::Lost => self.edge.gap_everywhere(now),
+            Command::Drain => {
+                self.view.drain(now);
+                self.look(now);
+            }
+        }
+    }
+
+    /// Members and owners may have changed.
+    fn look(&mut self, now: Instant) {
+        let (announcement, changed) = self.view.poll(self.edge.owned(), now);
+        for (counter, count) in self.counters.members.iter().zip(self.view.by_role()) {
+            counter.store(count, Ordering::Relaxed);
+        }
+        if let Some(presence) = announcement {
+            self.bus.announce(presence);
+        }
+        if changed.has_owners {
+            let view = &self.view;
+            let owner_of = |key: &str| view.owner(key);
+            // In this order, so that others see the PVs of this relay disconnected before they hear nothing more.
+            self.edge.reassign(&owner_of, now);
+            self.interests.keep_owned(&owner_of, now);
+        }
+        for lost in changed.died {
+            self.sent.lost(lost);
+        }
+    }
+
+    fn check(&mut self, now: Instant) {
+        self.look(now);
+        let view = &self.view;
+        let owner_of = |key: &str| view.owner(key);
+        for owner in self.edge.check(now) {
+            log::warn!("relay {owner} sends nothing: its PVs are disconnected");
+            self.edge.lose(owner, &owner_of, now);
+        }
+        self.interests.expire(now);
+        for waiting in std::mem::take(&mut self.waiting) {
+            self.put(waiting, now);
+        }
+    }
+
+    /// Puts by the relay that holds the PV; waits while none does.
+    fn put(&mut self, waiting: Waiting, now: Instant) {
+        let Waiting {
+            pv,
+            mut put,
+            done,
+            ticket,
+        } = waiting;
+        let Some((owner, expected)) = self.edge.to_put(pv.number, put.expected) else {
+            if !pv.is_closed() {
+                self.waiting.push(Waiting {
+                    pv,
+                    put,
+                    done,
+                    ticket,
+                });
+            }
+            return;
+        };
+        if !ticket.begin() {
+            return;
+        }
+        if owner == self.me {
+            // The PV has come to this relay in between.
+            return match pv.put(put, done) {
+                Ok(_) => {}
+                Err((_, done)) => done(OpEnd::failed(
+                    Outcome::NotConnected,
+                    "the PV was closed; nothing was written",
+                )),
+            };
+        }
+        match expected {
+            Err(()) => done(OpEnd::failed(
+                Outcome::Changed,
+                "the PV has changed since the update that the put expects",
+            )),
+            Ok(expected) => {
+                put.expected = expected;
+                let until = self.view.until(owner, put.timeout, now);
+                self.sent.put((owner, until), pv.whole_name(), put, done);
+            }
+        }
+    }
+
+    fn call(&mut self, call: Command, now: Instant) {
+        let Command::Call {
+            key,
+            name,
+            source,
+            call,
+            done,
+            ticket,
+        } = call
+        else {
+            return;
+        };
+        let owner = self.view.owner(&key);
+        if !ticket.begin() {
+            return;
+        }
+        match owner {
+            None => done(OpEnd::failed(
+                Outcome::NotConnected,
+                "no relay of the fleet is there to call it; nothing was sent",
+            )),
+            Some(owner) if owner == self.me => {
+                let _ = source.call(&name, call, done);
+            }
+            Some(owner) => {
+                let name = format!("{}://{name}", source.scheme());
+                let until = self.view.until(owner, call.timeout, now);
+                self.sent.call((owner, until), name, call, done);
+            }
+        }
+    }
+}

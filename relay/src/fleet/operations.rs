@@ -1,0 +1,252 @@
+//! Puts and calls between relays: those that clients of other relays ask of this one, and those that this one asks
+//! of others for its clients.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use pvwire_fleet::{AskError, Bus, Kind, MemberId, Reply};
+use pvwire_schema::types::{Outcome, PutRequest};
+
+use super::command::Command;
+use super::message::{self, Asked, Operation};
+use super::pv::FleetPv;
+use crate::access::auth::Peer;
+use crate::access::rule::Identity;
+use crate::fanout::control::ClientId;
+use crate::ingest::{Call, OnBehalf, OpDone, OpEnd, OpTicket, Put};
+use crate::limits::memory::Memory;
+use crate::session::operation::{self, Action, Ended, Operations};
+
+/// The owner gives an operation up this much earlier than the client's relay, so that its outcome is the one that
+/// counts.
+const EARLIER: Duration = Duration::from_millis(250);
+
+/// The bus gives a request up this much later.
+const LATER: Duration = Duration::from_secs(1);
+
+/// The operations that other relays ask for. Rules, audit and time-outs are the same as for clients of this relay.
+pub(super) struct Served {
+    operations: Operations,
+    memory: Arc<Memory>,
+    /// Stands for the other relays.
+    client: ClientId,
+    next: u32,
+    replies: HashMap<u32, Reply>,
+}
+
+impl Served {
+    pub(super) fn new(operations: Operations, memory: Arc<Memory>, client: ClientId) -> Self {
+        Self {
+            operations,
+            memory,
+            client,
+            next: 0,
+            replies: HashMap::new(),
+        }
+    }
+
+    /// Begins an operation.
+    pub(super) fn asked(
+        &mut self,
+        from: MemberId,
+        body: &[u8],
+        reply: Reply,
+        is_before: impl FnOnce(u64) -> bool,
+        now: Instant,
+    ) {
+        let asked = match message::read_operation(body) {
+            Ok(asked) => asked,
+            Err(error) => {
+                log::warn!("relay {from} asked for an operation that can't be read: {error}");
+                let why = format!("the relay that holds this PV can't read the request: {error}");
+                let end = OpEnd::failed(Outcome::Failed, why);
+                return reply.send(message::outcome(&end).into());
+            }
+        };
+        let Asked {
+            by,
+            until_millis,
+            operation,
+        } = asked;
+        if !until_millis.is_none_or(is_before) {
+            // The client has been told that its time is over.
+            let why = "the relay that holds this PV got the request too late; nothing was written";
+            let end = OpEnd::failed(Outcome::NotConnected, why);
+            return reply.send(message::outcome(&end).into());
+        }
+        self.next = self.next.wrapping_add(1);
+        let identity = Identity {
+            user: by.user.clone(),
+            groups: by.groups,
+        };
+        let owner = self.memory.owner(&by.address, by.user.as_deref());
+        let peer = Peer {
+            address: by.address,
+            origin: by.origin,
+            identity: identity.clone(),
+        };
+        let action = match operation {
+            Operation::Put(put) => {
+                let action = Action::Put(Put {
+                    value: put.value,
+                    wait: put.wait,
+                    expected: put.expected,
+                    user: by.user,
+                    timeout: Duration::from_millis(put.timeout_ms.into()),
+                    by: None,
+                });
+                (put.name, action)
+            }
+            Operation::Call {
+                name,
+                arguments,
+                timeout_ms,
+            } => {
+                let action = Action::Call(Call {
+                    arguments,
+                    timeout: Duration::from_millis(timeout_ms.into()),
+                    user: by.user,
+                    by: None,
+                });
+                (name, action)
+            }
+        };
+        let to = (self.client, self.next);
+        let (peer, identity) = (Arc::new(peer), Arc::new(identity));
+        let operation = operation::Operation::new(to, &peer, &identity, &owner, action, now);
+        self.replies.insert(self.next, reply);
+        let ended = self.operations.begin(operation);
+        self.tell(ended);
+    }
+
+    /// Sends the outcomes that have come.
+    pub(super) fn answer(&mut self, now: Instant) {
+        let ended = self.operations.ended(now);
+        self.tell(ended);
+    }
+
+    fn tell(&mut self, ended: impl IntoIterator<Item = Ended>) {
+        for (operation, end) in ended {
+            if let Some(reply) = self.replies.remove(&operation.request()) {
+                reply.send(message::outcome(&end).into());
+            }
+        }
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.operations.next_deadline()
+    }
+}
+
+/// An owner, and until when by its clock it may do what it is asked for.
+type To = (MemberId, Option<u64>);
+
+/// The operations that this relay has asked others for.
+pub(super) struct Sent {
+    bus: Arc<dyn Bus>,
+    commands: Sender<Command>,
+    next: u64,
+    open: HashMap<u64, (MemberId, OpDone)>,
+}
+
+impl Sent {
+    pub(super) fn new(bus: Arc<dyn Bus>, commands: Sender<Command>) -> Self {
+        Self {
+            bus,
+            commands,
+            next: 0,
+            open: HashMap::new(),
+        }
+    }
+
+    pub(super) fn put(&mut self, (owner, until): To, name: String, put: Put, done: OpDone) {
+        let by = asker(put.by, put.user);
+        let timeout = put.timeout;
+        let request = Operation::Put(PutRequest {
+            name,
+            value: put.value,
+            wait: put.wait,
+            timeout_ms: earlier(timeout),
+            expected: put.expected,
+        });
+        let body = message::operation(&by, until, request);
+        self.send(owner, body, timeout, done);
+    }
+
+    pub(super) fn call(&mut self, (owner, until): To, name: String, call: Call, done: OpDone) {
+        let by = asker(call.by, call.user);
+        let timeout = call.timeout;
+        let request = Operation::Call {
+            name,
+            arguments: call.arguments,
+            timeout_ms: earlier(timeout),
+        };
+        let body = message::operation(&by, until, request);
+        self.send(owner, body, timeout, done);
+    }
+
+    fn send(&mut self, owner: MemberId, body: Vec<u8>, timeout: Duration, done: OpDone) {
+        self.next += 1;
+        let (number, commands) = (self.next, self.commands.clone());
+        self.open.insert(number, (owner, done));
+        let answer = Box::new(move |answer| {
+            let _ = commands.send(Command::Outcome(number, answer));
+        });
+        (self.bus).ask(owner, Kind::Operation, body.into(), timeout + LATER, answer);
+    }
+
+    /// The owner has answered, or not.
+    pub(super) fn answered(&mut self, number: u64, answer: Result<Bytes, AskError>) {
+        if let Some((_, done)) = self.open.remove(&number) {
+            done(match answer {
+                Ok(bytes) => message::read_outcome(&bytes),
+                Err(error) => failed(error),
+            });
+        }
+    }
+
+    /// A relay is lost: what became of the operations that it was asked for is unknown.
+    pub(super) fn lost(&mut self, owner: MemberId) {
+        for (_, (_, done)) in self.open.extract_if(|_, (to, _)| *to == owner) {
+            let why =
+                "the relay that holds this PV was lost before it answered; it may have been done";
+            done(OpEnd::failed(Outcome::Interrupted, why));
+        }
+    }
+}
+
+fn asker(by: Option<Box<OnBehalf>>, user: Option<String>) -> OnBehalf {
+    by.map_or_else(
+        || OnBehalf {
+            user,
+            ..OnBehalf::default()
+        },
+        |by| *by,
+    )
+}
+
+fn earlier(timeout: Duration) -> u32 {
+    let earlier = timeout.saturating_sub(EARLIER).max(timeout * 3 / 4);
+    earlier.as_millis().try_into().unwrap_or(u32::MAX)
+}
+
+fn failed(error: AskError) -> OpEnd {
+    let (outcome, what) = match error {
+        AskError::TimedOut => (Outcome::TimedOut, "it may have been done"),
+        error if error.may_have_arrived() => (Outcome::Interrupted, "it may have been done"),
+        _ => (Outcome::NotConnected, "nothing was written"),
+    };
+    let message = format!("the relay that holds this PV was asked over the bus: {error}; {what}");
+    OpEnd::failed(outcome, message)
+}
+
+/// A put whose PV no relay holds now. It is sent when one does, unless its client gives it up before.
+pub(super) struct Waiting {
+    pub(super) pv: Arc<FleetPv>,
+    pub(super) put: Put,
+    pub(super) done: OpDone,
+    pub(super) ticket: OpTicket,
+}

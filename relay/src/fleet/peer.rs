@@ -1,0 +1,201 @@
+//! A relay that holds PVs of this one: what it is asked for, and what it has sent.
+
+use std::collections::{BTreeMap, HashMap};
+use std::mem;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use pvwire_schema::decode::FrameView;
+use pvwire_schema::types::{FrameKind, PvId, Reply};
+
+use super::feed::{self, Fed};
+use super::message::Interest;
+use super::publisher::shard_of;
+
+/// An owner without a message for this time is lost. It publishes every second.
+const SILENCE: Duration = Duration::from_secs(3);
+
+/// Interest is renewed this often.
+const RENEW_EVERY: Duration = Duration::from_secs(5);
+
+/// Names in one request.
+const MOST_NAMES: usize = 1_000;
+
+/// A shard of an owner.
+pub(super) struct Follow {
+    pub(super) pvs: usize,
+    /// Tick of the last message; `None` until the next snapshot.
+    pub(super) last: Option<u64>,
+    pub(super) heard: Instant,
+    pub(super) heard_ns: i64,
+    /// Since when PVs wait for a snapshot.
+    pub(super) awaits_since: Option<Instant>,
+    /// When it was last asked for.
+    pub(super) asked: Option<Instant>,
+}
+
+/// A relay that holds PVs of this one.
+pub(super) struct Peer {
+    /// PVs to ask for, and when.
+    pub(super) wanted: Vec<(Instant, u64)>,
+    /// PVs of the request that is under way.
+    pub(super) asked: Vec<u64>,
+    /// Number of that request.
+    pub(super) asking: Option<u64>,
+    /// The next request makes the owner forget earlier ones.
+    pub(super) resets: bool,
+    /// The next request names all PVs that the owner feeds, because the two may disagree.
+    pub(super) verifies: bool,
+    /// The request that is under way does so.
+    pub(super) is_verifying: bool,
+    /// When an answer last came.
+    pub(super) answered: Instant,
+    pub(super) drops: Vec<PvId>,
+    pub(super) describes: Vec<PvId>,
+    pub(super) snapshots: Vec<PvId>,
+    pub(super) fed: HashMap<PvId, Fed>,
+    pub(super) shards: BTreeMap<u16, Follow>,
+    /// When it was last asked.
+    pub(super) sent: Option<Instant>,
+    /// No request before this time.
+    pub(super) rests_until: Instant,
+}
+
+impl Peer {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            wanted: Vec::new(),
+            asked: Vec::new(),
+            asking: None,
+            resets: true,
+            verifies: false,
+            is_verifying: false,
+            answered: now,
+            drops: Vec::new(),
+            describes: Vec::new(),
+            snapshots: Vec::new(),
+            fed: HashMap::new(),
+            shards: BTreeMap::new(),
+            sent: None,
+            rests_until: now,
+        }
+    }
+
+    /// The next request, if one is due.
+    pub(super) fn request(
+        &mut self,
+        number: u64,
+        now: Instant,
+        name: impl Fn(u64) -> Option<String>,
+    ) -> Option<Interest> {
+        if self.asking.is_some() || now < self.rests_until {
+            return None;
+        }
+        let mut interest = Interest::default();
+        let mut later = Vec::new();
+        for (at, pv) in mem::take(&mut self.wanted) {
+            if at > now || interest.add.len() == MOST_NAMES {
+                later.push((at, pv));
+            } else if let Some(name) = name(pv) {
+                interest.add.push(name);
+                self.asked.push(pv);
+            }
+        }
+        self.wanted = later;
+        let numbers = |pvs: &mut Vec<PvId>| mem::take(pvs).into_iter().map(|pv| pv.0).collect();
+        interest.drop = numbers(&mut self.drops);
+        interest.describe = numbers(&mut self.describes);
+        interest.snapshot = numbers(&mut self.snapshots);
+        let is_empty = interest.add.is_empty()
+            && interest.drop.is_empty()
+            && interest.describe.is_empty()
+            && interest.snapshot.is_empty();
+        let is_empty = is_empty && !self.verifies;
+        let is_renewed = (self.sent).is_some_and(|at| now.duration_since(at) < RENEW_EVERY);
+        if is_empty && (is_renewed || self.fed.is_empty()) {
+            return None;
+        }
+        interest.reset = mem::take(&mut self.resets);
+        self.is_verifying = mem::take(&mut self.verifies);
+        interest.keep = (self.is_verifying).then(|| self.fed.keys().map(|pv| pv.0).collect());
+        self.sent = Some(now);
+        self.asking = Some(number);
+        Some(interest)
+    }
+
+    /// PVs of a shard that wait for a snapshot have it asked for.
+    pub(super) fn ask_for_snapshot(&mut self, shard: u16, now: Instant) {
+        let Some(follow) = self.shards.get_mut(&shard) else {
+            return;
+        };
+        let waiting = (self.fed.iter())
+            .filter(|(pv, fed)| shard_of(**pv) == shard && !fed.is_in_step)
+            .map(|(pv, _)| *pv);
+        self.snapshots.extend(waiting);
+        follow.asked = Some(now);
+        follow.awaits_since.get_or_insert(now);
+    }
+
+    /// Messages of a shard were lost: its PVs wait for a snapshot.
+    pub(super) fn lost(&mut self, shard: u16, now: Instant) {
+        if let Some(follow) = self.shards.get_mut(&shard) {
+            follow.last = None;
+        }
+        for (pv, fed) in &mut self.fed {
+            if shard_of(*pv) == shard {
+                fed.is_in_step = false;
+            }
+        }
+        self.ask_for_snapshot(shard, now);
+    }
+
+    /// Takes one message of a shard. Returns false if messages before it were lost.
+    pub(super) fn take(&mut self, shard: u16, frame: &FrameView<'_>, message: &Bytes) -> bool {
+        let Some(follow) = self.shards.get_mut(&shard) else {
+            return true;
+        };
+        let fed = &mut self.fed;
+        match frame.kind() {
+            FrameKind::Update | FrameKind::CatchUp => {
+                let Some(last) = follow.last else {
+                    // The snapshot is on its way.
+                    return true;
+                };
+                if frame.prev_tick() != last {
+                    return false;
+                }
+                follow.last = Some(frame.tick());
+                feed::apply(frame, message, fed, true)
+            }
+            FrameKind::Snapshot => {
+                let Some(Reply::Subscribed { ids, .. }) = frame.reply() else {
+                    // A large value of PVs that the snapshot before named.
+                    return feed::apply(frame, message, fed, true);
+                };
+                if follow.last.is_some_and(|last| last != frame.tick()) {
+                    return false;
+                }
+                follow.last = Some(frame.tick());
+                let is_whole = feed::apply(frame, message, fed, false);
+                for pv in ids {
+                    if let Some(fed) = fed.get_mut(&pv) {
+                        fed.is_in_step = true;
+                    }
+                }
+                let waits = |(pv, fed): (&PvId, &Fed)| shard_of(*pv) == shard && !fed.is_in_step;
+                if !fed.iter().any(waits) {
+                    (follow.awaits_since, follow.asked) = (None, None);
+                }
+                is_whole
+            }
+            FrameKind::Answer => true,
+        }
+    }
+
+    /// Whether messages or snapshots have stayed away for too long.
+    pub(super) fn is_silent(&self, now: Instant) -> bool {
+        let is_over = |since: Instant| now.duration_since(since) >= SILENCE;
+        (self.shards.values())
+            .any(|follow| is_over(follow.heard) || follow.awaits_since.is_some_and(is_over))
+    }
+}

@@ -1,0 +1,146 @@
+//! A source whose PVs the relays of a fleet share: each PV is opened by one of them and fed to the others.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
+
+use super::command::Command;
+use super::pv::FleetPv;
+use crate::ingest::{
+    Call, Line, Monitor, OpDone, OpTicket, OpenError, Overload, Put, Queue, Source,
+};
+
+/// Wraps a source of PVs.
+pub(super) struct FleetSource {
+    inner: Arc<dyn Source>,
+    commands: Sender<Command>,
+    numbers: Arc<AtomicU64>,
+}
+
+impl FleetSource {
+    pub(super) fn new(
+        inner: Box<dyn Source>,
+        commands: Sender<Command>,
+        numbers: Arc<AtomicU64>,
+    ) -> Self {
+        Self {
+            inner: inner.into(),
+            commands,
+            numbers,
+        }
+    }
+
+    /// The name under which all relays know the PV.
+    fn shared_key(&self, name: &str) -> String {
+        format!("{}://{}", self.inner.scheme(), self.inner.key(name))
+    }
+}
+
+impl Source for FleetSource {
+    fn scheme(&self) -> &'static str {
+        self.inner.scheme()
+    }
+
+    fn key<'a>(&self, name: &'a str) -> &'a str {
+        self.inner.key(name)
+    }
+
+    fn inputs(&self, name: &str) -> Vec<String> {
+        self.inner.inputs(name)
+    }
+
+    fn open(&self, name: &str, line: Line, queue: Queue) -> Result<Box<dyn Monitor>, OpenError> {
+        let pv = Arc::new(FleetPv {
+            number: self.numbers.fetch_add(1, Ordering::Relaxed),
+            key: self.shared_key(name),
+            name: name.to_owned(),
+            queue,
+            source: Arc::clone(&self.inner),
+            base: line,
+            monitor: Mutex::new(None),
+            is_closed: AtomicBool::new(false),
+            is_described: AtomicBool::new(false),
+        });
+        // The thread lives as long as the registry.
+        let _ = self.commands.send(Command::Opened(Arc::clone(&pv)));
+        Ok(Box::new(FleetMonitor {
+            pv,
+            commands: self.commands.clone(),
+        }))
+    }
+
+    fn has_room(&self, name: &str) -> Result<(), Overload> {
+        self.inner.has_room(name)
+    }
+
+    fn value_bytes(&self, name: &str) -> usize {
+        self.inner.value_bytes(name)
+    }
+
+    fn call(&self, name: &str, call: Call, done: OpDone) -> OpTicket {
+        let ticket = OpTicket::default();
+        let asked = Command::Call {
+            key: self.shared_key(name),
+            name: name.to_owned(),
+            source: Arc::clone(&self.inner),
+            call,
+            done,
+            ticket: ticket.clone(),
+        };
+        let _ = self.commands.send(asked);
+        ticket
+    }
+
+    fn renew(&self) {
+        self.inner.renew();
+    }
+}
+
+struct FleetMonitor {
+    pv: Arc<FleetPv>,
+    commands: Sender<Command>,
+}
+
+impl Monitor for FleetMonitor {
+    fn load(&self) -> u64 {
+        self.pv.monitor().as_ref().map_or(0, |inner| inner.load())
+    }
+
+    fn lingers(&self) -> bool {
+        // A local PV loses its value with the last client of all relays.
+        self.pv.source.scheme() != "loc"
+    }
+
+    fn describe(&self) -> bool {
+        self.pv.is_described.store(true, Ordering::Release);
+        if let Some(inner) = &*self.pv.monitor() {
+            return inner.describe();
+        }
+        let _ = self.commands.send(Command::Describe(self.pv.number));
+        self.pv.source.scheme() == "ca"
+    }
+
+    fn put(&self, put: Put, done: OpDone) -> OpTicket {
+        let (put, done) = match self.pv.put(put, done) {
+            Ok(ticket) => return ticket,
+            Err(back) => back,
+        };
+        let ticket = OpTicket::default();
+        let asked = Command::Put {
+            pv: Arc::clone(&self.pv),
+            put,
+            done,
+            ticket: ticket.clone(),
+        };
+        let _ = self.commands.send(asked);
+        ticket
+    }
+}
+
+impl Drop for FleetMonitor {
+    fn drop(&mut self) {
+        self.pv.is_closed.store(true, Ordering::Release);
+        self.pv.close();
+        let _ = self.commands.send(Command::Closed(self.pv.number));
+    }
+}

@@ -1,0 +1,111 @@
+//! What this relay knows of the fleet: who lives, and who owns a PV.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use pvwire_fleet::member::Presence;
+use pvwire_fleet::members::{About, Change, Members};
+use pvwire_fleet::ownership::Owners;
+use pvwire_fleet::{MemberId, Role};
+
+/// What has changed.
+#[derive(Debug, Default)]
+pub(super) struct Changed {
+    /// PVs may have other owners.
+    pub(super) has_owners: bool,
+    /// Members that are lost.
+    pub(super) died: Vec<MemberId>,
+}
+
+/// See the module.
+pub(super) struct View {
+    members: Members,
+    owners: Owners,
+    /// The clock of `members` begins here.
+    begun: Instant,
+    changed: Changed,
+}
+
+impl View {
+    pub(super) fn new(about: About) -> Self {
+        Self {
+            members: Members::new(about, Duration::ZERO),
+            owners: Owners::default(),
+            begun: Instant::now(),
+            changed: Changed::default(),
+        }
+    }
+
+    /// The member that owns a PV, by its key.
+    pub(super) fn owner(&self, key: &str) -> Option<MemberId> {
+        self.owners.owner(key)
+    }
+
+    pub(super) fn heard(&mut self, presence: &[u8], now: Instant) {
+        match Presence::parse(presence) {
+            Ok(presence) => {
+                let changes = self.members.heard(presence, self.at(now));
+                self.note(changes);
+            }
+            Err(error) => log::warn!("a relay on the bus sent {error}"),
+        }
+    }
+
+    pub(super) fn connected(&mut self, up: bool, now: Instant) {
+        let changes = self.members.connected(up, self.at(now));
+        self.note(changes);
+    }
+
+    pub(super) fn drain(&mut self, now: Instant) {
+        self.members.drain(self.at(now));
+    }
+
+    /// Notices what time has changed. Returns the announcement that is due, and what has changed since the last call.
+    pub(super) fn poll(&mut self, pvs: u64, now: Instant) -> (Option<Bytes>, Changed) {
+        let at = self.at(now);
+        self.members.set_load(pvs);
+        let changes = self.members.poll(at);
+        self.note(changes);
+        let presence = self.members.announcement(at);
+        let announcement = presence.map(|presence| presence.to_bytes());
+        (announcement, std::mem::take(&mut self.changed))
+    }
+
+    /// Live members by role, in the order of `Role::ALL`, this one included.
+    pub(super) fn by_role(&self) -> [u64; 3] {
+        let others = self.members.others().map(|presence| presence.role);
+        let roles: Vec<Role> = others.chain([self.members.about().role]).collect();
+        Role::ALL.map(|role| roles.iter().filter(|each| **each == role).count() as u64)
+    }
+
+    /// Until when another member may do what it is asked for now, in milliseconds of its clock.
+    pub(super) fn until(&self, member: MemberId, timeout: Duration, now: Instant) -> Option<u64> {
+        let uptime = self.members.uptime_of(member, self.at(now))?;
+        Some((uptime + timeout).as_millis() as u64)
+    }
+
+    /// Whether this member may still do what it was asked to do until then.
+    pub(super) fn is_before(&self, until_millis: u64, now: Instant) -> bool {
+        self.members.uptime(self.at(now)).as_millis() as u64 <= until_millis
+    }
+
+    fn at(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.begun)
+    }
+
+    fn note(&mut self, changes: Vec<Change>) {
+        for change in changes {
+            match change {
+                Change::Joined(member) => log::info!("relay {member} is in the fleet"),
+                Change::Died(member) => {
+                    log::warn!("relay {member} is lost");
+                    self.changed.died.push(member);
+                }
+                Change::Owners => {
+                    self.owners = self.members.owners().clone();
+                    self.changed.has_owners = true;
+                }
+            }
+        }
+    }
+}
