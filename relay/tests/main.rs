@@ -26,6 +26,7 @@ mod fidelity_load;
 mod fidelity_restart;
 mod fidelity_values;
 mod filters;
+mod fleet;
 mod forms;
 mod held;
 mod host_names;

@@ -7,7 +7,7 @@ use testbed::{Client, Network, Relay, SoftIoc, connect_all, eventually, keep_up,
 
 /// What the IOC says of the channels that it serves: name and number of event subscriptions, by
 /// name. The relay makes two for a PV, one for values and alarms and one for metadata.
-fn served(ioc: &mut SoftIoc) -> Vec<(String, u32)> {
+pub(crate) fn served(ioc: &mut SoftIoc) -> Vec<(String, u32)> {
     let report = ioc.ask("casr 4");
     let mut served = Vec::new();
     for line in report.lines().map(str::trim) {

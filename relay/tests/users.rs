@@ -20,27 +20,27 @@ const RECORDS: &str = r#"
 "#;
 
 /// Everybody reads, and jane writes.
-const ONLY_JANE: &str = "UAG(writers) { jane }\n\
+pub(crate) const ONLY_JANE: &str = "UAG(writers) { jane }\n\
     ASG(DEFAULT) { RULE(1, READ) RULE(1, WRITE) { UAG(writers) } }\n";
 
-const BY_NAME: [&str; 4] = [
+pub(crate) const BY_NAME: [&str; 4] = [
     "--enable-put",
     "--allow-put=*",
     "--auth=trusted-header",
     "--trusted-proxy=127.0.0.1",
 ];
 
-fn client(relay: &Relay, user: &str) -> Client {
+pub(crate) fn client(relay: &Relay, user: &str) -> Client {
     let origin = format!("http://{}", relay.address());
     let headers = [("X-Forwarded-User", user), ("Origin", origin.as_str())];
     Client::connect_with(relay.address(), &headers)
 }
 
-fn put(client: &mut Client, name: &str, value: PutValue) -> (Outcome, String) {
+pub(crate) fn put(client: &mut Client, name: &str, value: PutValue) -> (Outcome, String) {
     put_within(client, name, value, 20_000)
 }
 
-fn put_within(
+pub(crate) fn put_within(
     client: &mut Client,
     name: &str,
     value: PutValue,
