@@ -44,8 +44,8 @@ use self::watcher::{Address, Report, Watcher};
 use testbed::random::Random;
 use testbed::records::{KINDS, record};
 use testbed::{
-    How, Network, Relay, SoftIoc, Truth, Wire, eventually, prefix, relay_command_with_limit,
-    try_get,
+    How, NatsServer, Network, Relay, SoftIoc, Truth, Wire, eventually, prefix, relay_command,
+    relay_command_with_limit, try_get,
 };
 
 const RECORDS: usize = 100;
@@ -67,6 +67,8 @@ struct World {
     entries: Vec<Entry>,
     ioc: Option<SoftIoc>,
     relay: Option<Relay>,
+    /// In a fleet: the bus, and the relay that holds the PVs.
+    fleet: Option<(NatsServer, Option<Relay>)>,
     audit: AuditDisk,
     liar: Liar,
     waits: Waits,
@@ -105,6 +107,7 @@ impl World {
             entries,
             ioc: None,
             relay: None,
+            fleet: setting("PVWIRE_SOAK_FLEET").map(|_| (NatsServer::start(), None)),
             audit: AuditDisk::new(),
             liar: Liar::start(),
             waits: Waits::start(network, &address),
@@ -219,6 +222,7 @@ impl World {
     }
 
     fn start_relay(&mut self) {
+        self.start_owner();
         // An impatient relay makes more catch-ups.
         let window = self.random.pick(&["200", "500", "2000"]);
         // Few file descriptors, so that an attack can use them up.
@@ -246,9 +250,38 @@ impl World {
             // Little enough for a client to ask for more.
             "--max-memory-per-client-mib=20",
         ];
+        let mut flags = flags.to_vec();
+        let bus = self.fleet.as_ref().map(|(nats, _)| nats.url());
+        if let Some(bus) = &bus {
+            flags.extend(["--bus", bus, "--role", "edge"]);
+        }
         let relay = Relay::spawn(command, &flags);
         *self.address.lock().unwrap() = Some(relay.address());
         self.relay = Some(relay);
+    }
+
+    /// Starts the relay that holds the PVs of the fleet, unless it runs.
+    fn start_owner(&mut self) {
+        let addresses = self.liar.addresses(&format!("127.0.0.2 {}", waits::HOST));
+        let rules = self.rules.path.to_str().unwrap();
+        let Some((nats, owner)) = self.fleet.as_mut().filter(|(_, owner)| owner.is_none()) else {
+            return;
+        };
+        let mut command = relay_command(self.network);
+        command.env("EPICS_CA_ADDR_LIST", addresses);
+        let (bus, allowed) = (nats.url(), format!("--allow-put={}*", self.prefix));
+        let flags = [
+            "--bus",
+            &bus,
+            "--role",
+            "ingest",
+            "--config",
+            rules,
+            "--pvws",
+            "--enable-put",
+            &allowed,
+        ];
+        *owner = Some(Relay::spawn(command, &flags));
     }
 
     /// Updates and nothing else for a while: the waits that attacks are compared with.
@@ -294,6 +327,10 @@ impl World {
             if stall.is_some_and(|begin| begin <= Instant::now()) {
                 stall = None;
                 self.stall(number % 3 == 1);
+                continue;
+            }
+            if self.fleet.is_some() && self.random.one_in(6) {
+                self.break_fleet();
                 continue;
             }
             match self.random.below(100) {
@@ -433,7 +470,9 @@ fn pvs_are_the_truth_and_no_client_waits_under_random_faults() {
         storms += 1;
         world.storm(storms, storm);
         compared += world.settle();
-        world.waits.check();
+        if world.fleet.is_none() {
+            world.waits.check();
+        }
     }
     world.audit.check();
     for (what, times) in &world.done {
