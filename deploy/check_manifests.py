@@ -31,6 +31,7 @@ KINDS = [
     "ConfigMap",
     "Service",
     "Deployment",
+    "StatefulSet",
     "HorizontalPodAutoscaler",
     "Ingress",
 ]
@@ -53,6 +54,8 @@ SHAPES = [
     ("one port, tls", ["adminPort=0", "tls.secretName=pvwire-tls"], False),
     ("audit", ["audit.enabled=true", "config.enable_put=true", "config.audit_fail=closed"], False),
     ("audit on a claim", ["audit.enabled=true", "audit.existingClaim=puts", "tls.secretName=tls"], False),
+    ("fleet", ["bus.enabled=true", "bus.servers={nats://nats.nats:4222}"], False),
+    ("fleet by tls", ["bus.enabled=true", "bus.servers={tls://a:4222,tls://b:4222}", "bus.credentialsSecret=bus", "bus.caSecret=bus-ca", "audit.enabled=true"], False),
     ("host network", ["epics.hostNetwork=true"], True),
 ]
 
@@ -66,6 +69,9 @@ REFUSED = [
     ("config.admin_listen=0.0.0.0:1", "config.admin_listen can't be set: the chart's probes and NetworkPolicy need adminPort"),
     ("replica=3", "'replica' not allowed"),
     ("epics.caAddrlist=172.16.1.255", "'caAddrlist' not allowed"),
+    ("bus.enabled=true", "bus.servers is empty: list the addresses of NATS"),
+    ("bus.servers={nats://me:secret@nats:4222}", "'/bus/servers/0'"),
+    ("bus.ingest.replicas=0", "'/bus/ingest/replicas'"),
     ("config.allow_host=screens.example.org", "'/config/allow_host': got string, want array"),
 ]
 
@@ -151,6 +157,22 @@ def check_proxy(text):
 def keys():
     """The relay's configuration keys."""
     return {"config", "log", "rule"} | set(re.findall(r"^\| `([a-z_]+)` \|", (ROOT / "docs/reference/config.md").read_text(), re.M))
+
+
+def check_compose(text):
+    """The fleet of the compose file sets keys that the relay knows, and restricts its containers."""
+    found = Findings()
+    roles = []
+    for name, service in yaml.safe_load(text)["services"].items():
+        environment = service.get("environment", {})
+        known = {key for key in environment if key.startswith("PVWIRE_") and key[7:].lower() in keys()}
+        unknown = {key for key in environment if key.startswith("PVWIRE_")} - known
+        found.unless(not unknown, f"{name} sets {unknown}, which the relay doesn't know")
+        found.unless(service.get("read_only") and service.get("cap_drop") == ["ALL"], f"{name} isn't restricted")
+        found.unless(all(port.startswith("127.0.0.1:") for port in service.get("ports", [])), f"{name} is open to all")
+        roles.append(environment.get("PVWIRE_ROLE"))
+    found.unless(roles.count("ingest") == 2 and roles.count("edge") == 2, f"the roles are {roles}")
+    return found
 
 
 class Findings(list):
@@ -249,10 +271,10 @@ def check_way_to_iocs(documents, found):
         if variable["name"].endswith(("_NAME_SERVERS", "_ADDR_LIST"))
     ))
     policies = [each["spec"] for each in documents if each["kind"] == "NetworkPolicy"]
-    for policy in policies:
-        if "Egress" not in policy["policyTypes"]:
-            continue
-        peers = [peer for rule in policy["egress"] if "ports" not in rule for peer in rule["to"]]
+    rules = [rule for policy in policies if "Egress" in policy["policyTypes"] for rule in policy["egress"]]
+    if rules:
+        # In a fleet only the relays with monitors need it.
+        peers = [peer for rule in rules if "ports" not in rule for peer in rule["to"]]
         labels = [peer.get("namespaceSelector", {}).get("matchLabels", {}) for peer in peers]
         reached = {each.get("kubernetes.io/metadata.name") for each in labels}
         for namespace in set(named):
@@ -352,6 +374,7 @@ def main():
     stale = [] if PLAIN.read_text() == plain() else ["run deploy/check_manifests.py --write"]
     results.append(("plain manifests are the chart's", stale))
     results.append(("demo.conf", check_proxy((DEPLOY / "demo.conf").read_text())))
+    results.append(("compose.yaml", check_compose((DEPLOY / "compose.yaml").read_text())))
     results.append(("Dockerfile", check_node((DEPLOY / "Dockerfile").read_text())))
     for path in sorted((ROOT / "docs").rglob("*.md")):
         for block in re.findall(r"```nginx\n(.*?)```", path.read_text(), re.S):

@@ -14,6 +14,47 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
+{{- define "pvwire.ingestSelector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}-ingest
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "pvwire.ingestLabels" -}}
+{{ include "pvwire.ingestSelector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
+{{- /* What a relay may connect to, for its role. */}}
+{{- define "pvwire.egress" -}}
+# DNS, for the names of IOCs, name servers and NATS.
+- to:
+    - namespaceSelector: {}
+      podSelector:
+        matchLabels:
+          k8s-app: kube-dns
+  ports:
+    - port: 53
+      protocol: UDP
+    - port: 53
+      protocol: TCP
+{{- if .root.Values.bus.enabled }}
+- to: {{- toYaml .root.Values.bus.peers | nindent 4 }}
+  ports:
+    - port: {{ .root.Values.bus.port }}
+      protocol: TCP
+{{- end }}
+{{- if and (ne .role "edge") (or .root.Values.networkPolicy.iocNetworks .root.Values.networkPolicy.iocPeers) }}
+- to:
+    {{- with .root.Values.networkPolicy.iocPeers }}{{ toYaml . | nindent 4 }}{{ end }}
+    {{- range .root.Values.networkPolicy.iocNetworks }}
+    - ipBlock:
+        cidr: {{ . }}
+    {{- end }}
+{{- end }}
+{{- end }}
+
 {{- define "pvwire.image" -}}
 {{ .Values.image.repository }}{{ if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end }}
