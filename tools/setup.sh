@@ -62,6 +62,16 @@ python() {
   mark python tools/requirements.txt
 }
 
+# Lets IOCs start in a third of the time (tools/quick_start). The environment need not be made again for it.
+quick_start() {
+  local file packages
+  for packages in .local/venv/lib/python3*/site-packages; do
+    for file in tools/quick_start/quick_start.*; do
+      cmp --silent "$file" "$packages/${file##*/}" || cp "$file" "$packages"
+    done
+  done
+}
+
 # Clients of PVWS as their users have them, for the tests of the door.
 pvws_clients() {
   done_for pvws_clients tools/pvws_clients.txt && [ -d .local/pvws-clients/nova ] && return
@@ -144,6 +154,7 @@ tools
 compilers
 rust
 python
+quick_start
 pvws_clients
 nats
 [ "${1:-}" = rust ] && exit
