@@ -61,7 +61,8 @@ impl Drop for Example {
 /// The example, built if it isn't.
 fn program() -> PathBuf {
     let built = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--locked", "--package", "pvwire-core"])
+        // The same packages as the test run, so that the example has the same features and is built already.
+        .args(["build", "--quiet", "--locked", "--workspace"])
         .args(["--example", "read_pvs", "--message-format", "json"])
         .current_dir(in_repository("."))
         .stderr(Stdio::inherit())
