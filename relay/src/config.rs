@@ -9,6 +9,7 @@ mod consistency;
 mod error;
 mod file;
 mod key;
+mod last_read;
 mod reference;
 mod rule_text;
 mod similar;
@@ -18,6 +19,7 @@ mod variable;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use clap::ArgMatches;
@@ -29,7 +31,16 @@ pub use self::command::{Asked, Check};
 use self::command::{command, flag, one_line};
 pub use self::error::ConfigError;
 use self::key::{KEYS, Key};
+pub use self::last_read::LastRead;
 pub use self::rule_text::{Access, RuleText};
+
+/// Cores that this process may use, by its affinity and its control group.
+static CORES: LazyLock<usize> =
+    LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
+
+/// Memory that this process may use.
+static BUDGET_MIB: LazyLock<usize> =
+    LazyLock::new(|| cgroup::default_budget_mib(|path| std::fs::read_to_string(path).ok()));
 
 /// The settings of one relay.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -259,7 +270,7 @@ impl Default for Config {
             site: Site::default(),
             shortest_tick: Duration::from_millis(5),
             longest_tick: Duration::from_millis(100),
-            shards: std::thread::available_parallelism().map_or(1, usize::from),
+            shards: *CORES,
             max_clients: 10_000,
             // Enough for a thousand clients behind one address that each have a stream of large values, when
             // all reconnect at once after a restart.
@@ -275,7 +286,7 @@ impl Default for Config {
             max_memory_per_client_mib: None,
             max_memory_per_user_mib: None,
             max_memory_per_address_mib: None,
-            max_memory_mib: cgroup::default_budget_mib(|path| std::fs::read_to_string(path).ok()),
+            max_memory_mib: *BUDGET_MIB,
             ack_window: Duration::from_secs(2),
             evict_after: Duration::from_secs(15),
             ping_after: Duration::from_secs(20),

@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 
 use pvwire_relay::access::audit;
 use pvwire_relay::app;
-use pvwire_relay::config::{Asked, Config, ConfigError};
+use pvwire_relay::config::{Asked, Config, ConfigError, LastRead};
 use pvwire_relay::http::reload::refuse_damaged;
 use pvwire_relay::limits::descriptors::Descriptors;
 use pvwire_relay::ops::file_reads::read_text;
@@ -78,7 +78,12 @@ fn configuration(
         last_good.clone_from(&text);
         Ok(text)
     };
-    move || Config::read(&arguments, &environment, &read_file)
+    let last = LastRead::default();
+    move || {
+        last.read(&read_file, |read_file| {
+            Config::read(&arguments, &environment, read_file)
+        })
+    }
 }
 
 fn run(
