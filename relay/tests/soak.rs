@@ -138,11 +138,6 @@ impl World {
             (&LEGACY, "half of the PVs with ca://", None, with_prefix),
             (&CONIQL, "small buffer", Some(4096), all.clone()),
         ] {
-            // They still miss changes of display data at times.
-            let is_of_coniql = !std::ptr::eq(door, &PVWS);
-            if is_of_coniql && setting("PVWIRE_SOAK_CONIQL").is_none() {
-                continue;
-            }
             let door = DoorClient::start(door, title, wanted, buffer, &world.address);
             world.doors.push(door);
         }

@@ -31,7 +31,6 @@ const OF_TOOLS: &[&str] = &[
     "PVWIRE_PYTHON",
     "PVWIRE_RELAY",
     "PVWIRE_SEED",
-    "PVWIRE_SOAK_CONIQL",
     "PVWIRE_SOAK_FLEET",
     "PVWIRE_SOAK_SECONDS",
     "PVWIRE_SOAK_SEED",

@@ -278,15 +278,23 @@ impl<'a> Snapshot<'a> {
     /// With its last value, the value's time in nanoseconds past the POSIX epoch, and its alarm.
     #[must_use]
     pub fn with_value(
-        mut self,
+        self,
         sample: Sample<'a>,
         time_ns: i64,
         alarm: Alarm,
         detail: Option<&'a Detail>,
     ) -> Self {
+        Self {
+            kind: kind_of(sample),
+            sample: Some(sample),
+            ..self.with_time(time_ns, alarm, detail)
+        }
+    }
+
+    /// With time and alarm of a value that is not shown here.
+    #[must_use]
+    pub fn with_time(mut self, time_ns: i64, alarm: Alarm, detail: Option<&'a Detail>) -> Self {
         const SECOND_NS: i64 = 1_000_000_000;
-        self.kind = kind_of(sample);
-        self.sample = Some(sample);
         self.seconds = time_ns.div_euclid(SECOND_NS) as f64;
         self.nanoseconds = time_ns.rem_euclid(SECOND_NS) as u32;
         if alarm != Alarm::NONE {

@@ -1,6 +1,6 @@
 //! Results of subscriptions: each selection of a PV is executed once per update, whatever the number of clients.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -20,38 +20,19 @@ use crate::state::table::{ChangedRow, Changes, Entry, Latest, Now, Table, Togeth
 /// Every part of a PV.
 const ALL: u32 = u32::MAX;
 
-/// A PV and the number of a selection.
-type Key = (PvId, u32);
-
-/// A form of a PV, which one or more clients subscribe.
-#[derive(Debug)]
-struct KnownForm {
-    form: Arc<Form>,
-    key: Key,
-    /// The tick to which `rows` belongs.
-    tick: u64,
-    /// Number of its updates in that tick so far.
-    rows: usize,
-}
-
-/// A selection of a PV, which all its forms share.
+/// A form of a PV: a PV with a selection, which one or more clients subscribe.
 #[derive(Debug)]
 struct Watched {
+    form: Arc<Form>,
     /// The relay's name of the PV.
     name: String,
     watch: Watch,
     /// The alarm of the last update.
     alarm: Alarm,
-    /// A value that is too large for this thread came since the last update.
+    /// The last update was too large for this thread, so that `watch` doesn't have what the clients know.
     is_stale: bool,
-    /// Number of its forms.
-    forms: usize,
-    /// The tick to which `results` belong.
-    tick: u64,
     /// The tick in which the PV was read again, because more than its value changed.
     refreshed: u64,
-    /// The results of this tick, update by update: where they are in `Results::bytes`.
-    results: Vec<Option<Range<usize>>>,
 }
 
 /// A result for the clients of a form.
@@ -66,8 +47,7 @@ pub(super) struct Results {
     documents: Arc<Documents>,
     writer: Writer,
     /// Indexed by PV id.
-    forms: Vec<Option<Box<KnownForm>>>,
-    watched: HashMap<Key, Watched>,
+    forms: Vec<Option<Box<Watched>>>,
     /// The tick's results.
     bytes: Vec<u8>,
     spans: Vec<Span>,
@@ -80,8 +60,11 @@ pub(super) struct Results {
 /// The state of a PV, with its value if the value is small enough to be written on this thread.
 fn state<'a>(name: &'a str, entry: &'a Entry) -> Snapshot<'a> {
     let state = Snapshot::new(name, &entry.connection, entry.metadata.as_deref());
-    match entry.latest.as_ref().filter(|it| !is_large(&it.value)) {
+    match &entry.latest {
         None => state,
+        Some(latest) if is_large(&latest.value) => {
+            state.with_time(latest.time_ns, latest.alarm, latest.detail.as_deref())
+        }
         Some(latest) => valued(state, latest),
     }
 }
@@ -95,17 +78,12 @@ fn valued<'a>(state: Snapshot<'a>, latest: &'a Latest) -> Snapshot<'a> {
     )
 }
 
-fn has_large(entry: &Entry) -> bool {
-    (entry.latest.as_ref()).is_some_and(|latest| is_large(&latest.value))
-}
-
 impl Results {
     pub(super) fn new(documents: Arc<Documents>) -> Self {
         Self {
             documents,
             writer: writer(),
             forms: Vec::new(),
-            watched: HashMap::new(),
             bytes: Vec::new(),
             spans: Vec::new(),
             large: HashSet::new(),
@@ -113,130 +91,77 @@ impl Results {
         }
     }
 
-    /// The key of a form that is known already.
-    fn key_of(&self, pv: PvId, entry: &Entry) -> Option<Key> {
-        let known = self.forms.get(pv.index())?.as_deref()?;
-        // Another PV may have this id now.
-        let is_same = (entry.form()).is_some_and(|form| Arc::ptr_eq(form, &known.form));
-        is_same.then_some(known.key)
+    /// A form that is known already.
+    fn known(&mut self, pv: PvId, entry: &Entry) -> Option<&mut Watched> {
+        let known = self.forms.get_mut(pv.index())?.as_deref_mut()?;
+        known.is_of(entry).then_some(known)
     }
 
-    /// The key of a form. A new one is read for its first client.
-    fn learn(&mut self, pv: PvId, entry: &Entry) -> Option<Key> {
-        if let Some(key) = self.key_of(pv, entry) {
-            return Some(key);
+    /// Adds a form that isn't known yet. `None` if its selection is no longer in use.
+    fn learn(&mut self, pv: PvId, entry: &Entry) -> Option<()> {
+        if self.known(pv, entry).is_some() {
+            return Some(());
         }
-        let (form, base) = (entry.form()?, entry.base()?);
+        let (form, latest) = (entry.form()?, &entry.latest);
         let wanted = parts(form)?;
-        let key = (base, wanted.selection);
-        if let Some(watched) = self.watched.get_mut(&key) {
-            watched.forms += 1;
-        } else {
-            let known = self.documents.selections().find(wanted.selection)?;
-            let mut watched = Watched {
-                name: full_name(&wanted.name),
-                watch: Watch::new(Arc::clone(&known.selection)),
-                alarm: Alarm::NONE,
-                is_stale: has_large(entry),
-                forms: 1,
-                tick: 0,
-                refreshed: 0,
-                results: Vec::new(),
-            };
-            watched.read(entry, ALL, &mut self.writer);
-            self.watched.insert(key, watched);
-        }
+        let known = self.documents.selections().find(wanted.selection)?;
         if pv.index() >= self.forms.len() {
             self.forms.resize_with(pv.index() + 1, || None);
         }
-        let known = KnownForm {
+        self.forms[pv.index()] = Some(Box::new(Watched {
             form: Arc::clone(form),
-            key,
-            tick: 0,
-            rows: 0,
-        };
-        let before = self.forms[pv.index()].replace(Box::new(known));
-        if let Some(before) = before {
-            self.let_go(before.key);
-        }
-        Some(key)
+            name: full_name(&wanted.name),
+            watch: Watch::new(Arc::clone(&known.selection)),
+            alarm: (latest.as_ref()).map_or(Alarm::NONE, |latest| latest.alarm),
+            is_stale: false,
+            refreshed: 0,
+        }));
+        Some(())
     }
 
-    /// A form of this key is gone.
-    fn let_go(&mut self, key: Key) {
-        if let Some(watched) = self.watched.get_mut(&key) {
-            watched.forms -= 1;
-            if watched.forms == 0 {
-                self.watched.remove(&key);
-            }
-        }
-    }
-
-    /// Reads a PV again of which more than the value changed, once per tick and selection.
+    /// Reads a PV again of which more than the value changed, once per tick.
     fn refresh(&mut self, table: &Table, tick: u64, pv: PvId) {
         let Some(entry) = table.get(pv) else { return };
-        let Some(watched) = self
-            .key_of(pv, entry)
-            .and_then(|key| self.watched.get_mut(&key))
-        else {
-            return;
-        };
-        if watched.refreshed != tick {
+        // A large value comes with all the rest.
+        let comes_apart = self.large.contains(&pv) && entry.is_complete();
+        self.write(pv, entry, |watched, writer| {
+            let is_first = watched.refreshed != tick;
             watched.refreshed = tick;
-            watched.begin(tick);
-            // A large value comes with all the rest.
-            if !self.large.contains(&pv) || !entry.is_complete() {
-                let range = watched.read(entry, ALL, &mut self.writer);
-                let range = range.then(|| keep(&watched.watch, &mut self.bytes));
-                watched.results.push(range);
-            }
-        }
-        let is_told = self.forms[pv.index()].as_mut().is_some_and(|known| {
-            let is_first = known.tick != tick;
-            known.tick = tick;
-            !is_first
+            is_first && !comes_apart && watched.read(entry, writer)
         });
-        if !is_told && let Some(Some(range)) = watched.results.last() {
-            let range = range.clone();
-            self.spans.push(Span { pv, range });
-        }
     }
 
     fn row(&mut self, table: &Table, tick: u64, row: &ChangedRow) {
-        let pv = row.pv;
-        // The clients of a form that isn't known get their first messages after this tick.
-        let Some(known) = self
+        let entry = table.entry(row.pv);
+        if !entry.is_complete() {
+            return self.refresh(table, tick, row.pv);
+        }
+        self.write(row.pv, entry, |watched, writer| {
+            watched.refreshed != tick && watched.take(row, entry, writer)
+        });
+    }
+
+    /// Changes a form that is known, and keeps the result if there is one. The clients of a form that isn't known
+    /// get their first messages after this tick.
+    fn write(
+        &mut self,
+        pv: PvId,
+        entry: &Entry,
+        change: impl FnOnce(&mut Watched, &mut Writer) -> bool,
+    ) {
+        let known = self
             .forms
             .get_mut(pv.index())
-            .and_then(Option::as_deref_mut)
-        else {
+            .and_then(Option::as_deref_mut);
+        let Some(known) = known.filter(|known| known.is_of(entry)) else {
             return;
         };
-        let entry = table.entry(pv);
-        if !(entry.form()).is_some_and(|form| Arc::ptr_eq(form, &known.form)) {
-            return;
-        }
-        let Some(watched) = self.watched.get_mut(&known.key) else {
-            return;
-        };
-        // What was read for one form is sent to the clients of the others, too.
-        if watched.refreshed == tick || !entry.is_complete() {
-            return self.refresh(table, tick, pv);
-        }
-        if known.tick != tick {
-            (known.tick, known.rows) = (tick, 0);
-        }
-        watched.begin(tick);
-        if known.rows >= watched.results.len() {
-            let is_new = watched.take(row, entry, &mut self.writer);
-            let range = is_new.then(|| keep(&watched.watch, &mut self.bytes));
-            watched.results.push(range);
-        }
-        if let Some(Some(range)) = watched.results.get(known.rows) {
-            let range = range.clone();
+        if change(known, &mut self.writer) {
+            let begin = self.bytes.len();
+            self.bytes.extend_from_slice(known.watch.changes());
+            let range = begin..self.bytes.len();
             self.spans.push(Span { pv, range });
         }
-        known.rows += 1;
     }
 
     /// The spans of a set's PVs. A group with few PVs doesn't look at the results of all others.
@@ -256,27 +181,27 @@ impl Results {
     }
 }
 
-/// Keeps the result of an update until the end of the tick.
-fn keep(watch: &Watch, bytes: &mut Vec<u8>) -> Range<usize> {
-    let begin = bytes.len();
-    bytes.extend_from_slice(watch.changes());
-    begin..bytes.len()
-}
-
 impl Watched {
-    fn begin(&mut self, tick: u64) {
-        if self.tick != tick {
-            self.tick = tick;
-            self.results.clear();
-        }
+    /// Whether this entry has the form. Another PV may have its id now.
+    fn is_of(&self, entry: &Entry) -> bool {
+        (entry.form()).is_some_and(|form| Arc::ptr_eq(form, &self.form))
+    }
+
+    /// Makes the next result complete: its clients know more than `watch`.
+    fn begin_again(&mut self) {
+        self.watch = Watch::new(Arc::clone(self.watch.selection()));
     }
 
     /// Reads what the table has; returns whether there is a result.
-    fn read(&mut self, entry: &Entry, parts: u32, writer: &mut Writer) -> bool {
+    fn read(&mut self, entry: &Entry, writer: &mut Writer) -> bool {
+        if std::mem::take(&mut self.is_stale) {
+            self.begin_again();
+        }
         if let Some(latest) = &entry.latest {
             self.alarm = latest.alarm;
+            self.is_stale = is_large(&latest.value);
         }
-        self.watch.update(&state(&self.name, entry), parts, writer)
+        (self.watch).update(&state(&self.name, entry), ALL, writer)
     }
 
     /// Takes an update; returns whether there is a result.
@@ -287,6 +212,7 @@ impl Watched {
         }
         self.alarm = row.alarm.unwrap_or(self.alarm);
         if std::mem::take(&mut self.is_stale) {
+            self.begin_again();
             parts = ALL;
         }
         let detail = entry.latest.as_ref().and_then(|it| it.detail.as_deref());
@@ -307,15 +233,6 @@ impl MessageEncoder for Results {
         self.spans.clear();
         self.large.clear();
         self.large.extend(changes.large.iter().map(|row| row.pv));
-        for row in &changes.large {
-            if let Some(entry) = table.get(row.pv)
-                && let Some(key) = self.key_of(row.pv, entry)
-                && let Some(watched) = self.watched.get_mut(&key)
-            {
-                watched.is_stale = true;
-                watched.alarm = row.latest.alarm;
-            }
-        }
         let connections = changes.connections.iter().map(|(pv, _)| *pv);
         let metadata = changes.metadata.iter().map(|(pv, _)| *pv);
         for pv in connections.chain(metadata) {
@@ -324,6 +241,14 @@ impl MessageEncoder for Results {
         for row in &changes.rows {
             self.row(table, changes.tick, row);
         }
+        for row in &changes.large {
+            if let Some(entry) = table.get(row.pv)
+                && let Some(watched) = self.known(row.pv, entry)
+            {
+                watched.is_stale = true;
+                watched.alarm = row.latest.alarm;
+            }
+        }
         // Stable: the results of one PV stay in their order.
         self.spans.sort_by_key(|span| span.pv);
     }
@@ -331,13 +256,7 @@ impl MessageEncoder for Results {
     fn sweep(&mut self, table: &Table) -> bool {
         for index in 0..self.forms.len() {
             let entry = table.get(PvId(index as u32));
-            let form = entry.and_then(Entry::form);
-            let is_gone = |known: &mut Box<KnownForm>| {
-                form.is_none_or(|form| !Arc::ptr_eq(form, &known.form))
-            };
-            if let Some(gone) = self.forms[index].take_if(is_gone) {
-                self.let_go(gone.key);
-            }
+            self.forms[index].take_if(|known| entry.is_none_or(|entry| !known.is_of(entry)));
         }
         while self.forms.pop_if(|form| form.is_none()).is_some() {}
         !self.forms.is_empty()
@@ -436,7 +355,6 @@ impl Results {
         if self.begun != tick {
             // There was no client: what is known here may be old.
             self.forms.clear();
-            self.watched.clear();
             self.begun = tick;
         }
         let (mut out, mut rows, mut together) = (Vec::new(), 0, Together::default());
@@ -444,18 +362,13 @@ impl Results {
             let entry = table.entry(pv);
             let latest = entry.latest.as_ref();
             let apart = latest.is_some_and(|latest| !together.takes(&latest.value));
-            let Some(key) = self.learn(pv, entry) else {
-                continue;
-            };
-            let Some(watched) = self.watched.get_mut(&key) else {
-                continue;
-            };
-            if apart && entry.is_complete() {
+            if self.learn(pv, entry).is_none() || (apart && entry.is_complete()) {
                 continue;
             }
-            if std::mem::take(&mut watched.is_stale) || watched.watch.full().is_empty() {
-                watched.read(entry, ALL, &mut self.writer);
-                watched.is_stale = has_large(entry);
+            let known = self.forms[pv.index()].as_deref_mut();
+            let watched = known.expect("it was learned");
+            if watched.is_stale || watched.watch.full().is_empty() {
+                watched.read(entry, &mut self.writer);
             }
             if !watched.watch.full().is_empty() {
                 push_record(&mut out, pv, watched.watch.full());
@@ -509,3 +422,6 @@ impl MessageEncoder for Nothing {
         nothing()
     }
 }
+
+#[cfg(test)]
+mod tests;
