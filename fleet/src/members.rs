@@ -172,7 +172,8 @@ impl Members {
         }
         let members = self.owning(now);
         if members != self.owners.members() {
-            self.term += 1;
+            // Another member may announce any term.
+            self.term = self.term.saturating_add(1);
             self.owners = Owners::new(members, self.term);
             changes.push(Change::Owners);
         }

@@ -81,17 +81,25 @@ pub enum Added {
     Lost,
 }
 
+/// A message is given up if it needs memory that others lack, and none of the last pieces, this many, was one of it:
+/// its sender is gone.
+const GIVEN_UP_AFTER: u64 = 1_000;
+
 /// Messages of which pieces have come, one for each key. A newer message replaces an unfinished one.
 pub struct Assemblies<K> {
     open: HashMap<K, Open>,
     /// Bytes of all unfinished messages, and how many there may be.
     bytes: usize,
     limit: usize,
+    /// Pieces so far.
+    pieces: u64,
 }
 
 struct Open {
     message: u64,
     next: u32,
+    /// Number of its last piece among all pieces.
+    last: u64,
     parts: BytesMut,
 }
 
@@ -102,19 +110,25 @@ impl<K: Hash + Eq + Copy> Assemblies<K> {
             open: HashMap::new(),
             bytes: 0,
             limit,
+            pieces: 0,
         }
     }
 
     /// Adds a piece. Pieces of one sender and key come in order.
     pub fn add(&mut self, key: K, piece: Piece, part: &[u8]) -> Added {
+        self.pieces += 1;
         if piece.index == 0 {
             self.forget(key);
             let open = Open {
                 message: piece.message,
                 next: 0,
+                last: self.pieces,
                 parts: BytesMut::new(),
             };
             self.open.insert(key, open);
+        }
+        if part.len() > self.limit - self.bytes {
+            self.give_up();
         }
         let room = self.limit - self.bytes;
         let Some(open) = self.open.get_mut(&key) else {
@@ -128,6 +142,7 @@ impl<K: Hash + Eq + Copy> Assemblies<K> {
         }
         open.parts.extend_from_slice(part);
         open.next += 1;
+        open.last = self.pieces;
         self.bytes += part.len();
         if open.next < piece.count {
             return Added::Waiting;
@@ -143,6 +158,14 @@ impl<K: Hash + Eq + Copy> Assemblies<K> {
         if let Some(open) = self.open.remove(&key) {
             self.bytes -= open.parts.len();
         }
+    }
+
+    /// Drops unfinished messages whose senders are gone.
+    fn give_up(&mut self) {
+        let pieces = self.pieces;
+        let given_up = (self.open).extract_if(|_, open| pieces - open.last > GIVEN_UP_AFTER);
+        let bytes: usize = given_up.map(|(_, open)| open.parts.len()).sum();
+        self.bytes -= bytes;
     }
 
     /// Bytes of all unfinished messages.
@@ -213,6 +236,24 @@ mod tests {
         }
         assemblies.forget(0);
         assert_eq!(assemblies.bytes(), 4);
+    }
+
+    #[test]
+    fn message_of_a_sender_that_is_gone_is_given_up_when_memory_is_short() {
+        let mut assemblies = Assemblies::new(10);
+        let (gone, whole) = (pieces(b"01234567", 1), pieces(b"abcdefgh", 2));
+        let add = |assemblies: &mut Assemblies<char>, key, part: &(Piece, Bytes)| {
+            assemblies.add(key, part.0, &part.1)
+        };
+        assert_eq!(add(&mut assemblies, 'a', &gone[0]), Added::Waiting);
+        assert_eq!(add(&mut assemblies, 'b', &whole[0]), Added::Waiting);
+        assert_eq!(add(&mut assemblies, 'b', &whole[1]), Added::Lost);
+        for _ in 0..GIVEN_UP_AFTER {
+            add(&mut assemblies, 'b', &whole[0]);
+        }
+        let added = add(&mut assemblies, 'b', &whole[1]);
+        assert_eq!(added, Added::Whole(Bytes::from_static(b"abcdefgh")));
+        assert_eq!(assemblies.bytes(), 0);
     }
 
     #[test]

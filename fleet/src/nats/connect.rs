@@ -25,6 +25,10 @@ const NEVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// Messages of one subscription that wait for this member, which takes them at once.
 const SUBSCRIPTION_CAPACITY: usize = 8192;
 
+/// Messages in the library that wait for the connection, each as large as NATS allows. More wait in this member's
+/// own queue, whose bytes are limited.
+const CLIENT_CAPACITY: usize = 64;
+
 /// The addresses of NATS servers, `nats://HOST:PORT` or `tls://HOST:PORT`, separated by commas.
 #[derive(Clone, Debug)]
 pub struct Servers(Vec<ServerAddr>);
@@ -114,6 +118,7 @@ pub(super) async fn connect(
         .connection_timeout(CONNECT_WITHIN)
         .ping_interval(PING_EVERY)
         .subscription_capacity(SUBSCRIPTION_CAPACITY)
+        .client_capacity(CLIENT_CAPACITY)
         .skip_subject_validation(true)
         .reconnect_delay_callback(delay)
         .event_callback(move |event| {
@@ -122,7 +127,8 @@ pub(super) async fn connect(
             std::future::ready(())
         });
     if let Some(ca) = &settings.ca {
-        options = options.add_root_certificates(ca.clone());
+        // Who names an authority wants no connection without TLS, whatever the server offers.
+        options = options.add_root_certificates(ca.clone()).require_tls(true);
     }
     if let Some(path) = &settings.credentials {
         options = with_credentials(options, path).map_err(|error| ConnectError::Credentials {

@@ -377,7 +377,7 @@ pub(super) const KEYS: &[Key] = &[
         "bus_ca",
         "FILE",
         bus_ca,
-        "File with the certificates (PEM) of the authorities that sign the NATS servers' certificates. Without it those of the system"
+        "File with the certificates (PEM) of the authorities that sign the NATS servers' certificates; connections without TLS are then refused. Without it the system's authorities are trusted"
     ),
     one!(
         "role",

@@ -30,8 +30,14 @@ fn server_with_a_certificate_of_the_given_authority_is_trusted() {
     trusting.ca = Some(file("nats-ca.pem", &ours.pem()));
     refusing.ca = Some(file("nats-other-ca.pem", &other.pem()));
     let refused = Members::at(refusing).start();
-    Members::at(trusting).join();
+    Members::at(trusting.clone()).join();
     assert!(!refused.bus.is_connected());
+
+    let plain = NatsServer::start();
+    trusting.servers = plain.url().parse().unwrap();
+    let refused = Members::at(trusting).start();
+    Members::of(&plain).join();
+    assert!(!refused.bus.is_connected(), "it connected without TLS");
 }
 
 #[test]
