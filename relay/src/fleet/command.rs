@@ -51,6 +51,8 @@ pub(super) enum Command {
     Asked(MemberId, Kind, Bytes, Reply),
     /// A message of an owner.
     Message(MemberId, u16, Bytes),
+    /// A message of an owner was discarded here, because too many waited.
+    Discarded(MemberId, u16),
     /// The bus is there, or lost.
     Connected(bool),
     /// The bus has left out messages.
@@ -91,7 +93,8 @@ impl Receiver for Inbox {
         if waiting > 0 && waiting + length > MOST_WAITING_BYTES {
             self.waiting_bytes.fetch_sub(length, Ordering::AcqRel);
             self.counters.discarded.fetch_add(1, Ordering::Relaxed);
-            return;
+            // A large value leaves no gap that a later message would show.
+            return self.send(Command::Discarded(owner, shard));
         }
         self.send(Command::Message(owner, shard, message));
     }
@@ -102,5 +105,38 @@ impl Receiver for Inbox {
 
     fn lost(&self) {
         self.send(Command::Lost);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn message_that_is_discarded_leaves_a_gap_in_its_place() {
+        let (commands, taken) = mpsc::channel();
+        let inbox = Inbox {
+            commands,
+            waiting_bytes: Arc::default(),
+            counters: Arc::default(),
+        };
+        let owner = MemberId(1);
+        let message = |length| Bytes::from(vec![0; length]);
+        inbox.message(owner, 3, message(MOST_WAITING_BYTES + 1));
+        inbox.message(owner, 4, message(1));
+        inbox.waiting_bytes.store(0, Ordering::Release);
+        inbox.message(owner, 5, message(1));
+        let told: Vec<_> = taken
+            .try_iter()
+            .map(|command| match command {
+                Command::Message(_, shard, _) => (shard, true),
+                Command::Discarded(_, shard) => (shard, false),
+                _ => panic!("nothing else was told"),
+            })
+            .collect();
+        assert_eq!(told, [(3, true), (4, false), (5, true)]);
+        assert_eq!(inbox.counters.discarded.load(Ordering::Relaxed), 1);
     }
 }

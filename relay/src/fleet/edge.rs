@@ -249,6 +249,16 @@ impl Edge {
         }
     }
 
+    /// Messages of a shard were lost.
+    pub(super) fn gap(&mut self, owner: MemberId, shard: u16, now: Instant) {
+        if let Some(peer) = self.peers.get_mut(&owner)
+            && peer.shards.contains_key(&shard)
+        {
+            self.counters.gaps.fetch_add(1, Ordering::Relaxed);
+            peer.lost(shard, now);
+        }
+    }
+
     /// A message of an owner.
     pub(super) fn message(&mut self, owner: MemberId, shard: u16, message: &Bytes, now: Instant) {
         let counters = &self.counters;

@@ -24,6 +24,9 @@ pub(super) const THREAD: &str = "fleet";
 /// How often owners, interest and members are looked at.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
 
+/// Commands between two looks at the time, so that much that comes doesn't delay what is due.
+const MOST_AT_ONCE: usize = 256;
+
 /// See the module.
 pub(super) struct Member {
     pub(super) me: MemberId,
@@ -53,7 +56,8 @@ impl Member {
                 Err(RecvTimeoutError::Disconnected) => return,
             };
             let now = Instant::now();
-            for command in first.into_iter().chain(commands.try_iter()) {
+            let more = commands.try_iter().take(MOST_AT_ONCE);
+            for command in first.into_iter().chain(more) {
                 if matches!(command, Command::End) {
                     return;
                 }
@@ -88,7 +92,13 @@ impl Member {
                     done,
                     ticket,
                 };
-                self.put(waiting, now);
+                // Puts to one PV keep their order.
+                let waits = |before: &Waiting| before.pv.number == waiting.pv.number;
+                if self.waiting.iter().any(waits) {
+                    self.waiting.push(waiting);
+                } else {
+                    self.put(waiting, now);
+                }
             }
             call @ Command::Call { .. } => self.call(call, now),
             Command::Wake | Command::End => {}
@@ -128,6 +138,7 @@ impl Member {
                 self.view.connected(up, now);
                 self.look(now);
             }
+            Command::Discarded(owner, shard) => self.edge.gap(owner, shard, now),
             Command::Lost => self.edge.gap_everywhere(now),
             Command::Drain => {
                 self.view.drain(now);
@@ -151,6 +162,7 @@ impl Member {
             // In this order, so that others see the PVs of this relay disconnected before they hear nothing more.
             self.edge.reassign(&owner_of, now);
             self.interests.keep_owned(&owner_of, now);
+            self.put_waiting(now);
         }
         for lost in changed.died {
             self.sent.lost(lost);
@@ -166,8 +178,15 @@ impl Member {
             self.edge.lose(owner, &owner_of, now);
         }
         self.interests.expire(now);
+        self.put_waiting(now);
+    }
+
+    /// Sends the puts that waited for an owner, except those that their clients have given up.
+    fn put_waiting(&mut self, now: Instant) {
         for waiting in std::mem::take(&mut self.waiting) {
-            self.put(waiting, now);
+            if !waiting.ticket.is_cancelled() {
+                self.put(waiting, now);
+            }
         }
     }
 

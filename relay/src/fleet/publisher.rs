@@ -30,6 +30,10 @@ use crate::state::tick::TickSink;
 /// PV numbers of one shard.
 const SHARD_PVS: u32 = 1024;
 
+/// In place of the tick of a shard's last message: the next message shows a gap, so that other relays ask for a
+/// snapshot. Ticks begin at 1.
+const BROKEN: u64 = 0;
+
 /// How often a shard without updates shows that its owner lives, and that no message was lost.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
 
@@ -89,7 +93,7 @@ struct Shard {
     /// How many relays have asked for each PV.
     wanted: HashMap<PvId, u32>,
     set: PvSet,
-    /// Tick of the last message.
+    /// Tick of the last message, or [`BROKEN`].
     last: u64,
     /// PVs that are published once more, because the tick may disconnect them.
     leaving: Vec<PvId>,
@@ -177,7 +181,9 @@ impl Publisher {
             let wanted = large.iter().filter(|value| shard.set.contains(value.pv()));
             for value in wanted {
                 let frame = large_frame(value, false, (self.plain, &mut self.encoders), &self.made);
-                out.share(*number, &frame);
+                if !out.share(*number, &frame) {
+                    shard.last = BROKEN;
+                }
             }
         }
     }
@@ -209,7 +215,9 @@ impl Publisher {
             self.counters.snapshots_out.fetch_add(1, Ordering::Relaxed);
             for value in &*self.large.changed(table, &ids, 0) {
                 let frame = large_frame(value, true, (self.plain, &mut self.encoders), &self.made);
-                out.share(*number, &frame);
+                if !out.share(*number, &frame) {
+                    shard.last = BROKEN;
+                }
             }
         }
     }
@@ -241,15 +249,19 @@ fn large_frame(
 struct Out<'a>(&'a dyn Bus, &'a FleetCounters);
 
 impl Out<'_> {
+    /// Sends a frame that names its tick.
     fn send(&self, shard: u16, frame: Frame) {
-        self.share(shard, &Arc::new(frame));
+        let _ = self.share(shard, &Arc::new(frame));
     }
 
-    fn share(&self, shard: u16, frame: &Arc<Frame>) {
+    /// Returns false if the bus refuses the frame. The frame after one that names its tick shows the gap; a large
+    /// value names none.
+    fn share(&self, shard: u16, frame: &Arc<Frame>) -> bool {
         let pieces = frame.pieces();
         let length = pieces.iter().map(|piece| piece.len() as u64).sum();
-        self.0.publish(shard, &pieces);
+        let is_taken = self.0.publish(shard, &pieces);
         self.count(length);
+        is_taken
     }
 
     /// An update without content, which says that nothing was published between two ticks.

@@ -2,8 +2,11 @@
 //!
 //! Topology: two relays from the intake to the table, an in-process bus, and a source whose PVs the test feeds.
 
+mod full_bus;
+mod waiting_puts;
+
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -17,6 +20,7 @@ use pvwire_schema::types::{
 };
 use testbed::eventually;
 
+use self::full_bus::Queued;
 use super::{Fleet, Planes, RunningFleet};
 use crate::access::rule::{Identity, Rules};
 use crate::config::{Access, RuleText};
@@ -43,10 +47,13 @@ const MAJOR: Alarm = Alarm {
 
 type Lines = Arc<Mutex<HashMap<String, Arc<Line>>>>;
 
-/// PVs that the test feeds. Puts are answered with what they put.
-struct TestSource(Lines);
+/// Numbers that were put, in order.
+type Puts = Arc<Mutex<Vec<f64>>>;
 
-struct TestMonitor(Lines, String);
+/// PVs that the test feeds. Puts are answered with what they put.
+struct TestSource(Lines, Puts);
+
+struct TestMonitor(Lines, Puts, String);
 
 impl Source for TestSource {
     fn scheme(&self) -> &'static str {
@@ -56,13 +63,17 @@ impl Source for TestSource {
     fn open(&self, name: &str, line: Line, _: Queue) -> Result<Box<dyn Monitor>, OpenError> {
         let line = Arc::new(line);
         self.0.lock().unwrap().insert(name.to_owned(), line);
-        Ok(Box::new(TestMonitor(Arc::clone(&self.0), name.to_owned())))
+        let (lines, puts) = (Arc::clone(&self.0), Arc::clone(&self.1));
+        Ok(Box::new(TestMonitor(lines, puts, name.to_owned())))
     }
 }
 
 impl Monitor for TestMonitor {
     fn put(&self, put: Put, done: OpDone) -> OpTicket {
-        let newest = self.0.lock().unwrap()[&self.1].newest();
+        let newest = self.0.lock().unwrap()[&self.2].newest();
+        if let PutValue::Number(number) = put.value {
+            self.1.lock().unwrap().push(number);
+        }
         let end = if put.expected.is_some_and(|expected| expected != newest) {
             OpEnd::failed(Outcome::Changed, "changed")
         } else {
@@ -78,7 +89,7 @@ impl Monitor for TestMonitor {
 
 impl Drop for TestMonitor {
     fn drop(&mut self) {
-        self.0.lock().unwrap().remove(&self.1);
+        self.0.lock().unwrap().remove(&self.2);
     }
 }
 
@@ -136,10 +147,14 @@ impl TickSink for Watch {
             if let RowValue::Number(number) = row.value {
                 watched.rows.entry(row.pv).or_default().push(number);
             }
-            let skips = watched.skips.entry(row.pv).or_default();
-            skips.bus += row.skips.bus;
-            skips.source += row.skips.source;
-            skips.relay += row.skips.relay;
+        }
+        let large = changes.large.iter().map(|row| (row.pv, row.skips));
+        let small = changes.rows.iter().map(|row| (row.pv, row.skips));
+        for (pv, before) in small.chain(large) {
+            let skips = watched.skips.entry(pv).or_default();
+            skips.bus += before.bus;
+            skips.source += before.source;
+            skips.relay += before.relay;
         }
         for pv in (0..8).map(PvId) {
             if let Some(entry) = table.get(pv) {
@@ -162,22 +177,31 @@ struct Relay {
     id: MemberId,
     registry: Arc<Registry>,
     lines: Lines,
+    puts: Puts,
     watched: Arc<Mutex<Watched>>,
+    is_full: Arc<AtomicBool>,
+    refused: Arc<AtomicUsize>,
     _ticker: Ticker,
     _fleet: RunningFleet,
 }
 
 impl Relay {
     fn start(hub: &Arc<Hub>, id: u64, role: Role) -> Self {
-        let (fleet, intake, lines) = (Fleet::default(), Intake::new(), Lines::default());
-        let source: Vec<Box<dyn Source>> = vec![Box::new(TestSource(Arc::clone(&lines)))];
-        let sources = fleet.share(source);
+        let (fleet, intake) = (Fleet::default(), Intake::new());
+        let (lines, puts) = (Lines::default(), Puts::default());
+        let source = TestSource(Arc::clone(&lines), Arc::clone(&puts));
+        let sources = fleet.share(vec![Box::new(source)]);
         let linger = Duration::from_millis(100);
         let registry = Registry::new(Arc::clone(&intake), sources, "ca", linger, Rules::default())
             .shared(true);
         let registry = Arc::new(registry);
         let id = MemberId(id);
-        let bus = Arc::new(hub.join(id, fleet.inbox()));
+        let (is_full, refused) = (Arc::default(), Arc::default());
+        let bus = Arc::new(Queued {
+            bus: hub.join(id, fleet.inbox()),
+            is_full: Arc::clone(&is_full),
+            refused: Arc::clone(&refused),
+        });
         let control = ControlQueue::new(Arc::clone(&intake));
         let about = About {
             id,
@@ -215,7 +239,10 @@ impl Relay {
             id,
             registry,
             lines,
+            puts,
             watched,
+            is_full,
+            refused,
             _ticker: ticker.unwrap(),
             _fleet: running,
         }
@@ -254,10 +281,19 @@ impl Relay {
     }
 
     fn put(&self, pv: PvId, expected: Option<Expected>) -> Arc<Mutex<Option<OpEnd>>> {
+        self.put_number(pv, 7.0, expected).0
+    }
+
+    fn put_number(
+        &self,
+        pv: PvId,
+        number: f64,
+        expected: Option<Expected>,
+    ) -> (Arc<Mutex<Option<OpEnd>>>, OpTicket) {
         let end = Arc::<Mutex<Option<OpEnd>>>::default();
         let told = Arc::clone(&end);
         let put = Put {
-            value: PutValue::Number(7.0),
+            value: PutValue::Number(number),
             wait: false,
             expected,
             user: Some("ana".into()),
@@ -265,8 +301,19 @@ impl Relay {
             by: None,
         };
         let done = Box::new(move |end| *told.lock().unwrap() = Some(end));
-        let _ticket = self.registry.put(pv, put, done);
-        end
+        let ticket = self.registry.put(pv, put, done);
+        (end, ticket)
+    }
+
+    /// Lets ana put all PVs.
+    fn allow_puts(&self) {
+        let allow = RuleText {
+            users: vec!["ana".into()],
+            pvs: vec!["*".into()],
+            allow: vec![Access::Put],
+            ..RuleText::default()
+        };
+        (self.registry).set_rules(Rules::new(true, &[allow]).unwrap());
     }
 }
 
@@ -531,13 +578,7 @@ fn put_reaches_the_owner_by_its_rules_and_its_condition() {
     assert_eq!(refused.outcome, Outcome::NotAllowed);
     assert!(refused.message.contains("\"ana\" may not"), "{refused:?}");
 
-    let allow = RuleText {
-        users: vec!["ana".into()],
-        pvs: vec!["*".into()],
-        allow: vec![Access::Put],
-        ..RuleText::default()
-    };
-    (owner.registry).set_rules(Rules::new(true, &[allow]).unwrap());
+    owner.allow_puts();
     let done = outcome(None);
     assert_eq!(done.message, "Number(7.0) by Some(\"ana\")");
     let seen = edge.seen(there).expected;

@@ -166,6 +166,12 @@ impl OpTicket {
         is_cancelled
     }
 
+    /// Whether it was cancelled before anything was sent.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.0.ticket.phase() == Phase::Cancelled
+    }
+
     /// Another relay is asked for it now. Returns false if it was cancelled before.
     #[must_use]
     pub fn begin(&self) -> bool {
