@@ -76,13 +76,13 @@ fleet_metrics! {
     members: Family<RoleLabel, Gauge> = "fleet_members",
         "Live relays of the fleet by role, this one included";
     pvs_owned: Gauge = "fleet_pvs_owned",
-        "PVs of which this relay holds the fleet's only monitor";
+        "PVs for which this relay holds the fleet's only monitor";
     pvs_fed: Gauge = "fleet_pvs_fed",
         "PVs whose updates come from other relays";
     pvs_without_owner: Gauge = "fleet_pvs_without_owner",
         "PVs that no relay owns: they are disconnected";
     moves: Counter = "fleet_pvs_moved",
-        "Times that a PV got another owner";
+        "Times that a PV left its owner for another relay or for none";
     gaps: Counter = "fleet_gaps",
         "Gaps in the messages of another relay; each costs a snapshot";
     damaged: Counter = "fleet_messages_damaged",
@@ -98,13 +98,13 @@ fleet_metrics! {
     messages_sent: Counter = "bus_messages_sent",
         "Messages sent to NATS, requests and announcements included; a large message counts once per piece";
     bytes_sent: Counter = "bus_bytes_sent",
-        "Bytes of these messages, without subjects and headers";
+        "Bytes of the messages sent to NATS, without subjects and headers";
     messages_received: Counter = "bus_messages_received",
         "Messages received from NATS, requests and the relay's own announcements included; a large message counts once per piece";
     bytes_received: Counter = "bus_bytes_received",
-        "Bytes of these messages, without subjects and headers";
+        "Bytes of the messages received from NATS, without subjects and headers";
     refused: Counter = "bus_messages_refused",
-        "Messages with updates that were not sent, because the connection was lost or too many waited";
+        "Messages with updates that were not sent because the connection was lost or too many waited";
 }
 
 impl fmt::Debug for FleetMetrics {
