@@ -212,10 +212,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn value(body: &str) -> Result<PutValue, String> {
-        let read = put_body(body.as_bytes(), SECOND);
-        read.map(|read| read.value)
-            .map_err(|error| error.to_string())
+    fn value(body: &str) -> Result<PutValue, PutBodyError> {
+        put_body(body.as_bytes(), SECOND).map(|read| read.value)
     }
 
     fn words(value_type: ValueType, words: &[[u8; 8]]) -> PutValue {
@@ -266,7 +264,7 @@ mod tests {
             ),
         ] {
             let body = format!(r#"{{"value":{json}}}"#);
-            assert_eq!(value(&body), Ok(expected), "{json}");
+            assert_eq!(value(&body).unwrap(), expected, "{json}");
         }
     }
 
@@ -285,7 +283,7 @@ mod tests {
             (r#"{"value":1,"timeout_ms":60001}"#, "timeout_ms"),
             (r#"{"value":1,"x":1}"#, "\"x\" is unknown"),
         ] {
-            let error = value(body).unwrap_err();
+            let error = value(body).unwrap_err().to_string();
             assert!(error.contains(expected), "{body}: {error}");
         }
         let read = put_body(br#"{"value":1,"wait":false,"timeout_ms":5}"#, SECOND).unwrap();

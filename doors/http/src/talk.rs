@@ -43,6 +43,7 @@ pub struct Talk {
     is_subscribed: bool,
     refused: Option<NameError>,
     put: Option<Result<PutDone, PutError>>,
+    waits_for_description: bool,
 }
 
 impl Talk {
@@ -61,6 +62,7 @@ impl Talk {
             is_subscribed: false,
             refused: None,
             put: None,
+            waits_for_description: false,
         }
     }
 
@@ -71,6 +73,23 @@ impl Talk {
             ..Filter::ALL
         };
         self.pv = self.engine.open([name], filter, now).pop();
+    }
+
+    /// Requests the PV's description, which Channel Access reads separately; it arrives as a change.
+    pub fn describe(&mut self) {
+        self.engine.describe(self.pv.as_slice());
+    }
+
+    /// Reads the description of the PV of this name, which is open. The relay waits for it up to `timeout`.
+    pub fn read_description(&mut self, name: &str, timeout: Duration) {
+        self.waits_for_description = true;
+        self.engine.get([name], timeout, true);
+    }
+
+    /// Whether the description has still to come.
+    #[must_use]
+    pub fn waits_for_description(&self) -> bool {
+        self.waits_for_description
     }
 
     /// Writes a PV.
@@ -106,6 +125,7 @@ impl Talk {
                     Some(token) => self.engine.authenticate(&token),
                     None => self.wants_token = true,
                 },
+                Event::Got(..) => self.waits_for_description = false,
                 Event::Put(_, result) => self.put = Some(result),
                 _ => {}
             }

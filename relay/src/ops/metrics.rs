@@ -96,6 +96,8 @@ metrics! {
         "Refused WebSocket handshakes and HTTP requests, by HTTP status; 429 is an address or user with too many connections or too many new ones";
     pub answers_cut: Counter = "http_answers_cut",
         "HTTP answers, streams included, that were aborted because the client did not read them in time";
+    pub images_skipped: Counter = "http_images_skipped",
+        "Images that clients of /pv/NAME.mjpeg did not get, because they read more slowly than images came";
     pub tls_handshakes_failed: Counter = "tls_handshakes_failed",
         "Failed TLS handshakes: connections without TLS, handshakes that took too long, and clients that do not trust the certificate";
     pub sources_renewed: Counter = "sources_renewed",

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use serde_json::{Value, json};
-use testbed::{DEADLINE, Network, Relay, SoftIoc, get};
+use testbed::{DEADLINE, Network, Relay, SoftIoc, file, get, prefix};
 
 const DATABASE: &str = r#"
 record(ao, "$(P)ao") { field(VAL, "2.5") field(EGU, "V") field(PREC, "2") field(PINI, "YES") }
@@ -126,6 +126,37 @@ fn puts_need_the_operators_leave() {
     let read = format!("/ws?query=%7BgetChannel(id:%22{ao}%22)%7Bvalue%7Bstring%7D%7D%7D");
     let read: Value = serde_json::from_str(&get(relay.address(), &read, &[]).body).unwrap();
     assert_eq!(read["data"]["getChannel"]["value"]["string"], "2.50");
+}
+
+#[test]
+fn read_that_fails_has_the_code_of_its_cause() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, DATABASE);
+    let [ao, text] = ioc.names(["ao", "text"]);
+    let rules = file(
+        &format!("{}.toml", prefix().trim_end_matches(':')),
+        &format!("[[rule]]\npv = \"{text}\"\ndeny = \"read\"\n"),
+    );
+    let flags = ["--coniql", "--config", rules.to_str().unwrap()];
+    let relay = Relay::start(network, &flags);
+    let channel = |name: &str| format!("getChannel(id: \"{name}\", timeout: 0.1) {{ id }}");
+    let nowhere = ioc.name("nowhere");
+    let [denied, absent, refused] = [&text, &nowhere, "nosuch://x"].map(channel);
+    let known = format!("getChannel(id: \"{ao}\") {{ id }}");
+    let query =
+        format!("{{ denied: {denied} absent: {absent} refused: {refused} known: {known} }}");
+    let answer = post(&relay, &json!({ "query": query }));
+    let errors = answer["errors"].as_array().unwrap();
+    let codes = errors.iter().map(|error| {
+        let path = error["path"][0].as_str().unwrap();
+        (path, error["extensions"]["code"].as_str().unwrap())
+    });
+    let expected = [
+        ("denied", "NOT_ALLOWED"),
+        ("absent", "TIMED_OUT"),
+        ("refused", "REFUSED"),
+    ];
+    assert_eq!(codes.collect::<Vec<_>>(), expected, "{answer}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::client::{PATIENT, encoded, get};
 const DATABASE: &str = r#"
 record(ao, "$(P)ao") {
     field(VAL, "2.5") field(EGU, "V") field(PREC, "2") field(HOPR, "10") field(HIGH, "2") field(HSV, "MINOR")
-    field(PINI, "YES")
+    field(DESC, "gap") field(PINI, "YES")
 }
 record(ai, "$(P)nan") {}
 record(longin, "$(P)long") { field(VAL, "-7") field(PINI, "YES") }
@@ -45,6 +45,7 @@ fn every_type_has_its_value_in_json() {
         ("/status/severity", json!("MINOR")),
         ("/status/alarmStatus", json!("HIGH")),
         ("/status/writable", json!(false)),
+        ("/display/description", json!("gap")),
         ("/display/units", json!("V")),
         ("/display/precision", json!(2)),
         ("/display/displayRange/max", json!(10)),

@@ -104,16 +104,18 @@ fn patience(request: &Request<Incoming>) -> Result<Duration, Refusal> {
     Ok(millis(request, "timeout_ms", MAX_PATIENCE)?.unwrap_or(PATIENCE))
 }
 
-/// The selection in the query, or that of every field.
-fn selected(request: &Request<Incoming>) -> Result<Program, Refusal> {
+/// The selection in the query, or that of every field, and whether it may have the description.
+fn selected(request: &Request<Incoming>) -> Result<(Program, bool), Refusal> {
     let text = argument(request, "select");
-    selection(text.as_deref().unwrap_or(EVERYTHING)).map_err(|error| {
+    let text = text.as_deref().unwrap_or(EVERYTHING);
+    let program = selection(text).map_err(|error| {
         let message = format!(
             "select: {} (line {}, column {})\n",
             error.message, error.line, error.column
         );
         Refusal::from((StatusCode::BAD_REQUEST, message))
-    })
+    })?;
+    Ok((program, text.contains("description")))
 }
 
 /// The refusal of a name.
@@ -203,9 +205,12 @@ impl Server {
         request: &Request<Incoming>,
         visit: &Visit,
     ) -> Result<Answer, Refusal> {
-        let selection = selected(request)?;
+        let (selection, has_description) = selected(request)?;
         let patience = patience(request)?;
         let (mut link, mut talk) = self.opened(route, Duration::ZERO, request, visit)?;
+        if has_description {
+            talk.read_description(&route.name, patience);
+        }
         let standing = settled(&mut link, &mut talk, patience).await?;
         if standing == Standing::Current {
             let text = self.json(link.owner(), talk.select(&selection)).await?;
@@ -310,12 +315,13 @@ async fn settled(
     loop {
         lacks_token(talk)?;
         let standing = talk.standing();
-        if standing != Standing::Awaited {
+        let is_undescribed = standing == Standing::Current && talk.waits_for_description();
+        if standing != Standing::Awaited && !is_undescribed {
             return Ok(standing);
         }
         match timeout_at(until, link.turn(talk)).await {
             Ok(done) => done?,
-            Err(_) => return Ok(Standing::Awaited),
+            Err(_) => return Ok(standing),
         }
     }
 }

@@ -61,11 +61,12 @@ impl Server {
             .first(&mut link, &mut talk, patience, Image::jpeg)
             .await?;
         talk.take_change();
+        let updates = talk.updates();
         let (sender, body) = pieces();
         let server = Arc::clone(self);
         tokio::task::spawn_local(async move {
             if sender.send(part(&first)).await.is_ok() {
-                server.follow(link, talk, &sender).await;
+                server.follow(link, talk, updates, &sender).await;
             }
         });
         let mut answer = with_type("", "multipart/x-mixed-replace; boundary=image");
@@ -91,8 +92,9 @@ impl Server {
         self.encoded(link.owner(), talk.structure(), encode).await
     }
 
-    /// Sends the newest image whenever the last one is taken.
-    async fn follow(&self, mut link: Link, mut talk: Talk, sender: &Sender<Bytes>) {
+    /// Sends the newest image whenever the last one is taken. `sent` is the number of the update that the client
+    /// has got.
+    async fn follow(&self, mut link: Link, mut talk: Talk, mut sent: u64, sender: &Sender<Bytes>) {
         loop {
             tokio::select! {
                 () = sender.closed() => return,
@@ -103,6 +105,9 @@ impl Server {
             if !talk.take_change() || talk.standing() != Standing::Current {
                 continue;
             }
+            let skipped = talk.updates().saturating_sub(sent + 1);
+            sent = talk.updates();
+            self.admin.metrics.images_skipped.inc_by(skipped);
             let encoded = self.encoded(link.owner(), talk.structure(), Image::jpeg);
             let bytes = match encoded.await {
                 Ok(bytes) => bytes,

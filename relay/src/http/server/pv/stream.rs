@@ -47,9 +47,12 @@ impl Server {
         request: &Request<Incoming>,
         visit: &Visit,
     ) -> Result<Answer, Refusal> {
-        let selection = selected(request)?;
+        let (selection, has_description) = selected(request)?;
         let interval = millis(request, "interval_ms", MAX_INTERVAL)?.unwrap_or_default();
         let (mut link, mut talk) = self.opened(route, interval, request, visit)?;
+        if has_description {
+            talk.describe();
+        }
         while !talk.is_subscribed() {
             lacks_token(&talk)?;
             link.turn(&mut talk).await?;
