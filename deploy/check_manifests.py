@@ -56,6 +56,7 @@ SHAPES = [
     ("audit on a claim", ["audit.enabled=true", "audit.existingClaim=puts", "tls.secretName=tls"], False),
     ("fleet", ["bus.enabled=true", "bus.servers={nats://nats.nats:4222}"], False),
     ("fleet by tls", ["bus.enabled=true", "bus.servers={tls://a:4222,tls://b:4222}", "bus.credentialsSecret=bus", "bus.caSecret=bus-ca", "audit.enabled=true"], False),
+    ("fleet with an address for each edge", ["bus.enabled=true", "bus.servers={nats://nats.nats:4222}", "bus.memberUrl=ws://$(POD_IP):8080/ws"], False),
     ("host network", ["epics.hostNetwork=true"], True),
 ]
 
@@ -72,6 +73,7 @@ REFUSED = [
     ("bus.enabled=true", "bus.servers is empty: list the addresses of NATS"),
     ("bus.servers={nats://me:secret@nats:4222}", "'/bus/servers/0'"),
     ("bus.ingest.replicas=0", "'/bus/ingest/replicas'"),
+    ("bus.memberUrl=https://screens.example.org", "'/bus/memberUrl'"),
     ("config.allow_host=screens.example.org", "'/config/allow_host': got string, want array"),
 ]
 
@@ -159,6 +161,40 @@ def keys():
     return {"config", "log", "rule"} | set(re.findall(r"^\| `([a-z_]+)` \|", (ROOT / "docs/reference/config.md").read_text(), re.M))
 
 
+def check_fleet(documents):
+    """In a fleet each relay reaches NATS, only those with monitors reach IOCs, and only edges have clients."""
+    found = Findings()
+    roles = {}
+    for each in documents:
+        if "template" in each.get("spec", {}):
+            container = each["spec"]["template"]["spec"]["containers"][0]
+            values = {variable["name"]: variable.get("value") for variable in container["env"]}
+            roles[values["PVWIRE_ROLE"]] = (each["kind"], each["spec"]["template"]["metadata"]["labels"], values)
+    kinds = {role: kind for role, (kind, _, _) in roles.items()}
+    found.unless(kinds == {"edge": "Deployment", "ingest": "StatefulSet"}, f"the relays are {kinds}")
+    policies = [each["spec"] for each in documents if each["kind"] == "NetworkPolicy"]
+    for role, (_, labels, values) in roles.items():
+        own = [policy for policy in policies if policy["podSelector"]["matchLabels"].items() <= labels.items()]
+        found.unless(len(own) == 1, f"{len(own)} policies apply to {role}")
+        egress = [rule for policy in own for rule in policy["egress"]]
+        ports = [port["port"] for rule in egress for port in rule.get("ports", [])]
+        found.unless(4222 in ports, f"the policy keeps {role} from NATS")
+        found.unless(53 in ports, f"the policy keeps {role} from the DNS")
+        to_iocs = any("ports" not in rule for rule in egress)
+        found.unless(to_iocs == (role == "ingest"), f"{role} reaches IOCs: {to_iocs}")
+        served = [port["port"] for policy in own for rule in policy["ingress"] for port in rule["ports"]]
+        found.unless(("http" in served) == (role == "edge"), f"clients reach {role}: {served}")
+        found.unless("admin" in served, f"Prometheus can't reach {role}")
+        found.unless(("EPICS_CA_ADDR_LIST" in values) == (role == "ingest"), f"{role} has addresses of IOCs")
+    targets = [each["spec"]["scaleTargetRef"]["kind"] for each in documents if each["kind"] == "HorizontalPodAutoscaler"]
+    found.unless(targets == ["Deployment"], f"the HPA scales {targets}")
+    services = [each["spec"]["selector"] for each in documents if each["kind"] == "Service"]
+    for selector in services:
+        found.unless(selector.items() <= roles["edge"][1].items(), "the Service doesn't lead to the edges")
+        found.unless(not selector.items() <= roles["ingest"][1].items(), "the Service leads clients to ingest relays")
+    return found
+
+
 def check_compose(text):
     """The fleet of the compose file sets keys that the relay knows, and restricts its containers."""
     found = Findings()
@@ -171,6 +207,10 @@ def check_compose(text):
         found.unless(service.get("read_only") and service.get("cap_drop") == ["ALL"], f"{name} isn't restricted")
         found.unless(all(port.startswith("127.0.0.1:") for port in service.get("ports", [])), f"{name} is open to all")
         roles.append(environment.get("PVWIRE_ROLE"))
+    urls = [service.get("environment", {}).get("PVWIRE_MEMBER_URL") for service in yaml.safe_load(text)["services"].values()]
+    ports = [port for service in yaml.safe_load(text)["services"].values() for port in service.get("ports", [])]
+    told = [f"ws://{port.removesuffix(':8080')}/ws" for port in ports]
+    found.unless([url for url in urls if url] == told, f"clients are told {urls}, and the edges listen on {ports}")
     found.unless(roles.count("ingest") == 2 and roles.count("edge") == 2, f"the roles are {roles}")
     return found
 
@@ -359,6 +399,9 @@ def main():
         values = parsed(settings)
         domain = values.get("clusterDomain", "cluster.local")
         results.append((f"chart, {name}", check(render(values), less_restricted, domain)))
+        if values.get("bus", {}).get("enabled"):
+            documents = [each for each in yaml.safe_load_all(render(values)) if each]
+            results.append((f"relays of the chart, {name}", check_fleet(documents)))
     how_to = values_of_the_how_to()
     results.append(("chart, values of the how-to", check(render(how_to), False)))
     for setting, said in REFUSED:

@@ -118,6 +118,9 @@ pub struct Presence {
     pub draining: bool,
     /// PVs that the member owns and serves.
     pub load: u64,
+    /// Clients of the member.
+    #[serde(default)]
+    pub clients: u64,
     /// Milliseconds since the member started, by its own clock, when it announced this.
     pub uptime_millis: u64,
     /// How often members died lately, by name, as this member saw it. Entries without a recent death are left out.
@@ -246,6 +249,7 @@ mod tests {
             ready: true,
             draining: false,
             load: 1000,
+            clients: 20,
             uptime_millis: 12,
             deaths: BTreeMap::from([("other:8080".to_owned(), 2)]),
         }

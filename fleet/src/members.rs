@@ -72,6 +72,7 @@ pub struct Members {
     ready: bool,
     draining: bool,
     load: u64,
+    clients: u64,
     /// The largest term of any member.
     term: u64,
     next_announcement: Duration,
@@ -105,6 +106,7 @@ impl Members {
             ready: false,
             draining: false,
             load: 0,
+            clients: 0,
             term: 0,
             next_announcement: now,
             echo: None,
@@ -200,14 +202,16 @@ impl Members {
             ready: self.ready && self.has_lease(now),
             draining: self.draining,
             load: self.load,
+            clients: self.clients,
             uptime_millis: millis(now - self.started),
             deaths: deaths.collect(),
         })
     }
 
-    /// Sets how many PVs this member owns and serves.
-    pub fn set_load(&mut self, pvs: u64) {
+    /// Sets how many PVs this member owns, and how many clients it has.
+    pub fn set_load(&mut self, pvs: u64, clients: u64) {
         self.load = pvs;
+        self.clients = clients;
     }
 
     /// This member is about to go: it hands over its PVs. There is no way back.

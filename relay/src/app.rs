@@ -79,6 +79,7 @@ pub async fn run(
         memory: Memory::new(limits.memory),
         metrics: Arc::clone(&metrics),
         hello: http::hello(&config)?,
+        neighbours: Arc::default(),
         encodings: Arc::new(delivery::encodings(&config, coniql.as_ref())),
         errands,
     };

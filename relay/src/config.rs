@@ -137,6 +137,8 @@ pub struct Config {
     pub role: Role,
     /// The fleet's name.
     pub site: Site,
+    /// Where clients reach this relay; empty if they are not told.
+    pub member_url: String,
     /// Shortest tick.
     pub shortest_tick: Duration,
     /// Longest tick.
@@ -268,6 +270,7 @@ impl Default for Config {
             bus_ca: String::new(),
             role: Role::default(),
             site: Site::default(),
+            member_url: String::new(),
             shortest_tick: Duration::from_millis(5),
             longest_tick: Duration::from_millis(100),
             shards: *CORES,

@@ -44,6 +44,7 @@ use crate::access::audit::Audit;
 use crate::fanout::control::{ClientId, ControlQueue};
 use crate::ingest::{Intake, Source};
 use crate::limits::memory::Memory;
+use crate::session::neighbours::Neighbours;
 use crate::session::operation::Operations;
 use crate::state::registry::Registry;
 
@@ -73,6 +74,10 @@ pub struct Planes {
     pub memory: Arc<Memory>,
     /// Stands for the clients of other relays.
     pub client: ClientId,
+    /// The relays of the fleet, for clients and operators.
+    pub neighbours: Arc<Neighbours>,
+    /// Counts the clients of this relay.
+    pub clients: Box<dyn Fn() -> u64 + Send>,
 }
 
 impl Default for Fleet {
@@ -147,6 +152,8 @@ impl Fleet {
         let member = Member {
             me,
             view: View::new(about),
+            neighbours: planes.neighbours,
+            clients: planes.clients,
             counters: Arc::clone(&self.counters),
             edge: Edge::new(
                 Arc::clone(&bus),

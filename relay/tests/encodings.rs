@@ -202,7 +202,10 @@ fn stages(encodings: &Arc<Encodings>) -> Stages {
             authenticate: false,
             user: String::new(),
             expires_in_ms: 0,
+            relays: Vec::new(),
+            crowded: false,
         },
+        neighbours: Arc::default(),
         limits: ShardLimits {
             evict_after: DEADLINE,
             ack_window: DEADLINE,

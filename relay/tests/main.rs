@@ -17,6 +17,7 @@ mod crowd;
 mod damaged;
 mod delay;
 mod description;
+mod discovery;
 mod door;
 mod embedding;
 mod encodings;

@@ -142,9 +142,9 @@ export class FakeSocket {
   }
 
   /** The relay's part: the handshake and its first message. */
-  open(): void {
+  open(hello: GoldenName = "hello"): void {
     this.readyState = 1;
-    this.frame("hello");
+    this.frame(hello);
   }
 
   frame(name: GoldenName): void {

@@ -16,6 +16,7 @@ export const textOf = async (url: URL): Promise<string> =>
 const FILES = [
   "hello",
   "hello_stranger",
+  "hello_fleet",
   "snapshot",
   "update",
   "catch_up",

@@ -3,6 +3,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import type { ConnectionSnapshot, PvData } from "../ts/index.js";
+import { Relays } from "../ts/link/relays.js";
 import { client, eachWithClient, open, replaceClient, state } from "./connected.js";
 import { fakeClient, FakeSocket, settle } from "./fake_relay.js";
 
@@ -83,6 +84,86 @@ describe("a client of several relays", () => {
       expect(state()).toBe("closed");
       expect(snapshot().reason).toMatch(reason);
     }
+  });
+});
+
+describe("a client of a relay that names others", () => {
+  const [ONE, TWO] = ["wss://one/ws", "wss://two/ws"];
+
+  it("goes once to another one when its own is crowded, and keeps the list", async () => {
+    replaceClient({ urls: [ONE] });
+    client.pv("TEMP").subscribe(() => undefined);
+    expect(tried()).toEqual([ONE]);
+    FakeSocket.last.open("hello_fleet");
+    expect(FakeSocket.all[0]?.closedWith).toBe(1000);
+    expect(tried()).toEqual([ONE, TWO]);
+    expect(state()).toBe("connecting");
+    // This one says that it is crowded, too.
+    FakeSocket.last.open("hello_fleet");
+    await settle();
+    expect(snapshot()).toMatchObject({ state: "open", relayUrl: TWO });
+    expect(FakeSocket.last.sent("subscribe")).toHaveLength(1);
+    for (let attempt = 0; attempt < 4; attempt += 1) fail();
+    expect(tried()).toEqual([ONE, TWO, ONE, TWO, ONE, TWO]);
+  });
+
+  it("stays, and comes back, when the others can't be reached", async () => {
+    replaceClient({ urls: [ONE] });
+    client.pv("TEMP").subscribe(() => undefined);
+    FakeSocket.last.open("hello_fleet");
+    fail();
+    expect(FakeSocket.last.url).toBe(ONE);
+    FakeSocket.last.open("hello_fleet");
+    await settle();
+    expect(snapshot()).toMatchObject({ state: "open", relayUrl: ONE });
+  });
+
+  it("does nothing of it with `discover: false`", () => {
+    replaceClient({ urls: [ONE], discover: false });
+    client.pv("TEMP").subscribe(() => undefined);
+    FakeSocket.last.open("hello_fleet");
+    expect(snapshot()).toMatchObject({ state: "open", relayUrl: ONE });
+    fail();
+    expect(tried()).toEqual([ONE, ONE]);
+  });
+
+  it("tries the next one when the browser refuses an address that a relay has named", () => {
+    const Refusing = function (url: string, protocols: string): object {
+      if (url === TWO) throw new Error("refused by the page's policy");
+      return new FakeSocket(url, protocols);
+    };
+    replaceClient({ urls: [ONE], webSocket: Refusing as unknown as typeof WebSocket });
+    client.pv("TEMP").subscribe(() => undefined);
+    FakeSocket.last.open("hello_fleet");
+    expect(snapshot()).toMatchObject({ state: "lost", reason: "refused by the page's policy" });
+    vi.advanceTimersByTime(snapshot().retryInMs ?? 0);
+    expect(tried()).toEqual([ONE, ONE]);
+  });
+
+  it("uses WebSocket addresses alone, no unencrypted one after an encrypted one, and at most 64", async () => {
+    const relays = new Relays({ url: ONE }, () => 0.5);
+    const round = async (): Promise<string[]> => {
+      const urls: string[] = [];
+      for (let nth = 0; nth < relays.count; nth += 1) urls.push(await relays.next());
+      return urls.sort();
+    };
+    expect(await relays.next()).toBe(ONE);
+    const bad = [
+      "",
+      "two",
+      "/ws",
+      "https://two/ws",
+      "javascript:alert(1)",
+      "wss://",
+      "ws://two/ws",
+    ];
+    relays.learn(bad);
+    relays.learn([]);
+    expect(relays.count).toBe(1);
+    relays.learn([...bad, TWO, TWO, ONE]);
+    expect(await round()).toEqual([ONE, TWO]);
+    relays.learn(Array.from({ length: 10_000 }, (_, nth) => `wss://r${String(nth)}/ws`));
+    expect(relays.count).toBe(65);
   });
 });
 

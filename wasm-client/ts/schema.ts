@@ -200,6 +200,8 @@ export const HelloField = {
   authenticate: 6,
   user: 7,
   expiresInMs: 8,
+  relays: 9,
+  crowded: 10,
 } as const;
 
 export const LimitsField = {

@@ -466,6 +466,14 @@ export interface ConnectionOptions {
    * requires one, so that it can be renewed.
    */
   token?: () => string | Promise<string>;
+  /**
+   * Whether the client also uses relays that its relay names. The relays of a fleet name each other
+   * (`member_url`), so that one address is enough: the client goes to another relay when its own ends, or
+   * when its own has more clients than the others. It keeps the last list that it was told, at most 64
+   * addresses. After a relay with TLS it uses no relay without. Each of these relays gets the `token`.
+   * @default true
+   */
+  discover?: boolean;
   /** Node before 22 has none: pass that of `ws`. @default the global `WebSocket` */
   webSocket?: typeof WebSocket;
   /**

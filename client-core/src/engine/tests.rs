@@ -30,6 +30,8 @@ fn hello() -> Hello {
         authenticate: false,
         user: String::new(),
         expires_in_ms: 0,
+        relays: Vec::new(),
+        crowded: false,
     }
 }
 

@@ -62,6 +62,8 @@ impl Native {
             authenticate: false,
             user: user.to_owned(),
             expires_in_ms: 0,
+            relays: Vec::new(),
+            crowded: false,
         };
         native.frame(FrameKind::Answer, |encoder| {
             encoder.reply(0, &Reply::Hello(hello.clone()))

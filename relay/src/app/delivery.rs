@@ -24,6 +24,7 @@ use crate::limits::connections::{Callers, Users};
 use crate::limits::memory::Memory;
 use crate::ops::metrics::Metrics;
 use crate::session::errand::Orders;
+use crate::session::neighbours::Neighbours;
 use crate::session::shard::{Shard, ShardContext, ShardHandle, ShardLimits};
 use crate::state::table::Table;
 use crate::state::tick::{TickCounters, TickLimits, TickSink, Ticker};
@@ -35,6 +36,8 @@ pub(super) struct Shared {
     pub(super) memory: Arc<Memory>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) hello: Hello,
+    /// The relays of the fleet.
+    pub(super) neighbours: Arc<Neighbours>,
     /// The forms in which clients get their messages.
     pub(super) encodings: Arc<Encodings>,
     /// Where the errands of clients go.
@@ -103,6 +106,8 @@ impl Delivery {
                 audit: access.audit.clone(),
                 memory: Arc::clone(&shared.memory),
                 client: others(config, shared),
+                neighbours: Arc::clone(&shared.neighbours),
+                clients: clients_of(handles.clone()),
             };
             joining.show(&shared.metrics);
             let (running, publisher) = joining.start(planes)?;
@@ -132,6 +137,11 @@ impl Delivery {
     }
 }
 
+/// Counts the clients of this relay.
+fn clients_of(shards: Vec<ShardHandle>) -> Box<dyn Fn() -> u64 + Send> {
+    Box::new(move || shards.iter().map(ShardHandle::clients).sum::<usize>() as u64)
+}
+
 /// Stands for the clients of other relays.
 fn others(config: &Config, shared: &Shared) -> ClientId {
     ClientId {
@@ -155,6 +165,7 @@ fn shards(
         control: Arc::clone(control),
         encodings: Arc::clone(&shared.encodings),
         hello: shared.hello.clone(),
+        neighbours: Arc::clone(&shared.neighbours),
         limits: ShardLimits {
             evict_after: config.evict_after,
             ack_window: config.ack_window,

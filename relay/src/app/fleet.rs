@@ -43,7 +43,7 @@ impl Joining {
             id: MemberId::random()?,
             name: format!("{}:{}", host.trim(), address.port()),
             role: config.role,
-            url: None,
+            url: (!config.member_url.is_empty()).then(|| config.member_url.clone()),
         };
         let fleet = Fleet::default();
         let bus = Nats::start(settings, about.id, fleet.inbox());

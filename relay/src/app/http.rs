@@ -113,6 +113,7 @@ pub(super) fn server(
             shards: delivery.handles.clone(),
             memory: shared.memory,
             hello: shared.hello,
+            neighbours: shared.neighbours,
             started: front.started,
             audit: access.audit,
             searched: search::addresses(|name| std::env::var(name).ok()),
@@ -154,5 +155,7 @@ pub(super) fn hello(config: &Config) -> Result<Hello, StartError> {
         authenticate: config.auth == Auth::Jwt,
         user: String::new(),
         expires_in_ms: 0,
+        relays: Vec::new(),
+        crowded: false,
     })
 }

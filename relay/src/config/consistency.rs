@@ -18,7 +18,7 @@ const JWT_KEYS: [&str; 6] = [
 const PROXY_KEYS: [&str; 2] = ["user_header", "groups_header"];
 
 /// Keys that have no effect without `bus`.
-const BUS_KEYS: [&str; 4] = ["bus_credentials", "bus_ca", "role", "site"];
+const BUS_KEYS: [&str; 5] = ["bus_credentials", "bus_ca", "role", "site", "member_url"];
 
 type Checked = Result<(), ConfigError>;
 

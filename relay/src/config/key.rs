@@ -4,7 +4,7 @@ use super::Config;
 use super::value::{
     Expected, address, admin_address, boolean, count, header, host_name, limit, millis, network,
     optional_header, origin, pattern, servers, share, show_list, show_millis, show_optional,
-    show_word, site, source, text, word,
+    show_word, site, socket_address, source, text, word,
 };
 
 /// One key.
@@ -394,6 +394,14 @@ pub(super) const KEYS: &[Key] = &[
         site,
         ToString::to_string,
         "Name of the fleet, a part of all subjects on the bus. Relays of different sites do not see each other"
+    ),
+    one!(
+        "member_url",
+        "URL",
+        member_url,
+        socket_address,
+        String::clone,
+        "Where clients reach this relay, as wss://relay1.example.org/ws. Clients of all relays of the fleet are told it, and go there when their own relay ends or has more clients than this one. Without it only clients that are given its address use this relay"
     ),
     millis!(
         "shortest_tick_ms",

@@ -302,6 +302,10 @@ fn settings_without_effect_are_refused() {
         ),
         (&["--role=edge"], "role is \"edge\", expected bus as well"),
         (&["--site=SR"], "site is \"SR\", expected bus as well"),
+        (
+            &["--member-url=ws://a/ws"],
+            "member_url is \"ws://a/ws\", expected bus as well",
+        ),
     ] {
         let error = read(flags, &[], None).unwrap_err().to_string();
         assert!(
@@ -324,6 +328,15 @@ fn settings_without_effect_are_refused() {
             "--site=a.b",
             "a name of 1 to 64 letters, digits, '-' and '_'",
         ),
+        (
+            "--member-url=https://host/ws",
+            "as wss://relay1.example.org/ws",
+        ),
+        (
+            "--member-url=wss://jane:secret@host/ws",
+            "as wss://relay1.example.org/ws",
+        ),
+        ("--member-url=host", "as wss://relay1.example.org/ws"),
         ("--admin-listen=8081", "as 127.0.0.1:8081"),
         (
             "--max-connections-per-address=-1",

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use hyper::Uri;
 use hyper::header::HeaderName;
 use ipnet::IpNet;
 use pvwire_fleet::nats::{Servers, ServersError};
@@ -134,6 +135,20 @@ pub(super) fn servers(value: &str) -> Parsed<String> {
         ServersError::User => "addresses without a user name, which belongs into bus_credentials",
         _ => "nats://HOST:PORT or tls://HOST:PORT, several separated by commas",
     })?;
+    Ok(value.to_owned())
+}
+
+/// Where clients open WebSockets.
+pub(super) fn socket_address(value: &str) -> Parsed<String> {
+    let address: Option<Uri> = value.parse().ok();
+    let is_socket = address.is_some_and(|address| {
+        let known = matches!(address.scheme_str(), Some("ws" | "wss"));
+        let host = address.authority().map_or("", |host| host.as_str());
+        known && !host.is_empty() && !host.contains('@')
+    });
+    let fits = is_socket && !value.contains('#') && value.len() <= 1024;
+    fits.then_some(())
+        .ok_or("a WebSocket address of at most 1024 bytes, as wss://relay1.example.org/ws")?;
     Ok(value.to_owned())
 }
 

@@ -17,6 +17,7 @@ use super::operations::{Sent, Served, Waiting};
 use super::view::View;
 use crate::ingest::OpEnd;
 use crate::ops::shutdown::Indispensable;
+use crate::session::neighbours::Neighbours;
 
 /// Name of the thread.
 pub(super) const THREAD: &str = "fleet";
@@ -32,6 +33,8 @@ pub(super) struct Member {
     pub(super) me: MemberId,
     pub(super) bus: Arc<dyn Bus>,
     pub(super) view: View,
+    pub(super) neighbours: Arc<Neighbours>,
+    pub(super) clients: Box<dyn Fn() -> u64 + Send>,
     pub(super) counters: Arc<FleetCounters>,
     pub(super) edge: Edge,
     pub(super) interests: Interests,
@@ -149,7 +152,8 @@ impl Member {
 
     /// Members and owners may have changed.
     fn look(&mut self, now: Instant) {
-        let (announcement, changed) = self.view.poll(self.edge.owned(), now);
+        let (pvs, clients) = (self.edge.owned(), (self.clients)());
+        let (announcement, changed) = self.view.poll((pvs, clients), now);
         for (counter, count) in self.counters.members.iter().zip(self.view.by_role()) {
             counter.store(count, Ordering::Relaxed);
         }
@@ -171,6 +175,7 @@ impl Member {
 
     fn check(&mut self, now: Instant) {
         self.look(now);
+        (self.neighbours).update(self.view.neighbours(self.edge.owned(), (self.clients)()));
         let view = &self.view;
         let owner_of = |key: &str| view.owner(key);
         for owner in self.edge.check(now) {

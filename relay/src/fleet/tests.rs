@@ -221,6 +221,8 @@ impl Relay {
                 generation: 0,
                 encoding: flat::encodings().all()[0],
             },
+            neighbours: Arc::default(),
+            clients: Box::new(|| 0),
         };
         let (running, publisher) = fleet.start(about, bus, planes).unwrap();
         let watched = Arc::default();

@@ -8,6 +8,8 @@ use pvwire_fleet::members::{About, Change, Members};
 use pvwire_fleet::ownership::Owners;
 use pvwire_fleet::{MemberId, Role};
 
+use crate::session::neighbours::Neighbour;
+
 /// What has changed.
 #[derive(Debug, Default)]
 pub(super) struct Changed {
@@ -61,9 +63,13 @@ impl View {
     }
 
     /// Notices what time has changed. Returns the announcement that is due, and what has changed since the last call.
-    pub(super) fn poll(&mut self, pvs: u64, now: Instant) -> (Option<Bytes>, Changed) {
+    pub(super) fn poll(
+        &mut self,
+        (pvs, clients): (u64, u64),
+        now: Instant,
+    ) -> (Option<Bytes>, Changed) {
         let at = self.at(now);
-        self.members.set_load(pvs);
+        self.members.set_load(pvs, clients);
         let changes = self.members.poll(at);
         self.note(changes);
         let presence = self.members.announcement(at);
@@ -76,6 +82,32 @@ impl View {
         let others = self.members.others().map(|presence| presence.role);
         let roles: Vec<Role> = others.chain([self.members.about().role]).collect();
         Role::ALL.map(|role| roles.iter().filter(|each| **each == role).count() as u64)
+    }
+
+    /// The live members, this one included, which owns `pvs` PVs and serves `clients` clients.
+    pub(super) fn neighbours(&self, pvs: u64, clients: u64) -> Vec<Neighbour> {
+        let about = self.members.about();
+        let this = Neighbour {
+            id: about.id.to_string(),
+            name: about.name.clone(),
+            role: about.role.token(),
+            url: about.url.clone(),
+            pvs,
+            clients,
+            draining: self.members.is_draining(),
+            this_relay: true,
+        };
+        let others = self.members.others().map(|presence| Neighbour {
+            id: presence.id.to_string(),
+            name: presence.name.clone(),
+            role: presence.role.token(),
+            url: presence.url.clone(),
+            pvs: presence.load,
+            clients: presence.clients,
+            draining: presence.draining,
+            this_relay: false,
+        });
+        others.chain([this]).collect()
     }
 
     /// Until when another member may do what it is asked for now, in milliseconds of its clock.

@@ -15,6 +15,7 @@ use crate::limits::memory::Memory;
 use crate::ops::latency::{Ages, BOUNDS_MICROS};
 use crate::ops::log_queue;
 use crate::ops::metrics::{AuditReadings, Metrics, PvCounts, Readings};
+use crate::session::neighbours::Neighbours;
 use crate::session::shard::{ClientSeen, ShardHandle};
 use crate::state::registry::Registry;
 use crate::state::tick::TickCounters;
@@ -53,6 +54,8 @@ pub struct Admin {
     pub memory: Arc<Memory>,
     /// The relay's version and instance, as in the greeting to clients.
     pub hello: Hello,
+    /// The relays of the fleet.
+    pub neighbours: Arc<Neighbours>,
     /// When the relay started.
     pub started: Instant,
     /// The audit file, if there is one.
@@ -183,6 +186,7 @@ impl Admin {
                 "lastWrittenSeconds": seconds(&health),
             })),
             "searched": self.searched,
+            "fleet": self.neighbours.all(),
             "clients": self.sessions(),
             "shards": self.shards.iter().map(ShardHandle::clients).collect::<Vec<_>>(),
             "groups": overview.groups,

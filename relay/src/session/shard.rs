@@ -50,6 +50,7 @@ use crate::limits::subscriptions::NewNameLimits;
 use crate::ops::metrics::Metrics;
 use crate::ops::shutdown::Indispensable;
 use crate::session::errand::Orders;
+use crate::session::neighbours::Neighbours;
 use crate::session::operation::Operations;
 use crate::session::request::Answerer;
 use crate::session::socket::{Broken, Socket};
@@ -92,6 +93,8 @@ pub struct ShardContext {
     pub control: Arc<ControlQueue>,
     /// What each client is told first.
     pub hello: Hello,
+    /// The relays of the fleet, of which clients are told.
+    pub neighbours: Arc<Neighbours>,
     /// Limits of clients.
     pub limits: ShardLimits,
     /// The forms in which clients get their messages.
@@ -368,7 +371,8 @@ impl Run {
             generation: self.generation,
             encoding,
         };
-        let hello = if peer.identity == Identity::default() {
+        let is_first = self.context.hello.authenticate || self.context.neighbours.is_empty();
+        let hello = if is_first && peer.identity == Identity::default() {
             Arc::clone(&self.hello[encoding.index()])
         } else {
             let welcome = self.welcome(&peer.identity, 0);

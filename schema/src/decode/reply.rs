@@ -26,6 +26,8 @@ impl<'a> FrameView<'a> {
                 authenticate: body.u8(fb::Hello::VT_AUTHENTICATE) != 0,
                 user: body.text(fb::Hello::VT_USER).to_owned(),
                 expires_in_ms: body.u64(fb::Hello::VT_EXPIRES_IN_MS),
+                relays: (body.texts(fb::Hello::VT_RELAYS).map(str::to_owned)).collect(),
+                crowded: body.bool(fb::Hello::VT_CROWDED),
             }),
             fb::ReplyBody::Subscribed => Reply::Subscribed {
                 ids: ids(body.vector(fb::Subscribed::VT_IDS, 4)),

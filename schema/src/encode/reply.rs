@@ -119,6 +119,12 @@ impl FrameEncoder {
 }
 
 fn hello_args<'b>(builder: &mut FlatBufferBuilder<'b>, hello: &Hello) -> fb::HelloArgs<'b> {
+    let relays = (!hello.relays.is_empty()).then(|| {
+        let relays: Vec<_> = (hello.relays.iter())
+            .map(|relay| builder.create_string(relay))
+            .collect();
+        builder.create_vector(&relays)
+    });
     fb::HelloArgs {
         relay_version: Some(builder.create_string(&hello.relay_version)),
         relay_instance: hello.relay_instance,
@@ -129,6 +135,8 @@ fn hello_args<'b>(builder: &mut FlatBufferBuilder<'b>, hello: &Hello) -> fb::Hel
         authenticate: hello.authenticate,
         user: (!hello.user.is_empty()).then(|| builder.create_string(&hello.user)),
         expires_in_ms: hello.expires_in_ms,
+        relays,
+        crowded: hello.crowded,
     }
 }
 

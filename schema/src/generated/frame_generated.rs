@@ -2937,6 +2937,8 @@ impl<'a> Hello<'a> {
   pub const VT_AUTHENTICATE: ::flatbuffers::VOffsetT = 16;
   pub const VT_USER: ::flatbuffers::VOffsetT = 18;
   pub const VT_EXPIRES_IN_MS: ::flatbuffers::VOffsetT = 20;
+  pub const VT_RELAYS: ::flatbuffers::VOffsetT = 22;
+  pub const VT_CROWDED: ::flatbuffers::VOffsetT = 24;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -2950,12 +2952,14 @@ impl<'a> Hello<'a> {
     let mut builder = HelloBuilder::new(_fbb);
     builder.add_expires_in_ms(args.expires_in_ms);
     builder.add_relay_instance(args.relay_instance);
+    if let Some(x) = args.relays { builder.add_relays(x); }
     if let Some(x) = args.user { builder.add_user(x); }
     builder.add_not_found_after_ms(args.not_found_after_ms);
     builder.add_ack_interval_ms(args.ack_interval_ms);
     builder.add_max_subscriptions(args.max_subscriptions);
     builder.add_max_request_bytes(args.max_request_bytes);
     if let Some(x) = args.relay_version { builder.add_relay_version(x); }
+    builder.add_crowded(args.crowded);
     builder.add_authenticate(args.authenticate);
     builder.finish()
   }
@@ -3035,6 +3039,24 @@ impl<'a> Hello<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u64>(Hello::VT_EXPIRES_IN_MS, Some(0)).unwrap()}
   }
+  /// WebSocket addresses of the relays that serve the same PVs, this one included; at most 64. Empty
+  /// while `authenticate` is true.
+  #[inline]
+  pub fn relays(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>(Hello::VT_RELAYS, None)}
+  }
+  /// The other relays have fewer clients: the client should use one of them instead, if it has not
+  /// just come from another relay.
+  #[inline]
+  pub fn crowded(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(Hello::VT_CROWDED, Some(false)).unwrap()}
+  }
 }
 
 impl ::flatbuffers::Verifiable for Hello<'_> {
@@ -3052,6 +3074,8 @@ impl ::flatbuffers::Verifiable for Hello<'_> {
      .visit_field::<bool>("authenticate", Self::VT_AUTHENTICATE, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("user", Self::VT_USER, false)?
      .visit_field::<u64>("expires_in_ms", Self::VT_EXPIRES_IN_MS, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<&'_ str>>>>("relays", Self::VT_RELAYS, false)?
+     .visit_field::<bool>("crowded", Self::VT_CROWDED, false)?
      .finish();
     Ok(())
   }
@@ -3066,6 +3090,8 @@ pub struct HelloArgs<'a> {
     pub authenticate: bool,
     pub user: Option<::flatbuffers::WIPOffset<&'a str>>,
     pub expires_in_ms: u64,
+    pub relays: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>,
+    pub crowded: bool,
 }
 impl<'a> Default for HelloArgs<'a> {
   #[inline]
@@ -3080,6 +3106,8 @@ impl<'a> Default for HelloArgs<'a> {
       authenticate: false,
       user: None,
       expires_in_ms: 0,
+      relays: None,
+      crowded: false,
     }
   }
 }
@@ -3126,6 +3154,14 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> HelloBuilder<'a, 'b, A> {
     self.fbb_.push_slot::<u64>(Hello::VT_EXPIRES_IN_MS, expires_in_ms, 0);
   }
   #[inline]
+  pub fn add_relays(&mut self, relays: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , ::flatbuffers::ForwardsUOffset<&'b  str>>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Hello::VT_RELAYS, relays);
+  }
+  #[inline]
+  pub fn add_crowded(&mut self, crowded: bool) {
+    self.fbb_.push_slot::<bool>(Hello::VT_CROWDED, crowded, false);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> HelloBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     HelloBuilder {
@@ -3152,6 +3188,8 @@ impl ::core::fmt::Debug for Hello<'_> {
       ds.field("authenticate", &self.authenticate());
       ds.field("user", &self.user());
       ds.field("expires_in_ms", &self.expires_in_ms());
+      ds.field("relays", &self.relays());
+      ds.field("crowded", &self.crowded());
       ds.finish()
   }
 }

@@ -73,6 +73,8 @@ pub(super) static HELLO: Layout = Layout(&[
     Number(1), // authenticate
     Text, // user
     Number(8), // expires_in_ms
+    Texts, // relays
+    Number(1), // crowded
 ]);
 
 /// Limits, Pong.

@@ -77,6 +77,10 @@ pub struct Hello {
     pub user: String,
     /// Time until the relay closes the connection; 0 for no limit.
     pub expires_in_ms: u64,
+    /// WebSocket addresses of the relays that serve the same PVs.
+    pub relays: Vec<String>,
+    /// The other relays have fewer clients.
+    pub crowded: bool,
 }
 
 wire_enum! {

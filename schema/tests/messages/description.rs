@@ -41,11 +41,19 @@ fn reply(reply: &Reply) -> Value {
         errors.iter().map(error).collect()
     };
     match reply {
-        Reply::Hello(hello) => json!({ "Hello": {
-            "relayVersion": hello.relay_version, "relayInstance": hello.relay_instance.to_string(),
-            "maxRequestBytes": hello.max_request_bytes, "maxSubscriptions": hello.max_subscriptions,
-            "ackIntervalMs": hello.ack_interval_ms, "notFoundAfterMs": hello.not_found_after_ms,
-            "authenticate": hello.authenticate, "user": hello.user, "expiresInMs": hello.expires_in_ms } }),
+        Reply::Hello(hello) => {
+            let mut said = json!({
+                "relayVersion": hello.relay_version, "relayInstance": hello.relay_instance.to_string(),
+                "maxRequestBytes": hello.max_request_bytes, "maxSubscriptions": hello.max_subscriptions,
+                "ackIntervalMs": hello.ack_interval_ms, "notFoundAfterMs": hello.not_found_after_ms,
+                "authenticate": hello.authenticate, "user": hello.user, "expiresInMs": hello.expires_in_ms });
+            // Frames of the first release have no such fields.
+            if !hello.relays.is_empty() {
+                said["relays"] = json!(hello.relays);
+                said["crowded"] = json!(hello.crowded);
+            }
+            json!({ "Hello": said })
+        }
         Reply::Subscribed {
             ids: list,
             errors: bad,

@@ -151,6 +151,26 @@ pub(crate) fn frames() -> Vec<(&'static str, Vec<u8>)> {
                 authenticate: false,
                 user: "jane".into(),
                 expires_in_ms: 3_600_000,
+                relays: Vec::new(),
+                crowded: false,
+            }),
+        );
+    });
+    frame("hello_fleet", FrameKind::Answer, 7, 0, &|e| {
+        e.reply(
+            0,
+            &Reply::Hello(Hello {
+                relay_version: "0.1.0".into(),
+                relay_instance: 0x0123_4567_89ab_cdef,
+                max_request_bytes: 1 << 20,
+                max_subscriptions: 20_000,
+                ack_interval_ms: 250,
+                not_found_after_ms: 5_000,
+                authenticate: false,
+                user: String::new(),
+                expires_in_ms: 0,
+                relays: vec!["wss://one/ws".into(), "wss://two/ws".into()],
+                crowded: true,
             }),
         );
     });
@@ -167,6 +187,8 @@ pub(crate) fn frames() -> Vec<(&'static str, Vec<u8>)> {
                 authenticate: true,
                 user: String::new(),
                 expires_in_ms: 0,
+                relays: Vec::new(),
+                crowded: false,
             }),
         );
     });

@@ -260,13 +260,13 @@ export class Client implements PvClient {
   }
 
   #hello(): void {
-    const [version = "", instance = "", ackIntervalMs = "", isStranger] = this.pvs
-      .core()
-      .core.hello();
+    const [version = "", instance = "", ackIntervalMs = "", isStranger, isCrowded, ...relays] =
+      this.pvs.core().core.hello();
     if (isStranger) {
       void this.#link.logIn();
       return;
     }
+    if (this.#link.learned(relays, isCrowded)) return;
     this.#link.opened(version, instance, Number(ackIntervalMs));
     this.pvs.opened();
     this.#reads.value?.pump();

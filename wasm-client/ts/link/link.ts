@@ -135,6 +135,14 @@ export class Link {
     if (isHidden()) this.#pace();
   }
 
+  /**
+   * A relay has named the relays that serve the same PVs. Returns true when this client goes to
+   * another one, because this one is crowded.
+   */
+  learned(relays: readonly string[], isCrowded: string | undefined): boolean {
+    return this.#options.options.discover !== false && this.#socket.learned(relays, isCrowded);
+  }
+
   /** The relay requests a token, and sends Hello again when it has received one. */
   async logIn(): Promise<void> {
     try {

@@ -4,13 +4,20 @@ import type { ClientOptions } from "../types.js";
 
 type Address = string | URL;
 
+/** How many addresses of a relay's list are used. */
+const MOST_TOLD = 64;
+
 export class Relays {
+  /** The number of relays that are tried in turn. */
+  count = 1;
   #options: ClientOptions;
   #random: () => number;
   /** The relays that are tried next, last first. */
   #left: string[] = [];
+  /** The addresses that the application gave last, and those that a relay has named. */
+  #given: string[] = [];
+  #told: string[] = [];
   #url = "";
-  #count = 1;
 
   constructor(options: ClientOptions, random: () => number) {
     this.#options = options;
@@ -22,9 +29,17 @@ export class Relays {
     return this.#url;
   }
 
-  /** The number of relays in the list that was last read. */
-  get count(): number {
-    return this.#count;
+  /**
+   * A relay has named relays that serve the same PVs. They are used besides the application's; the
+   * list stays until another one comes. What isn't a WebSocket's address, and an address without TLS
+   * after one with TLS, is left out.
+   */
+  learn(addresses: readonly string[]): void {
+    const scheme = this.#url.startsWith("wss:") ? /^wss:\/\/./ : /^wss?:\/\/./;
+    const told = addresses.slice(0, MOST_TOLD).filter((address) => scheme.test(address));
+    if (told.length === 0) return;
+    this.#told = told;
+    this.#order();
   }
 
   /**
@@ -33,31 +48,37 @@ export class Relays {
    * @throws Error when an address is invalid or the list is empty; the promise rejects for the same.
    */
   next(): string | Promise<string> {
-    if (this.#left.length === 0) {
-      const { url, urls = [url] } = this.#options;
-      if (typeof urls === "function") {
-        return Promise.resolve()
-          .then(urls)
-          .then((addresses) => this.#begin(addresses));
-      }
-      return this.#begin(urls as readonly Address[]);
-    }
-    return (this.#url = this.#left.pop() as string);
+    if (this.#left.length > 0) return this.#take();
+    const { url, urls = [url] } = this.#options;
+    if (typeof urls !== "function") return this.#begin(urls as readonly Address[]);
+    return Promise.resolve()
+      .then(urls)
+      .then((addresses) => this.#begin(addresses));
   }
 
   #begin(addresses: readonly Address[]): string {
     const base = typeof location === "object" ? location.href : undefined;
-    const rest = addresses.map((address) => socketUrl(address, base));
-    if (rest.length === 0) throw new Error("the list of relays is empty");
-    const order: string[] = [];
+    const given = addresses.map((address) => socketUrl(address, base));
+    if (given.length === 0) throw new Error("the list of relays is empty");
+    this.#given = given;
+    this.#order();
+    return this.#take();
+  }
+
+  /** Begins the list again, in a random order. The relay that was used last is tried last. */
+  #order(): void {
+    const all = new Set([...this.#given, ...this.#told]);
+    this.count = all.size;
+    const order = all.delete(this.#url) ? [this.#url] : [];
+    const rest = [...all];
     while (rest.length > 0) {
       order.push(...rest.splice(Math.floor(this.#random() * rest.length), 1));
     }
-    this.#count = order.length;
-    // The relay that was just lost is tried last.
-    if (order.at(-1) === this.#url) order.unshift(order.pop() as string);
     this.#left = order;
-    return (this.#url = order.pop() as string);
+  }
+
+  #take(): string {
+    return (this.#url = this.#left.pop() as string);
   }
 }
 

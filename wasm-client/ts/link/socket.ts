@@ -98,6 +98,17 @@ export class RelaySocket {
     });
   }
 
+  /** The relay has named others. The first connection goes to one of them if this relay is crowded. */
+  learned(addresses: readonly string[], isCrowded: string | undefined): boolean {
+    const { relays } = this.#options;
+    relays.learn(addresses);
+    if (!isCrowded || this.#openedAt || this.#failures || relays.count < 2) return false;
+    this.#failures = 1;
+    this.#drop();
+    this.#begin();
+    return true;
+  }
+
   /** Ends a connection that delivers invalid data or none, and reconnects. */
   fail(reason: string): void {
     if (this.#socket === undefined) return;
@@ -168,8 +179,10 @@ export class RelaySocket {
     try {
       socket = new webSocket(url, subprotocols);
     } catch (error) {
-      // The address itself is invalid: no attempt can succeed.
-      this.#end(error instanceof Error ? error.message : String(error));
+      // The address itself is invalid: no attempt with it can succeed.
+      const reason = error instanceof Error ? error.message : String(error);
+      if (this.#options.relays.count < 2) this.#end(reason);
+      else this.#retry(CUT, reason);
       return;
     }
     socket.binaryType = "arraybuffer";

@@ -476,16 +476,22 @@ impl Core {
     }
 
     /// The relay's description of itself: version, instance, acknowledgement interval in
-    /// milliseconds.
+    /// milliseconds, whether the client must log in, whether it should go to another relay, and the
+    /// addresses of the relays that serve the same PVs.
     #[must_use]
     pub fn hello(&self) -> Vec<String> {
         self.session.hello.as_ref().map_or_else(Vec::new, |hello| {
-            vec![
+            let flag = |is_set| if is_set { "1" } else { "" }.to_owned();
+            let own = [
                 hello.relay_version.clone(),
                 format!("{:016x}", hello.relay_instance),
                 hello.ack_interval_ms.to_string(),
-                if hello.authenticate { "1" } else { "" }.to_owned(),
-            ]
+                flag(hello.authenticate),
+                flag(hello.crowded),
+            ];
+            own.into_iter()
+                .chain(hello.relays.iter().cloned())
+                .collect()
         })
     }
 

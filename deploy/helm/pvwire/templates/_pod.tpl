@@ -65,6 +65,20 @@ spec:
           value: {{ .Values.bus.site | quote }}
         - name: PVWIRE_ROLE
           value: {{ $role }}
+        {{- if and .Values.bus.memberUrl (eq $role "edge") }}
+        {{- if not .Values.audit.enabled }}
+        - name: POD_NAME
+          valueFrom:
+            fieldRef:
+              fieldPath: metadata.name
+        {{- end }}
+        - name: POD_IP
+          valueFrom:
+            fieldRef:
+              fieldPath: status.podIP
+        - name: PVWIRE_MEMBER_URL
+          value: {{ .Values.bus.memberUrl | quote }}
+        {{- end }}
         {{- if .Values.bus.credentialsSecret }}
         - name: PVWIRE_BUS_CREDENTIALS
           value: /etc/pvwire-bus/credentials

@@ -10,6 +10,7 @@ use super::Run;
 use crate::access::auth::{self, KeyNumber, Keys, TokenError, TokenRefusal};
 use crate::access::rule::Identity;
 use crate::fanout::control::ControlRequest;
+use crate::session::neighbours::Invitation;
 use crate::session::socket::Broken;
 
 /// Time in which a client must log in.
@@ -91,7 +92,10 @@ impl Shown {
 impl Run {
     /// The greeting to a client whose identity is known.
     pub(super) fn welcome(&self, identity: &Identity, expires_in_ms: u64) -> Reply {
+        let Invitation { relays, crowded } = self.context.neighbours.invite();
         Reply::Hello(Hello {
+            relays,
+            crowded,
             authenticate: false,
             user: identity.user.clone().unwrap_or_default(),
             expires_in_ms,

@@ -1,0 +1,73 @@
+//! The relays of a fleet tell clients and operators of each other.
+//!
+//! Topology: one NATS server, relays with and without an address for clients, and clients of them.
+
+use pvwire_schema::types::Hello;
+use serde_json::Value;
+
+use testbed::{Client, NatsServer, Network, Relay, eventually, get};
+
+fn relay(network: Network, nats: &NatsServer, flags: &[&str]) -> Relay {
+    let url = nats.url();
+    Relay::start(network, &[&["--bus", &url], flags].concat())
+}
+
+fn greeting(relay: &Relay) -> Hello {
+    Client::connect(relay.address()).hello.unwrap()
+}
+
+#[test]
+fn clients_are_told_where_the_live_relays_of_their_site_are() {
+    let (network, nats) = (Network::new(), NatsServer::start());
+    let one = relay(network, &nats, &["--member-url=wss://one/ws"]);
+    let drain = ["--drain-delay-ms=60000", "--member-url=wss://two/ws"];
+    let two = relay(network, &nats, &[&["--role=edge"], &drain[..]].concat());
+    let hidden = relay(network, &nats, &["--role=ingest"]);
+    let other_site = ["--site=other", "--member-url=wss://three/ws"];
+    let _other = relay(network, &nats, &other_site);
+    for (relay, told) in [
+        (&one, ["wss://one/ws", "wss://two/ws"]),
+        (&two, ["wss://two/ws", "wss://one/ws"]),
+    ] {
+        eventually("both addresses", || greeting(relay).relays == told);
+    }
+    assert!(!greeting(&one).crowded);
+    eventually("a relay without an address tells of the others", || {
+        greeting(&hidden).relays.len() == 2
+    });
+
+    let status: Value = serde_json::from_str(&get(one.address(), "/status", &[]).body).unwrap();
+    let fleet = status["fleet"].as_array().unwrap();
+    let mut seen: Vec<_> = (fleet.iter())
+        .map(|relay| (relay["role"].as_str().unwrap(), relay["url"].as_str()))
+        .collect();
+    seen.sort_unstable();
+    let expected = [
+        ("both", Some("wss://one/ws")),
+        ("edge", Some("wss://two/ws")),
+        ("ingest", None),
+    ];
+    assert_eq!(seen, expected, "{status}");
+
+    two.signal("TERM");
+    eventually("a relay that stops is left out", || {
+        greeting(&one).relays == ["wss://one/ws"]
+    });
+}
+
+#[test]
+fn relay_with_more_clients_than_the_others_says_so() {
+    let (network, nats) = (Network::new(), NatsServer::start());
+    let one = relay(network, &nats, &["--member-url=wss://one/ws"]);
+    let clients: Vec<_> = (0..24).map(|_| Client::connect(one.address())).collect();
+    assert!(
+        clients
+            .iter()
+            .all(|client| !client.hello.as_ref().unwrap().crowded)
+    );
+    let two = relay(network, &nats, &["--member-url=wss://two/ws"]);
+    eventually("the first relay is crowded", || greeting(&one).crowded);
+    assert!(!greeting(&two).crowded);
+    drop(clients);
+    eventually("there is room again", || !greeting(&one).crowded);
+}

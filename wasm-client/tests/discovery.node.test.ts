@@ -1,0 +1,96 @@
+/** A client with the address of one relay, which names the others of its fleet. Relays and NATS are real. */
+
+import path from "node:path";
+
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { WebSocket as NodeSocket } from "ws";
+
+import { Child } from "../../testbed/ts/child.js";
+import { privateEpicsNetwork } from "../../testbed/ts/epics.js";
+import { RELAY, ROOT } from "../../testbed/ts/paths.js";
+import { freePort } from "../../testbed/ts/ports.js";
+import { createClient, type ConnectionSnapshot, type PvClient } from "../ts/index.js";
+import { wasm } from "./golden.js";
+
+const NATS = process.env.PVWIRE_NATS_SERVER ?? path.join(ROOT, ".local/nats/usr/sbin/nats-server");
+
+interface FleetRelay {
+  readonly child: Child;
+  readonly url: string;
+}
+
+let nats: Child;
+let relays: FleetRelay[];
+let client: PvClient;
+
+async function startRelay(bus: string, env: Readonly<Record<string, string>>): Promise<FleetRelay> {
+  const listen = `127.0.0.1:${String(await freePort())}`;
+  const url = `ws://${listen}/ws`;
+  const quick = ["--drain-delay-ms", "0", "--drain-spread-ms", "0"];
+  const args = ["--listen", listen, "--bus", bus, "--member-url", url, "--enable-sim", ...quick];
+  const child = Child.start({ what: "relay", command: RELAY, args, env });
+  await child.waitForOutput(/listening on/);
+  return { child, url };
+}
+
+/** The relays of the fleet, as one of them says. */
+async function fleetSeenBy({ url }: FleetRelay): Promise<number> {
+  const answer = await fetch(url.replace("ws:", "http:").replace(/ws$/, "status"));
+  return ((await answer.json()) as { fleet: unknown[] }).fleet.length;
+}
+
+const now = (): ConnectionSnapshot => client.connection.getSnapshot();
+
+beforeAll(async () => {
+  const port = await freePort();
+  nats = Child.start({
+    what: "NATS",
+    command: NATS,
+    args: ["--addr", "127.0.0.1", "--port", String(port)],
+    env: {},
+  });
+  await nats.waitForOutput(/Server is ready/);
+  const { env } = await privateEpicsNetwork();
+  const bus = `nats://127.0.0.1:${String(port)}`;
+  relays = await Promise.all([1, 2, 3].map(() => startRelay(bus, env)));
+  client = createClient({
+    urls: [(relays[0] as FleetRelay).url],
+    webSocket: NodeSocket as unknown as typeof WebSocket,
+    ...(wasm && { wasm }),
+  });
+});
+
+afterAll(async () => {
+  client.dispose();
+  for (const { child } of relays) await child.kill();
+  await nats.kill();
+});
+
+it("a client goes on at relays that the first one has named, when that is killed or drained", async () => {
+  for (const relay of relays) await expect.poll(() => fleetSeenBy(relay)).toBe(3);
+  const [first] = relays as [FleetRelay];
+  const pv = client.pv<{ value: { number: number } | null; status: { quality: string } }>(
+    "sim://sine",
+    "{ value { number } status { quality } }",
+  );
+  const end = pv.subscribe(() => undefined);
+  const isLive = (): boolean => pv.getSnapshot()?.status.quality === "VALID";
+  await expect.poll(isLive).toBe(true);
+  expect(now()).toMatchObject({ state: "open", relayUrl: first.url });
+
+  await first.child.kill();
+  await expect.poll(() => now().state === "open" && now().relayUrl !== first.url).toBe(true);
+  await expect.poll(isLive).toBe(true);
+
+  // The second one sends its clients away as it stops; the first is still gone.
+  const second = relays.find(({ url }) => url === now().relayUrl) as FleetRelay;
+  const third = relays.find((relay) => relay !== first && relay !== second) as FleetRelay;
+  const reasons = new Set<string | undefined>();
+  const leave = client.connection.subscribe(() => reasons.add(now().reason));
+  second.child.signal("SIGTERM");
+  await expect.poll(() => now().state === "open" && now().relayUrl === third.url).toBe(true);
+  expect(reasons).toContain("the relay is restarting");
+  await expect.poll(isLive).toBe(true);
+  leave();
+  end();
+});
