@@ -10,7 +10,7 @@ use bytes::Bytes;
 use pvwire_schema::decode::{BlobView, FrameView};
 use pvwire_schema::types::{
     Alarm, BlobValue, Connection, Detail, Expected, FrameKind, Metadata, Node, NodeValue, PvId,
-    ValueType,
+    SkipCause, ValueType,
 };
 
 use crate::ingest::{Event, Line, RowValue};
@@ -41,8 +41,12 @@ pub(super) struct Feed {
 struct Update {
     /// Its number, except in a frame of the kind `Update`.
     sequence: Option<u32>,
-    /// Updates that the other relay left out before it.
+    /// Updates that were left out before it at the other relay.
     skipped: u32,
+    /// Those of them that the source squashed; the relay lost the others.
+    squashed: u32,
+    /// Whether the source squashed those before an update of a frame of the kind `CatchUp`.
+    is_gap_squashed: bool,
     time_ns: i64,
     alarm: Option<Alarm>,
     detail: Option<Arc<Detail>>,
@@ -122,9 +126,9 @@ impl Feed {
             self.begin_epoch();
         }
         let next = self.sequence.wrapping_add(1);
-        let mut skipped = update.skipped;
+        let mut squashed = update.squashed;
         let sequence = match update.sequence {
-            None => next.wrapping_add(skipped),
+            None => next.wrapping_add(update.skipped),
             Some(sequence) => sequence,
         };
         if update.sequence.is_some() && self.has_value {
@@ -135,7 +139,7 @@ impl Feed {
             match kind {
                 // The frames between were lost.
                 FrameKind::Snapshot if ahead > 0 => self.line.event(Event::LostOnBus(ahead)),
-                FrameKind::CatchUp => skipped = ahead,
+                FrameKind::CatchUp if update.is_gap_squashed => squashed = ahead,
                 _ => {}
             }
         } else if update.sequence.is_some() {
@@ -149,7 +153,7 @@ impl Feed {
             self.detail = (*detail != Detail::default()).then_some(detail);
         }
         (self.sequence, self.has_value) = (sequence, true);
-        let number = (sequence.wrapping_sub(self.offset), skipped);
+        let number = (sequence.wrapping_sub(self.offset), squashed);
         let detail = self.detail.clone();
         (self.line).update_at(number, update.time_ns, value, self.alarm, detail);
         true
@@ -221,15 +225,21 @@ pub(super) fn apply(
     let (mut alarms, mut details) = (frame.alarms().peekable(), frame.details().peekable());
     let mut skips = frame.skips().peekable();
     let mut sequences = frame.sequences();
+    let is_gap_squashed = frame.skip_cause() == SkipCause::Source;
     let mut update = |row: u32, time_ns: i64| {
         let detail = details.next_if(|detail| detail.row == row);
-        let mut skipped = 0_u32;
+        let (mut skipped, mut squashed) = (0_u32, 0_u32);
         while let Some(skip) = skips.next_if(|skip| skip.row == row) {
             skipped = skipped.wrapping_add(skip.count);
+            if skip.cause == SkipCause::Source {
+                squashed = squashed.wrapping_add(skip.count);
+            }
         }
         Update {
             sequence: sequences.as_mut().and_then(Iterator::next),
             skipped,
+            squashed,
+            is_gap_squashed,
             time_ns,
             alarm: (alarms.next_if(|alarm| alarm.row == row)).map(|alarm| alarm.alarm),
             detail: detail.map(|detail| {

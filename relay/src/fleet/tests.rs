@@ -2,6 +2,7 @@
 //!
 //! Topology: two relays from the intake to the table, an in-process bus, and a source whose PVs the test feeds.
 
+mod causes;
 mod full_bus;
 mod waiting_puts;
 
