@@ -35,6 +35,10 @@ export class Pvs implements PvOwner {
   /** A slot without data, from which PVs without a slot are read. */
   #blank = 0;
   #bySlot: (Held | undefined)[] = [];
+  /** Parts that a PV's handles read, by slot: a flush passes PVs over without reading an object. */
+  #masks: number[] = [];
+  /** The first of a PV's handles with listeners, by slot. */
+  #first: (PvHandle | undefined)[] = [];
   /** Slots of the PVs that have listeners; `undefined` if these may have changed. */
   #listened: readonly Slot[] | undefined;
   #counters = new Listeners();
@@ -70,8 +74,13 @@ export class Pvs implements PvOwner {
     return this.core().columns;
   }
 
-  slotOf({ held, key, name }: PvHandle): Slot {
-    return (held ?? this.held.get(key))?.slot ?? new Slot(this.core(), name, this.#blank);
+  slotOf(handle: PvHandle): Slot {
+    const { slot } = handle.held ?? this.held.get(handle.key) ?? handle;
+    return slot ?? new Slot(this.core(), handle.name, this.#blank);
+  }
+
+  masked({ held }: PvHandle): void {
+    if (held !== undefined) this.#link(held as Held);
   }
 
   attach(handle: PvHandle): void {
@@ -95,6 +104,7 @@ export class Pvs implements PvOwner {
     held.handles = [...held.handles, handle];
     held.idleUntil = Infinity;
     handle.held = held;
+    this.#link(held);
     if (isFirst && isOfPage(name)) this.ofPage.value?.resume();
     // A subscribed PV's description is requested now, another PV's after the answer to its
     // Subscribe.
@@ -104,8 +114,10 @@ export class Pvs implements PvOwner {
   detach(handle: PvHandle): void {
     const held = this.held.get(handle.key);
     handle.held = undefined;
+    handle.slot = undefined;
     if (held === undefined) return;
     held.handles = held.handles.filter((other) => other !== handle);
+    this.#link(held);
     if (held.handles.length > 0) return;
     this.#recount();
     held.idleUntil = this.#clock.now() + (this.#options.unsubscribeDelayMs ?? 2000);
@@ -138,16 +150,19 @@ export class Pvs implements PvOwner {
     this.wasm = wasm;
     this.#blank = wasm.add("");
     this.#bySlot = [];
+    this.#first = [];
+    this.#masks = [];
     this.#listened = undefined;
     const round = new Round();
     for (const held of this.held.values()) {
       this.#place(held, wasm);
       for (const handle of held.handles) {
         handle.prepare();
-        round.add(handle.changed(ALL_PARTS));
+        handle.parts = ALL_PARTS;
+        round.add(handle.told);
       }
     }
-    round.add(this.#counters.all);
+    round.add(this.#counters.told);
     round.call();
     return wasm;
   }
@@ -180,10 +195,12 @@ export class Pvs implements PvOwner {
     const round = new Round();
     for (const { handles, slot } of this.held.values()) {
       for (const handle of slot?.needsRelay === true ? handles : []) {
-        if ((handle.mask & CONNECTION) !== 0) round.add(handle.changed(CONNECTION));
+        if ((handle.mask & CONNECTION) === 0) continue;
+        handle.parts |= CONNECTION;
+        round.add(handle.told);
       }
     }
-    round.add(this.#counters.all);
+    round.add(this.#counters.told);
     round.call();
   }
 
@@ -221,6 +238,7 @@ export class Pvs implements PvOwner {
       this.subscriptions.forget(held);
       if (held.slot === undefined) continue;
       this.#bySlot[held.slot.index] = undefined;
+      this.#first[held.slot.index] = undefined;
       if (isOfPage(held.name)) this.ofPage.value?.detach(held);
       slots.push(held.slot.index);
     }
@@ -256,6 +274,7 @@ export class Pvs implements PvOwner {
   #place(held: Held, wasm: Wasm): void {
     held.slot = new Slot(wasm, held.name, wasm.add(held.name));
     this.#bySlot[held.slot.index] = held;
+    this.#link(held);
     if (isOfPage(held.name)) this.#placeOfPage(held, held.slot);
     else this.subscriptions.want(held);
   }
@@ -279,24 +298,44 @@ export class Pvs implements PvOwner {
     );
   }
 
+  /** Chains the handles of a PV, and tells them their slot. */
+  #link({ handles, slot }: Held): void {
+    if (slot === undefined) return;
+    const { index } = slot;
+    let mask = 0;
+    handles.forEach((handle, at) => {
+      mask |= handle.mask;
+      handle.slot = slot;
+      handle.next = handles[at + 1];
+    });
+    this.#masks[index] = mask;
+    this.#first[index] = handles[0];
+  }
+
   /** Calls the listeners whose selections read a part that changed. */
   #flush(): void {
     const { wasm } = this;
     if (wasm === undefined) return;
     this.ofPage.value?.flush(wasm);
     const { parts } = wasm.columns;
-    const round = new Round();
+    const dirty = wasm.dirty();
+    const round = new Round(dirty.length);
     let changedOfAny = 0;
-    for (const slot of wasm.dirty()) {
+    const first = this.#first;
+    const masks = this.#masks;
+    for (const slot of dirty) {
       const changed = parts[slot] as number;
       changedOfAny |= changed;
-      for (const handle of this.#bySlot[slot]?.handles ?? []) {
-        if ((handle.mask & changed) !== 0) round.add(handle.changed(changed));
+      if (((masks[slot] ?? 0) & changed) === 0) continue;
+      for (let handle = first[slot]; handle !== undefined; handle = handle.next) {
+        if ((handle.mask & changed) === 0) continue;
+        handle.parts |= changed;
+        round.add(handle.told);
       }
     }
     wasm.core.clear_dirty();
     if (this.#listened === undefined || (changedOfAny & COUNTED) !== 0) {
-      round.add(this.#counters.all);
+      round.add(this.#counters.told);
     }
     round.call();
   }

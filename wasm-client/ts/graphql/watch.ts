@@ -2,49 +2,46 @@
 
 import { ALL_PARTS, DESCRIBES, type ObjectPlan } from "../pv/fields.js";
 import { PvHandle, type PvOwner } from "../pv/pv.js";
+import { newsOf, type News } from "./news.js";
 import { settled } from "./readers.js";
-
-type Shown = Record<string, unknown>;
 
 /** One PV of one subscription. */
 class Watch {
   readonly handle: PvHandle;
   #owner: PvOwner;
+  #news: News;
   #mask: number;
-  /** Keys of fields whose value is an object or null. */
-  #objects: readonly string[];
-  #told: Shown | undefined;
+  /** The values of the last result. */
+  #told: unknown[] = [];
+  #isSettled = false;
 
   constructor(owner: PvOwner, id: string, plan: ObjectPlan) {
-    const { fields, keys, mask } = plan;
     this.handle = new PvHandle(owner, id, plan);
     this.handle.prepare();
     // Until there is enough data to show, any part may complete it.
-    this.handle.mask = (ALL_PARTS & ~DESCRIBES) | mask;
+    this.handle.reads((ALL_PARTS & ~DESCRIBES) | plan.mask);
     this.#owner = owner;
-    this.#mask = mask;
-    this.#objects = keys.filter((_, at) => typeof fields[at] === "object");
+    this.#news = newsOf(plan);
+    this.#mask = plan.mask;
   }
 
   /** The next result; `undefined` if nothing changed. Unchanged objects are null. */
   next(): object | undefined {
     const { handle } = this;
-    const before = this.#told;
-    if (before === undefined) {
-      if (settled(this.#owner.slotOf(handle), this.#owner.columns()) !== true) return undefined;
-      handle.mask = this.#mask;
+    const owner = this.#owner;
+    const slot = handle.slot ?? owner.slotOf(handle);
+    const columns = owner.columns();
+    if (!this.#isSettled) {
+      if (settled(slot, columns) !== true) return undefined;
+      this.#isSettled = true;
+      handle.reads(this.#mask);
+      handle.parts = ALL_PARTS;
     }
-    const now = handle.getSnapshot() as Shown;
-    this.#told = now;
-    if (before === undefined) return now;
-    if (now === before) return undefined;
-    let news: Shown | undefined;
-    for (const key of this.#objects) {
-      if (now[key] !== before[key] || now[key] === null) continue;
-      news ??= { ...now };
-      news[key] = null;
-    }
-    return news ?? now;
+    const { parts } = handle;
+    if (parts === 0) return undefined;
+    const news = this.#news(slot, columns, parts, this.#told);
+    handle.parts = 0;
+    return news;
   }
 }
 

@@ -3,8 +3,8 @@
 import { Cause, compileSelection, type Columns } from "../store/core.js";
 import { SelectionError } from "../errors.js";
 import { formatArray, formatNumber, formatTime, iso } from "../store/format.js";
-import { isFields, Kind, type Slot } from "../store/slot.js";
-import { objectOf, type Reader, type Show } from "./objects.js";
+import { isFields, Kind, NO_METADATA, type Metadata, type Slot } from "../store/slot.js";
+import { ANY, objectOf, type Field, type Maker, type Reader, type Show } from "./objects.js";
 import type { PvConnectionState, PvField, PvRange, PvType, Quality, Severity } from "../types.js";
 
 export { ALL_PARTS, type Reader } from "./objects.js";
@@ -180,7 +180,7 @@ const structured = (slot: Slot, columns: Columns): PvField =>
 
 /** Fields that read one metadata field. */
 const metadata =
-  (name: keyof ReturnType<Slot["metadata"]>): Reader =>
+  (name: keyof Metadata): Reader =>
   (slot, columns) =>
     slot.metadata(columns)[name];
 
@@ -198,12 +198,6 @@ export const skipped = ({ skips }: Columns, index: number): number =>
 const READERS: Readonly<Record<string, Reader>> = {
   id: (slot) => slot.id,
   skipped: ({ index }, columns) => skipped(columns, index),
-  "skips.behind": skip(Cause.behind),
-  "skips.paced": skip(Cause.paced),
-  "skips.filter": skip(Cause.filter),
-  "skips.relay": skip(Cause.relay),
-  "skips.source": skip(Cause.source),
-  "skips.bus": skip(Cause.bus),
   "value.float": (slot, columns) => {
     const value = number(slot, columns);
     return Number.isFinite(value) ? value : null;
@@ -256,14 +250,6 @@ const READERS: Readonly<Record<string, Reader>> = {
   "status.mutable": (slot, columns) => mutable(slot, columns) !== false,
   "status.writable": (slot, columns) =>
     ((columns.access[slot.index] as number) & PUTS) !== 0 && mutable(slot, columns),
-  "display.type": metadata("type"),
-  "display.elementCount": metadata("elementCount"),
-  "display.description": metadata("description"),
-  "display.typeId": metadata("typeId"),
-  "display.form": metadata("form"),
-  "display.units": metadata("units"),
-  "display.precision": metadata("precision"),
-  "display.choices": metadata("choices"),
   "connection.state": (slot, columns) => STATES[state(slot, columns)] ?? "connecting",
   "connection.connected": connected,
   "connection.since": (slot, columns) => slot.since(columns),
@@ -302,13 +288,13 @@ export const CONNECTION = 1 << 4;
 /**
  * Not a part: a plan with this bit reads the description, which some sources send only on request.
  */
-export const DESCRIBES = 1 << 30;
+export const DESCRIBES = 1 << 29;
 
-/** One object of a selection: its fields by index. */
-export interface ObjectPlan {
-  readonly keys: readonly string[];
-  readonly fields: readonly (Reader | ObjectPlan)[];
-  readonly show: Show;
+/** One object of a selection. */
+export interface ObjectPlan extends Maker {
+  readonly fields: readonly Field[];
+  /** Whether the field at this index is an object. */
+  readonly isObject: readonly boolean[];
   /** Parts that the whole object reads. */
   readonly mask: number;
 }
@@ -329,9 +315,8 @@ export type MakeReader = (path: string, words: Words, lines: string[]) => Reader
  * these lines. `make` takes precedence over the readers of this file.
  */
 export function planObject(lines: string[], make?: MakeReader, path = ""): ObjectPlan {
-  const keys: string[] = [];
-  const fields: (Reader | ObjectPlan)[] = [];
-  const reads: Parameters<typeof objectOf>[0][number][] = [];
+  const fields: Field[] = [];
+  const isObject: boolean[] = [];
   let mask = 0;
   let line: string | undefined;
   // The last line of the plan is empty.
@@ -345,12 +330,12 @@ export function planObject(lines: string[], make?: MakeReader, path = ""): Objec
     // A function itself reads no parts.
     const described = inner.endsWith("display.description") ? DESCRIBES : 0;
     const parts = Number(own) | (field as ObjectPlan).mask | described;
-    keys.push(key);
-    fields.push(field);
-    reads.push([key, parts, typeof field === "function" ? field : field.show]);
+    const isReader = typeof field === "function";
+    fields.push([key, parts | ANY, isReader ? field : field.show]);
+    isObject.push(!isReader);
     mask |= parts;
   }
-  return { keys, fields, show: objectOf(reads, presence(path)), mask };
+  return { fields, isObject, mask, ...objectOf(fields, presence(path)) };
 }
 
 const plans = new Map<string | undefined, ObjectPlan>();
@@ -405,6 +390,8 @@ function leaf(name: string, path: string, parent: string, args: string | undefin
   if (range !== undefined) {
     return (slot, columns) => slot.metadata(columns)[range]?.[name as keyof PvRange] ?? null;
   }
+  if (parent === "skips" && name in Cause) return skip(Cause[name as keyof typeof Cause]);
+  if (parent === "display" && name in NO_METADATA) return metadata(name as keyof Metadata);
   const reader = READERS[args?.includes("true") ? `${path}(units)` : path];
   if (reader === undefined) throw new Error("not a field of PVs", { cause: path });
   return reader;

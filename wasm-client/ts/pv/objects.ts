@@ -22,11 +22,23 @@ export type Show = (
 ) => Values | null;
 
 /** A field: its key, the parts that it reads, and what reads it. */
-type Field = readonly [
+export type Field = readonly [
   key: string,
   mask: number,
   read: (slot: Slot, columns: Columns, parts: number, last: never) => unknown,
 ];
+
+type Made = Record<string, unknown>;
+
+/** Makes an object from the values of its fields. */
+type MakeObject = new (...values: [a: unknown, b: unknown, c: unknown, d: unknown]) => Made;
+
+/** What makes an object. */
+export interface Maker {
+  /** Makes it from the values of up to four fields, of which none is `__proto__`. */
+  readonly make: MakeObject;
+  readonly show: Show;
+}
 
 type Make = (
   a: Field,
@@ -35,246 +47,342 @@ type Make = (
   d: Field,
   /** An object with the same keys and no values. */
   none: Values,
-  /** The object has no other fields. */
-  isWhole: boolean,
+  /** How many fields the object has; 0 if it can't be made at once. */
+  count: number,
   /** Tells whether the object exists. */
   present: Reader | undefined,
   /** Reads the object's other fields. */
   rest: Show | undefined,
-) => Show;
+) => Maker;
 
 /** Every part, including those that no field reads. */
 export const ALL_PARTS = -1;
 
-/** In every mask, so that `ALL_PARTS` affects fields that read no part. */
-const ANY = 1 << 31;
+/** In every field's mask, so that `ALL_PARTS` affects fields that read no part. */
+export const ANY = 1 << 28;
 
-const NO_FIELD: Field = ["", 0, () => undefined];
+export const NO_FIELD: Field = ["", 0, (): undefined => undefined];
+
+/**
+ * Whether the four values are as before. Strings are compared only if nothing else differs: engines
+ * copy a concatenated string before they compare it, which takes longer than to make it.
+ */
+function areSame(
+  a: unknown,
+  aWas: unknown,
+  b: unknown,
+  bWas: unknown,
+  c: unknown,
+  cWas: unknown,
+  d: unknown,
+  dWas: unknown,
+): boolean {
+  return (
+    (typeof a === "string" || Object.is(a, aWas)) &&
+    (typeof b === "string" || Object.is(b, bWas)) &&
+    (typeof c === "string" || Object.is(c, cWas)) &&
+    (typeof d === "string" || Object.is(d, dWas)) &&
+    Object.is(a, aWas) &&
+    Object.is(b, bWas) &&
+    Object.is(c, cWas) &&
+    Object.is(d, dWas)
+  );
+}
 
 /**
  * Equal functions, which the objects of a page share. JavaScript engines keep what they learn about
  * a call or a property with its place in the source: one function that reads many kinds of objects
- * takes up to twice as long. They copy an object without values in a few instructions, any other
- * object much slower.
+ * takes up to twice as long. They inline a constructor, but not the copying of an object.
  */
 const MAKES: readonly Make[] = [
-  ([ak, am, ar], [bk, bm, br], [ck, cm, cr], [dk, dm, dr], none, isWhole, present, rest) =>
-    (slot, columns, given, last, made) => {
+  ([ak, am, ar], [bk, bm, br], [ck, cm, cr], [dk, dm, dr], none, count, present, rest) => {
+    // Named as what it makes: objects without a class.
+    const { Object: Made }: { Object: MakeObject } = {
+      Object: function (this: Made, a: unknown, b: unknown, c: unknown, d: unknown) {
+        this[ak] = a;
+        if (count > 1) this[bk] = b;
+        if (count > 2) this[ck] = c;
+        if (count > 3) this[dk] = d;
+      } as unknown as MakeObject,
+    };
+    Made.prototype = Object.prototype;
+    const nothing = count === 0 ? none : new Made(undefined, undefined, undefined, undefined);
+    const show: Show = (slot, columns, given, last, made) => {
       if (present !== undefined && present(slot, columns) === false) return null;
-      const was = last ?? none;
-      const parts = was === none ? ALL_PARTS : given;
+      const was = last ?? nothing;
+      const parts = was === nothing ? ALL_PARTS : given;
       const a = (am & parts) === 0 ? was[ak] : ar(slot, columns, parts, was[ak] as never);
       const b = (bm & parts) === 0 ? was[bk] : br(slot, columns, parts, was[bk] as never);
       const c = (cm & parts) === 0 ? was[ck] : cr(slot, columns, parts, was[ck] as never);
       const d = (dm & parts) === 0 ? was[dk] : dr(slot, columns, parts, was[dk] as never);
       let now = made;
-      if (!(
-        Object.is(a, was[ak]) &&
-        Object.is(b, was[bk]) &&
-        Object.is(c, was[ck]) &&
-        Object.is(d, was[dk])
-      )) {
-        now ??= isWhole ? { ...none } : { ...was };
+      if (!areSame(a, was[ak], b, was[bk], c, was[ck], d, was[dk])) {
+        if (count > 0) return new Made(a, b, c, d);
+        now ??= { ...was };
         now[ak] = a;
         if (bm !== 0) now[bk] = b;
         if (cm !== 0) now[ck] = c;
         if (dm !== 0) now[dk] = d;
       }
       return rest === undefined ? (now ?? was) : rest(slot, columns, parts, was, now);
-    },
-  ([ak, am, ar], [bk, bm, br], [ck, cm, cr], [dk, dm, dr], none, isWhole, present, rest) =>
-    (slot, columns, given, last, made) => {
+    };
+    return { make: Made, show };
+  },
+  ([ak, am, ar], [bk, bm, br], [ck, cm, cr], [dk, dm, dr], none, count, present, rest) => {
+    // Named as what it makes: objects without a class.
+    const { Object: Made }: { Object: MakeObject } = {
+      Object: function (this: Made, a: unknown, b: unknown, c: unknown, d: unknown) {
+        this[ak] = a;
+        if (count > 1) this[bk] = b;
+        if (count > 2) this[ck] = c;
+        if (count > 3) this[dk] = d;
+      } as unknown as MakeObject,
+    };
+    Made.prototype = Object.prototype;
+    const nothing = count === 0 ? none : new Made(undefined, undefined, undefined, undefined);
+    const show: Show = (slot, columns, given, last, made) => {
       if (present !== undefined && present(slot, columns) === false) return null;
-      const was = last ?? none;
-      const parts = was === none ? ALL_PARTS : given;
+      const was = last ?? nothing;
+      const parts = was === nothing ? ALL_PARTS : given;
       const a = (am & parts) === 0 ? was[ak] : ar(slot, columns, parts, was[ak] as never);
       const b = (bm & parts) === 0 ? was[bk] : br(slot, columns, parts, was[bk] as never);
       const c = (cm & parts) === 0 ? was[ck] : cr(slot, columns, parts, was[ck] as never);
       const d = (dm & parts) === 0 ? was[dk] : dr(slot, columns, parts, was[dk] as never);
       let now = made;
-      if (!(
-        Object.is(a, was[ak]) &&
-        Object.is(b, was[bk]) &&
-        Object.is(c, was[ck]) &&
-        Object.is(d, was[dk])
-      )) {
-        now ??= isWhole ? { ...none } : { ...was };
+      if (!areSame(a, was[ak], b, was[bk], c, was[ck], d, was[dk])) {
+        if (count > 0) return new Made(a, b, c, d);
+        now ??= { ...was };
         now[ak] = a;
         if (bm !== 0) now[bk] = b;
         if (cm !== 0) now[ck] = c;
         if (dm !== 0) now[dk] = d;
       }
       return rest === undefined ? (now ?? was) : rest(slot, columns, parts, was, now);
-    },
-  ([ak, am, ar], [bk, bm, br], [ck, cm, cr], [dk, dm, dr], none, isWhole, present, rest) =>
-    (slot, columns, given, last, made) => {
+    };
+    return { make: Made, show };
+  },
+  ([ak, am, ar], [bk, bm, br], [ck, cm, cr], [dk, dm, dr], none, count, present, rest) => {
+    // Named as what it makes: objects without a class.
+    const { Object: Made }: { Object: MakeObject } = {
+      Object: function (this: Made, a: unknown, b: unknown, c: unknown, d: unknown) {
+        this[ak] = a;
+        if (count > 1) this[bk] = b;
+        if (count > 2) this[ck] = c;
+        if (count > 3) this[dk] = d;
+      } as unknown as MakeObject,
+    };
+    Made.prototype = Object.prototype;
+    const nothing = count === 0 ? none : new Made(undefined, undefined, undefined, undefined);
+    const show: Show = (slot, columns, given, last, made) => {
       if (present !== undefined && present(slot, columns) === false) return null;
-      const was = last ?? none;
-      const parts = was === none ? ALL_PARTS : given;
+      const was = last ?? nothing;
+      const parts = was === nothing ? ALL_PARTS : given;
       const a = (am & parts) === 0 ? was[ak] : ar(slot, columns, parts, was[ak] as never);
       const b = (bm & parts) === 0 ? was[bk] : br(slot, columns, parts, was[bk] as never);
       const c = (cm & parts) === 0 ? was[ck] : cr(slot, columns, parts, was[ck] as never);
       const d = (dm & parts) === 0 ? was[dk] : dr(slot, columns, parts, was[dk] as never);
       let now = made;
-      if (!(
-        Object.is(a, was[ak]) &&
-        Object.is(b, was[bk]) &&
-        Object.is(c, was[ck]) &&
-        Object.is(d, was[dk])
-      )) {
-        now ??= isWhole ? { ...none } : { ...was };
+      if (!areSame(a, was[ak], b, was[bk], c, was[ck], d, was[dk])) {
+        if (count > 0) return new Made(a, b, c, d);
+        now ??= { ...was };
         now[ak] = a;
         if (bm !== 0) now[bk] = b;
         if (cm !== 0) now[ck] = c;
         if (dm !== 0) now[dk] = d;
       }
       return rest === undefined ? (now ?? was) : rest(slot, columns, parts, was, now);
-    },
-  ([ak, am, ar], [bk, bm, br], [ck, cm, cr], [dk, dm, dr], none, isWhole, present, rest) =>
-    (slot, columns, given, last, made) => {
+    };
+    return { make: Made, show };
+  },
+  ([ak, am, ar], [bk, bm, br], [ck, cm, cr], [dk, dm, dr], none, count, present, rest) => {
+    // Named as what it makes: objects without a class.
+    const { Object: Made }: { Object: MakeObject } = {
+      Object: function (this: Made, a: unknown, b: unknown, c: unknown, d: unknown) {
+        this[ak] = a;
+        if (count > 1) this[bk] = b;
+        if (count > 2) this[ck] = c;
+        if (count > 3) this[dk] = d;
+      } as unknown as MakeObject,
+    };
+    Made.prototype = Object.prototype;
+    const nothing = count === 0 ? none : new Made(undefined, undefined, undefined, undefined);
+    const show: Show = (slot, columns, given, last, made) => {
       if (present !== undefined && present(slot, columns) === false) return null;
-      const was = last ?? none;
-      const parts = was === none ? ALL_PARTS : given;
+      const was = last ?? nothing;
+      const parts = was === nothing ? ALL_PARTS : given;
       const a = (am & parts) === 0 ? was[ak] : ar(slot, columns, parts, was[ak] as never);
       const b = (bm & parts) === 0 ? was[bk] : br(slot, columns, parts, was[bk] as never);
       const c = (cm & parts) === 0 ? was[ck] : cr(slot, columns, parts, was[ck] as never);
       const d = (dm & parts) === 0 ? was[dk] : dr(slot, columns, parts, was[dk] as never);
       let now = made;
-      if (!(
-        Object.is(a, was[ak]) &&
-        Object.is(b, was[bk]) &&
-        Object.is(c, was[ck]) &&
-        Object.is(d, was[dk])
-      )) {
-        now ??= isWhole ? { ...none } : { ...was };
+      if (!areSame(a, was[ak], b, was[bk], c, was[ck], d, was[dk])) {
+        if (count > 0) return new Made(a, b, c, d);
+        now ??= { ...was };
         now[ak] = a;
         if (bm !== 0) now[bk] = b;
         if (cm !== 0) now[ck] = c;
         if (dm !== 0) now[dk] = d;
       }
       return rest === undefined ? (now ?? was) : rest(slot, columns, parts, was, now);
-    },
-  ([ak, am, ar], [bk, bm, br], [ck, cm, cr], [dk, dm, dr], none, isWhole, present, rest) =>
-    (slot, columns, given, last, made) => {
+    };
+    return { make: Made, show };
+  },
+  ([ak, am, ar], [bk, bm, br], [ck, cm, cr], [dk, dm, dr], none, count, present, rest) => {
+    // Named as what it makes: objects without a class.
+    const { Object: Made }: { Object: MakeObject } = {
+      Object: function (this: Made, a: unknown, b: unknown, c: unknown, d: unknown) {
+        this[ak] = a;
+        if (count > 1) this[bk] = b;
+        if (count > 2) this[ck] = c;
+        if (count > 3) this[dk] = d;
+      } as unknown as MakeObject,
+    };
+    Made.prototype = Object.prototype;
+    const nothing = count === 0 ? none : new Made(undefined, undefined, undefined, undefined);
+    const show: Show = (slot, columns, given, last, made) => {
       if (present !== undefined && present(slot, columns) === false) return null;
-      const was = last ?? none;
-      const parts = was === none ? ALL_PARTS : given;
+      const was = last ?? nothing;
+      const parts = was === nothing ? ALL_PARTS : given;
       const a = (am & parts) === 0 ? was[ak] : ar(slot, columns, parts, was[ak] as never);
       const b = (bm & parts) === 0 ? was[bk] : br(slot, columns, parts, was[bk] as never);
       const c = (cm & parts) === 0 ? was[ck] : cr(slot, columns, parts, was[ck] as never);
       const d = (dm & parts) === 0 ? was[dk] : dr(slot, columns, parts, was[dk] as never);
       let now = made;
-      if (!(
-        Object.is(a, was[ak]) &&
-        Object.is(b, was[bk]) &&
-        Object.is(c, was[ck]) &&
-        Object.is(d, was[dk])
-      )) {
-        now ??= isWhole ? { ...none } : { ...was };
+      if (!areSame(a, was[ak], b, was[bk], c, was[ck], d, was[dk])) {
+        if (count > 0) return new Made(a, b, c, d);
+        now ??= { ...was };
         now[ak] = a;
         if (bm !== 0) now[bk] = b;
         if (cm !== 0) now[ck] = c;
         if (dm !== 0) now[dk] = d;
       }
       return rest === undefined ? (now ?? was) : rest(slot, columns, parts, was, now);
-    },
-  ([ak, am, ar], [bk, bm, br], [ck, cm, cr], [dk, dm, dr], none, isWhole, present, rest) =>
-    (slot, columns, given, last, made) => {
+    };
+    return { make: Made, show };
+  },
+  ([ak, am, ar], [bk, bm, br], [ck, cm, cr], [dk, dm, dr], none, count, present, rest) => {
+    // Named as what it makes: objects without a class.
+    const { Object: Made }: { Object: MakeObject } = {
+      Object: function (this: Made, a: unknown, b: unknown, c: unknown, d: unknown) {
+        this[ak] = a;
+        if (count > 1) this[bk] = b;
+        if (count > 2) this[ck] = c;
+        if (count > 3) this[dk] = d;
+      } as unknown as MakeObject,
+    };
+    Made.prototype = Object.prototype;
+    const nothing = count === 0 ? none : new Made(undefined, undefined, undefined, undefined);
+    const show: Show = (slot, columns, given, last, made) => {
       if (present !== undefined && present(slot, columns) === false) return null;
-      const was = last ?? none;
-      const parts = was === none ? ALL_PARTS : given;
+      const was = last ?? nothing;
+      const parts = was === nothing ? ALL_PARTS : given;
       const a = (am & parts) === 0 ? was[ak] : ar(slot, columns, parts, was[ak] as never);
       const b = (bm & parts) === 0 ? was[bk] : br(slot, columns, parts, was[bk] as never);
       const c = (cm & parts) === 0 ? was[ck] : cr(slot, columns, parts, was[ck] as never);
       const d = (dm & parts) === 0 ? was[dk] : dr(slot, columns, parts, was[dk] as never);
       let now = made;
-      if (!(
-        Object.is(a, was[ak]) &&
-        Object.is(b, was[bk]) &&
-        Object.is(c, was[ck]) &&
-        Object.is(d, was[dk])
-      )) {
-        now ??= isWhole ? { ...none } : { ...was };
+      if (!areSame(a, was[ak], b, was[bk], c, was[ck], d, was[dk])) {
+        if (count > 0) return new Made(a, b, c, d);
+        now ??= { ...was };
         now[ak] = a;
         if (bm !== 0) now[bk] = b;
         if (cm !== 0) now[ck] = c;
         if (dm !== 0) now[dk] = d;
       }
       return rest === undefined ? (now ?? was) : rest(slot, columns, parts, was, now);
-    },
-  ([ak, am, ar], [bk, bm, br], [ck, cm, cr], [dk, dm, dr], none, isWhole, present, rest) =>
-    (slot, columns, given, last, made) => {
+    };
+    return { make: Made, show };
+  },
+  ([ak, am, ar], [bk, bm, br], [ck, cm, cr], [dk, dm, dr], none, count, present, rest) => {
+    // Named as what it makes: objects without a class.
+    const { Object: Made }: { Object: MakeObject } = {
+      Object: function (this: Made, a: unknown, b: unknown, c: unknown, d: unknown) {
+        this[ak] = a;
+        if (count > 1) this[bk] = b;
+        if (count > 2) this[ck] = c;
+        if (count > 3) this[dk] = d;
+      } as unknown as MakeObject,
+    };
+    Made.prototype = Object.prototype;
+    const nothing = count === 0 ? none : new Made(undefined, undefined, undefined, undefined);
+    const show: Show = (slot, columns, given, last, made) => {
       if (present !== undefined && present(slot, columns) === false) return null;
-      const was = last ?? none;
-      const parts = was === none ? ALL_PARTS : given;
+      const was = last ?? nothing;
+      const parts = was === nothing ? ALL_PARTS : given;
       const a = (am & parts) === 0 ? was[ak] : ar(slot, columns, parts, was[ak] as never);
       const b = (bm & parts) === 0 ? was[bk] : br(slot, columns, parts, was[bk] as never);
       const c = (cm & parts) === 0 ? was[ck] : cr(slot, columns, parts, was[ck] as never);
       const d = (dm & parts) === 0 ? was[dk] : dr(slot, columns, parts, was[dk] as never);
       let now = made;
-      if (!(
-        Object.is(a, was[ak]) &&
-        Object.is(b, was[bk]) &&
-        Object.is(c, was[ck]) &&
-        Object.is(d, was[dk])
-      )) {
-        now ??= isWhole ? { ...none } : { ...was };
+      if (!areSame(a, was[ak], b, was[bk], c, was[ck], d, was[dk])) {
+        if (count > 0) return new Made(a, b, c, d);
+        now ??= { ...was };
         now[ak] = a;
         if (bm !== 0) now[bk] = b;
         if (cm !== 0) now[ck] = c;
         if (dm !== 0) now[dk] = d;
       }
       return rest === undefined ? (now ?? was) : rest(slot, columns, parts, was, now);
-    },
-  ([ak, am, ar], [bk, bm, br], [ck, cm, cr], [dk, dm, dr], none, isWhole, present, rest) =>
-    (slot, columns, given, last, made) => {
+    };
+    return { make: Made, show };
+  },
+  ([ak, am, ar], [bk, bm, br], [ck, cm, cr], [dk, dm, dr], none, count, present, rest) => {
+    // Named as what it makes: objects without a class.
+    const { Object: Made }: { Object: MakeObject } = {
+      Object: function (this: Made, a: unknown, b: unknown, c: unknown, d: unknown) {
+        this[ak] = a;
+        if (count > 1) this[bk] = b;
+        if (count > 2) this[ck] = c;
+        if (count > 3) this[dk] = d;
+      } as unknown as MakeObject,
+    };
+    Made.prototype = Object.prototype;
+    const nothing = count === 0 ? none : new Made(undefined, undefined, undefined, undefined);
+    const show: Show = (slot, columns, given, last, made) => {
       if (present !== undefined && present(slot, columns) === false) return null;
-      const was = last ?? none;
-      const parts = was === none ? ALL_PARTS : given;
+      const was = last ?? nothing;
+      const parts = was === nothing ? ALL_PARTS : given;
       const a = (am & parts) === 0 ? was[ak] : ar(slot, columns, parts, was[ak] as never);
       const b = (bm & parts) === 0 ? was[bk] : br(slot, columns, parts, was[bk] as never);
       const c = (cm & parts) === 0 ? was[ck] : cr(slot, columns, parts, was[ck] as never);
       const d = (dm & parts) === 0 ? was[dk] : dr(slot, columns, parts, was[dk] as never);
       let now = made;
-      if (!(
-        Object.is(a, was[ak]) &&
-        Object.is(b, was[bk]) &&
-        Object.is(c, was[ck]) &&
-        Object.is(d, was[dk])
-      )) {
-        now ??= isWhole ? { ...none } : { ...was };
+      if (!areSame(a, was[ak], b, was[bk], c, was[ck], d, was[dk])) {
+        if (count > 0) return new Made(a, b, c, d);
+        now ??= { ...was };
         now[ak] = a;
         if (bm !== 0) now[bk] = b;
         if (cm !== 0) now[ck] = c;
         if (dm !== 0) now[dk] = d;
       }
       return rest === undefined ? (now ?? was) : rest(slot, columns, parts, was, now);
-    },
+    };
+    return { make: Made, show };
+  },
 ];
 
 let made = 0;
 
+/** Whether an object with these fields can be made at once. */
+export const isSimple = (fields: readonly Field[]): boolean =>
+  // Assigning to this key would set the prototype.
+  fields.length <= 4 && !fields.some(([key]) => key === "__proto__");
+
 /** Makes what reads the object with these fields. Without `present` it always exists. */
-export function objectOf(fields: readonly Field[], present: Reader | undefined): Show {
-  // Defined, because assigning to the key `__proto__` would set the prototype.
+export function objectOf(fields: readonly Field[], present: Reader | undefined): Maker {
   const none = Object.fromEntries(fields.map(([key]) => [key, undefined]));
-  return pieceOf(
-    fields.map(([key, mask, read]) => [key, mask | ANY, read]),
-    none,
-    fields.length <= 4,
-    present,
-  );
+  return pieceOf(fields, none, isSimple(fields) ? fields.length : 0, present);
 }
 
 /** Reads four fields, and then the others. */
 function pieceOf(
   [a = NO_FIELD, b = NO_FIELD, c = NO_FIELD, d = NO_FIELD, ...others]: readonly Field[],
   none: Values,
-  isWhole: boolean,
+  count: number,
   present?: Reader,
-): Show {
+): Maker {
   const make = MAKES[made % MAKES.length] as Make;
   made += 1;
-  const rest = others.length === 0 ? undefined : pieceOf(others, none, false);
-  return make(a, b, c, d, none, isWhole, present, rest);
+  const rest = others.length === 0 ? undefined : pieceOf(others, none, 0).show;
+  return make(a, b, c, d, none, count, present, rest);
 }

@@ -1,9 +1,9 @@
 /** One PV with one selection: its listeners, and the snapshot that they read. */
 
 import type { Columns } from "../store/core.js";
-import { ALL_PARTS, planSelection, View, type Selection } from "./fields.js";
+import { ALL_PARTS, planSelection, type ObjectPlan, type Selection } from "./fields.js";
 import { checkOptions } from "../options.js";
-import { Listeners, type Listener } from "../store/readable.js";
+import { Listeners, type Told } from "../store/readable.js";
 import type { Slot } from "../store/slot.js";
 import type { Pv, PvOptions } from "../types.js";
 
@@ -40,21 +40,29 @@ export interface PvOwner {
   columns(): Columns;
   attach(handle: PvHandle): void;
   detach(handle: PvHandle): void;
+  /** The handle's mask has changed. */
+  masked(handle: PvHandle): void;
 }
 
 export class PvHandle implements Pv<unknown> {
   /** Parts that the selection reads; none before it is compiled. */
   mask = 0;
+  /** Parts that changed since they were last read. */
+  parts = ALL_PARTS;
   /** The client's entry of the PV while it has listeners. */
   held: { readonly slot: Slot | undefined } | undefined;
+  /** The entry's slot. */
+  slot: Slot | undefined;
+  /** Whom to tell of changes. */
+  told: Told = [];
+  /** The next handle with listeners of the same slot. */
+  next: PvHandle | undefined;
   #owner: PvOwner;
   #selection: Selection;
-  #view: View | undefined;
+  #show: ObjectPlan["show"] | undefined;
   #error: unknown;
   #listeners = new Listeners();
-  #shown: unknown;
-  /** Parts that changed since the last snapshot. */
-  #changed = ALL_PARTS;
+  #shown: ReturnType<ObjectPlan["show"]> | undefined;
 
   constructor(
     owner: PvOwner,
@@ -79,11 +87,11 @@ export class PvHandle implements Pv<unknown> {
   /** Compiles the selection if the module is loaded; throws if the selection is wrong. */
   compile(): void {
     if (this.#error !== undefined) throw this.#error as Error;
-    if (this.#view !== undefined || !this.#owner.loaded) return;
+    if (this.#show !== undefined || !this.#owner.loaded) return;
     try {
-      const plan = planSelection(this.#selection);
-      this.#view = new View(plan);
-      this.mask = plan.mask;
+      const { mask, show } = planSelection(this.#selection);
+      this.#show = show;
+      this.reads(mask);
     } catch (error) {
       this.#error = error;
       throw error;
@@ -99,34 +107,42 @@ export class PvHandle implements Pv<unknown> {
     }
   }
 
-  /** Something in these parts has changed. Returns the listeners to be called. */
-  changed(parts: number): readonly Listener[] {
-    this.#changed |= parts;
-    return this.#listeners.all;
+  /** Sets the parts whose changes are reported. */
+  reads(mask: number): void {
+    this.mask = mask;
+    this.#owner.masked(this);
   }
 
   readonly subscribe = (listener: () => void): (() => void) => {
     const first = !this.listened;
     const remove = this.#listeners.add(listener);
+    this.told = this.#listeners.told;
     if (first) {
       this.prepare();
-      this.#changed = ALL_PARTS;
+      this.parts = ALL_PARTS;
       this.#owner.attach(this);
     }
     return () => {
-      if (remove() && !this.listened) this.#owner.detach(this);
+      const isRemoved = remove();
+      this.told = this.#listeners.told;
+      if (isRemoved && !this.listened) this.#owner.detach(this);
     };
   };
 
   readonly getSnapshot = (): unknown => {
-    this.compile();
-    if (this.#view === undefined) return undefined;
+    let show = this.#show;
+    if (show === undefined) {
+      this.compile();
+      show = this.#show;
+      if (show === undefined) return undefined;
+    }
     // Without listeners changes are not reported.
-    const parts = this.listened ? this.#changed : ALL_PARTS;
+    const { slot } = this;
+    const parts = slot === undefined ? ALL_PARTS : this.parts;
     if (parts !== 0) {
-      const slot = this.#owner.slotOf(this);
-      this.#shown = this.#view.show(slot, this.#owner.columns(), parts);
-      this.#changed = 0;
+      const owner = this.#owner;
+      this.#shown = show(slot ?? owner.slotOf(this), owner.columns(), parts, this.#shown);
+      this.parts = 0;
     }
     return this.#shown;
   };

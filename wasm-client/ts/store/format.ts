@@ -12,14 +12,28 @@ const TOO_LARGE = 1e21;
 /** Above this, a double has no bit for the half of a tie, and products are inexact. */
 const EXACT = 2 ** 52;
 
+/** Numbers below this fit in 32 bits, also when 1 is added. */
+const SMALL = 2 ** 30;
+
 /** The powers of ten that a double holds exactly. `10 ** places` takes longer than the rest of a format. */
 const POWERS = Array.from({ length: 23 }, (_, places) => Number(`1e${String(places)}`));
 
-/** "000" to "999". */
-const THREE = Array.from({ length: 1000 }, (_, number) => String(number).padStart(3, "0"));
-
 /** Maximum number of decimal places for which a table is used. */
 const TABLE_DIGITS = 3;
+
+/** All numbers of `digits` digits, between two texts: each concatenation costs more than a look-up. */
+const table = (digits: number, before: string, after: string): readonly string[] =>
+  Array.from(
+    { length: 10 ** digits },
+    (_, number) => `${before}${String(number).padStart(digits, "0")}${after}`,
+  );
+
+/** ".0" to ".9", ".00" to ".99" and ".000" to ".999". */
+const AFTER_POINT = [[], table(1, ".", ""), table(2, ".", ""), table(3, ".", "")] as const;
+
+const MILLISECONDS = AFTER_POINT[3];
+
+const MICROSECONDS = table(3, "", "Z");
 
 /**
  * A number with `digits` after the point, as C's `"%.*f"` prints it: exact ties go to even. Without
@@ -40,16 +54,19 @@ export function formatNumber(value: number, digits: number | null, type?: PvType
   if (size >= TOO_LARGE || !(scaled < EXACT)) {
     return exactlyFixed(value, places);
   }
-  const down = Math.floor(scaled);
-  const rest = scaled - down;
   const isMinusZero = value === 0 && Object.is(value, -0);
+  const isSmall = scaled < SMALL;
+  // Engines cut a small number with one instruction.
+  const down = isSmall ? scaled | 0 : Math.floor(scaled);
+  const rest = scaled - down;
   if (rest === 0.5 || isMinusZero) return exactlyFixed(value, places);
   // Rounding the product can move it onto a tie, but not across it.
-  if (places === 0 || places > TABLE_DIGITS) return value.toFixed(places);
+  if (!isSmall || places === 0 || places > TABLE_DIGITS) return value.toFixed(places);
   const rounded = rest > 0.5 ? down + 1 : down;
-  const whole = Math.floor(rounded / power);
-  const after = THREE[rounded - whole * power] as string;
-  return `${value < 0 ? "-" : ""}${String(whole)}.${places === 3 ? after : after.slice(3 - places)}`;
+  const whole = (rounded / power) | 0;
+  const after = (AFTER_POINT[places] as readonly string[])[rounded - whole * power] as string;
+  const text = String(whole) + after;
+  return value < 0 ? `-${text}` : text;
 }
 
 /** From this number of digits on, each double, or each 32-bit float, has a different text. */
@@ -90,16 +107,22 @@ export function iso(ms: number): string | null {
 }
 
 let lastSeconds = NaN;
+let lastSecond = "";
+let lastMillisecond = NaN;
 let lastPrefix = "";
 
 /** ISO 8601 in UTC with microseconds. */
 export function formatTime(seconds: number, nanoseconds: number): string {
-  // Many PVs change in the same second.
-  if (seconds !== lastSeconds) {
-    lastSeconds = seconds;
-    lastPrefix = new Date(seconds * 1000).toISOString().slice(0, -4);
+  const micros = (nanoseconds / 1000) | 0;
+  const millisecond = (micros / 1000) | 0;
+  // Many PVs change in the same second, and in the same millisecond.
+  if (seconds !== lastSeconds || millisecond !== lastMillisecond) {
+    if (seconds !== lastSeconds) {
+      lastSeconds = seconds;
+      lastSecond = new Date(seconds * 1000).toISOString().slice(0, -5);
+    }
+    lastMillisecond = millisecond;
+    lastPrefix = lastSecond + (MILLISECONDS[millisecond] as string);
   }
-  const micros = Math.floor(nanoseconds / 1000);
-  const thousands = Math.floor(micros / 1000);
-  return `${lastPrefix}${THREE[thousands] as string}${THREE[micros - 1000 * thousands] as string}Z`;
+  return lastPrefix + (MICROSECONDS[micros - 1000 * millisecond] as string);
 }

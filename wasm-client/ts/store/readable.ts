@@ -27,21 +27,38 @@ const known = new WeakMap<() => void, Listener>();
 
 let rounds = 0;
 
+/** One listener, or any other number of them: most PVs have one. */
+export type Told = Listener | readonly Listener[];
+
 /** The listeners to call for one set of changes, each once. */
 export class Round {
   #number = ++rounds;
-  #listeners: Listener[] = [];
+  #told: Told[];
+  #count = 0;
 
-  add(listeners: readonly Listener[]): void {
-    for (const listener of listeners) {
-      if (listener.round === this.#number) continue;
-      listener.round = this.#number;
-      this.#listeners.push(listener);
+  /** `expected` is how much will probably be added. */
+  constructor(expected = 0) {
+    this.#told = new Array<Told>(expected);
+  }
+
+  add(told: Told): void {
+    this.#told[this.#count++] = told;
+  }
+
+  /** Calls each listener once. */
+  call(): void {
+    for (let at = 0; at < this.#count; at += 1) {
+      const told = this.#told[at] as Told;
+      if ("call" in told) this.#tell(told);
+      else for (const listener of told) this.#tell(listener);
     }
   }
 
-  call(): void {
-    for (const { call } of this.#listeners) callListener(call);
+  #tell(listener: Listener): void {
+    // A later round has told it if it began in a listener of this one.
+    if (listener.round >= this.#number) return;
+    listener.round = this.#number;
+    callListener(listener.call);
   }
 }
 
@@ -49,6 +66,12 @@ export class Round {
 export class Listeners {
   /** Replaced as a whole, because listeners can be added and removed while others are called. */
   all: readonly Listener[] = [];
+
+  /** The same for `Round`. */
+  get told(): Told {
+    const [first] = this.all;
+    return first !== undefined && this.all.length === 1 ? first : this.all;
+  }
 
   /** Returns a function that removes the listener; calling it again does nothing. */
   add(call: () => void): () => boolean {

@@ -26,7 +26,7 @@ export interface Metadata extends PvDisplay {
   readonly missingField: string;
 }
 
-const NO_METADATA: Metadata = {
+export const NO_METADATA: Metadata = {
   type: "Unknown",
   elementCount: 0,
   description: "",
