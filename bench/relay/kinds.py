@@ -7,6 +7,7 @@ import attack
 import deliver
 import door
 import fanout
+import fleet
 import ingest
 import memory
 import peer
@@ -58,6 +59,7 @@ KINDS = {
     "memory": of(memory),
     "peer": of(peer),
     "wan": of(wan),
+    "fleet": of(fleet),
     **{
         kind: Kind(
             ingest.measure,

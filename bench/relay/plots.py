@@ -1,7 +1,7 @@
 """Draws docs/explanations/pictures/ from bench/results/, and writes the figures of the documents.
 
-A block of docs/explanations/performance.md stands between `<!-- from NAME -->` and `<!-- end -->`; NAME is
-one of `BLOCKS`. Everything in it comes from result files and says which. A single figure in a sentence of
+A block of a document, mostly docs/explanations/performance.md, stands between `<!-- from NAME -->` and
+`<!-- end -->`; NAME is one of `BLOCKS`. Everything in it comes from result files and says which. A single figure in a sentence of
 any document stands between `<!-- figure SCENARIO FIGURE -->` and `<!-- end -->`: its median, unless `min`
 or `max` follows, times a factor such as `×100`, if there is one.
 
@@ -15,6 +15,7 @@ import sys
 
 from browser_blocks import browser_page_block, browser_update_block
 from drawing import CHECKS, DRAWS, PICTURES, ROOT, result
+from fleet_blocks import sizing_block
 from report import figure
 from relay_blocks import (
     CLIENT_COLUMNS,
@@ -29,8 +30,6 @@ from relay_blocks import (
     sweep_block,
     waveforms_block,
 )
-
-PAGE = ROOT / "docs/explanations/performance.md"
 
 BLOCKS = {
     "goals": goals_block,
@@ -56,6 +55,8 @@ BLOCKS = {
     "stalled": figures_block(["stalled-100of1000"]),
     "storm": figures_block(["storm-1000"]),
     "memory": figures_block(["memory-idle-1000", "memory-busy-1000"]),
+    "fleet": figures_block(["fleet-cost", "fleet-growth", "fleet-300x1000", "fleet-300x1000-pva"]),
+    "sizing": sizing_block,
     "soak": soak_block,
     "peers": peers_block,
 }
@@ -74,11 +75,11 @@ def one_figure(found):
     return f"{begin}{figure(values[0][which or 'median'] * float(factor or 1))}{end}"
 
 
-def with_blocks(page):
-    """The page of performance with what is in the results now."""
+def with_blocks(document, page):
+    """A document with what is in the results now."""
     for name in re.findall(r"<!-- from (\S+) -->", page):
         if name not in BLOCKS:
-            sys.exit(f"{PAGE}: there is no block {name}; there are {', '.join(BLOCKS)}")
+            sys.exit(f"{document}: there is no block {name}; there are {', '.join(BLOCKS)}")
         begin, end = f"<!-- from {name} -->\n", "<!-- end -->"
         before, rest = page.split(begin, 1)
         _, after = rest.split(end, 1)
@@ -99,7 +100,7 @@ def main():
     differ = []
     for document in documents():
         text = document.read_text()
-        now = FIGURE.sub(one_figure, with_blocks(text) if document == PAGE else text)
+        now = FIGURE.sub(one_figure, with_blocks(document, text))
         if now != text:
             differ.append(str(document.relative_to(ROOT)))
             if not CHECKS:

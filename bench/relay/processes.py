@@ -156,6 +156,21 @@ class Iocs:
         scheme = {"ca": "", "pva": "pva://"}[scenario["protocol"]]
         self.names.write_text("".join(f"{scheme}{name}\n" for name in names))
 
+    def ask(self, number, command, folder, within_s):
+        """What the shell of an IOC answers to a command."""
+        answer, done = folder / "answer", folder / "done"
+        done.unlink(missing_ok=True)
+        shell = self.processes[number].stdin
+        # Its console is Python's; the second line runs when the first has ended.
+        shell.write(f"ioc('{command} > {answer}')\nopen('{done}', 'w').close()\n")
+        shell.flush()
+        deadline = time.monotonic() + within_s
+        while not done.exists():
+            if time.monotonic() > deadline:
+                sys.exit(f"an IOC did not answer {command}")
+            time.sleep(0.05)
+        return answer.read_text()
+
     def waited_s(self):
         """For how long their threads could have run and the machine had no core for them."""
         schedstats = (
@@ -249,7 +264,7 @@ def fill(prefix, count, servers):
 class Relay:
     """A relay on its core, with the settings that the scenario gives it."""
 
-    def __init__(self, children, scenario, iocs, preload=None, listen="127.0.0.1:0"):
+    def __init__(self, children, scenario, iocs, preload=None, listen="127.0.0.1:0", cores=None):
         environment = iocs.environment | (preload or {})
         subscriptions = max(40_000, scenario.get("pvs", 0))
         flags = ["--max-subscriptions", subscriptions, "--evict-after-ms", EVICT_AFTER_MS]
@@ -265,7 +280,7 @@ class Relay:
         self.children = children
         self.process = children.start(
             [TARGET / "pvwire-relay", "--listen", listen, "--shards", "1", "--enable-sim", *flags],
-            {SERVER_CORE},
+            cores or {SERVER_CORE},
             env=environment,
             stderr=subprocess.PIPE,
         )
@@ -294,12 +309,15 @@ class Relay:
         words += ["--record", record] if record else []
         return self.measure("load", scenario, clients, iocs, words)
 
-    def skipped(self):
-        """Updates that it left out for clients that were behind."""
+    def added_up(self, name):
+        """A counter that has labels, added up."""
         with urllib.request.urlopen(f"http://{self.address}/metrics", timeout=10) as answer:
             lines = answer.read().decode().splitlines()
-        name = "pvwire_updates_skipped_total"
-        return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
+        return sum(float(line.split()[-1]) for line in lines if line.startswith(f"{name}{{"))
+
+    def skipped(self):
+        """Updates that it left out for clients that were behind."""
+        return self.added_up("pvwire_updates_skipped_total")
 
     def door(self, scenario, clients, iocs):
         """The same of clients of a door, who aren't told which values were left out."""
@@ -315,16 +333,24 @@ class Relay:
 
     def measure(self, part, scenario, clients, iocs, words, counted=lambda _: None):
         """What a part of the load client says after its measurement."""
+        load = self.start_part(part, scenario, clients, iocs, words)
+        return self.end_part(scenario, load, iocs, counted)
+
+    def start_part(self, part, scenario, clients, iocs, words, **options):
+        """Starts a part of the load client."""
         words += ["--relay", self.address, "--pid", self.process.pid, "--names", iocs.names]
         words += ["--clients", clients]
         words += ["--warm-up-s", scenario["warm_up_s"], "--seconds", scenario["seconds"]]
         waited_s = iocs.waited_s()
-        load = self.children.start(
-            [*self.far_end, TARGET / "pvwire-bench", part, *words],
-            OTHER_CORES,
-            stdout=subprocess.PIPE,
-        )
-        output = self.children.wait(load)
+        command = [*self.far_end, TARGET / "pvwire-bench", part, *words]
+        return self.children.start(command, OTHER_CORES, stdout=subprocess.PIPE, **options), waited_s
+
+    def end_part(self, scenario, load, iocs, counted=lambda _: None):
+        """What it says after its measurement; ends the run when something is lost."""
+        load, waited_s = load
+        output = load.stdout.read()
+        load.wait()
+        self.children.end(load)
         if load.returncode != 0:
             sys.exit(f"the load client failed; the relay said:\n{''.join(self.said)}")
         result = json.loads(output)

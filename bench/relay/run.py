@@ -96,6 +96,9 @@ def main():
     )
     parser.add_argument("--rounds", type=int, help="how often to measure (default: the scenario's)")
     parser.add_argument(
+        "--seconds", type=int, help="how long to measure in each round (default: the scenario's)"
+    )
+    parser.add_argument(
         "--quick", action="store_true", help="one short round, printed and not written"
     )
     arguments = parser.parse_args()
@@ -125,6 +128,8 @@ def planned(arguments):
             if arguments.quick:
                 short = {"seconds": min(QUICK_S, scenario["seconds"]), "rounds": 1}
                 scenario |= short | {"warm_up_s": QUICK_WARM_UP_S}
+            if arguments.seconds:
+                scenario["seconds"] = arguments.seconds
             if arguments.rounds:
                 scenario["rounds"] = arguments.rounds
             plan[name] = scenario

@@ -4,6 +4,7 @@
 //! publishes the PVs that other relays want. One thread takes what clients and the bus bring. Nothing of it exists
 //! in a relay without a bus.
 
+mod by_number;
 mod command;
 mod counters;
 mod edge;
@@ -160,6 +161,7 @@ impl Fleet {
                 me,
                 commands.clone(),
                 Arc::clone(&self.counters),
+                planes.intake,
             ),
             interests: Interests::new(me, planes.registry, orders),
             served: Served::new(operations, planes.memory, planes.client),

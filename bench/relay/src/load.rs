@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::check::Counts;
 use crate::client::{Client, Reading};
-use crate::cpu::Meter;
+use crate::cpu::{self, Meter, Times};
 use crate::latency::Delays;
 use crate::memory::{self, Held};
 use crate::record::Record;
@@ -88,6 +88,9 @@ pub(crate) struct Plan {
     /// Where the first client's messages are written, for the calibration.
     #[arg(long)]
     record: Option<PathBuf>,
+    /// Further processes whose CPU time is measured.
+    #[arg(long = "also", value_name = "PID")]
+    also: Vec<u32>,
 }
 
 /// Clients and what they share.
@@ -124,10 +127,19 @@ pub(crate) fn run(plan: &Plan) -> Result<Value, Box<dyn Error>> {
 
     crowd.record = (plan.record.as_ref()).map(|_| (Instant::now(), Record::default()));
     let counts_before: Vec<Counts> = crowd.clients.iter().map(|client| client.counts).collect();
+    let also: Vec<Times> = plan
+        .also
+        .iter()
+        .map(|pid| cpu::by_thread(*pid))
+        .collect::<Result<_, _>>()?;
     let meter = Meter::start(plan.pid)?;
     crowd.begin(meter.started());
     let samples = crowd.measure(plan, meter.started())?;
     let used = meter.stop()?;
+    let mut others = Vec::new();
+    for (pid, before) in plan.also.iter().zip(&also) {
+        others.push(cpu::between(before, &cpu::by_thread(*pid)?));
+    }
     let at_end = memory_at_end(plan)?;
 
     let (counts, of_awake) = crowd.counts_since(&counts_before);
@@ -156,6 +168,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Value, Box<dyn Error>> {
         "latency": latency,
         "relayCpuNs": used.by_thread.values().sum::<u64>(),
         "relayCpuNsByThread": used.by_thread,
+        "alsoCpuNsByThread": others,
         "relayPageFaults": used.page_faults,
         "relayWaitedNs": used.waited_ns,
         "ownCpuNs": used.own.values().sum::<u64>(),

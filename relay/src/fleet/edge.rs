@@ -22,6 +22,7 @@ use super::message::{Grant, Granted};
 use super::peer::{Follow, Peer};
 use super::publisher::shard_of;
 use super::pv::FleetPv;
+use crate::ingest::Intake;
 use crate::ops::latency::wall_ns;
 
 /// How long an owner may take to answer.
@@ -38,6 +39,9 @@ const REFUSED_AGAIN_AFTER: Duration = Duration::from_secs(10);
 
 /// Time before a snapshot that didn't come is asked for again.
 const SNAPSHOT_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// How often PVs are counted, for metrics and announcements.
+const COUNT_EVERY: Duration = Duration::from_millis(500);
 
 /// Where a PV is monitored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,8 +79,11 @@ pub(super) struct Edge {
     peers: HashMap<MemberId, Peer>,
     commands: Sender<Command>,
     counters: Arc<FleetCounters>,
+    intake: Arc<Intake>,
     /// Requests so far.
     asked: u64,
+    /// When PVs were last counted.
+    counted: Option<Instant>,
 }
 
 /// Says which relay owns a PV.
@@ -88,6 +95,7 @@ impl Edge {
         me: MemberId,
         commands: Sender<Command>,
         counters: Arc<FleetCounters>,
+        intake: Arc<Intake>,
     ) -> Self {
         Self {
             bus,
@@ -96,7 +104,9 @@ impl Edge {
             peers: HashMap::new(),
             commands,
             counters,
+            intake,
             asked: 0,
+            counted: None,
         }
     }
 
@@ -124,7 +134,7 @@ impl Edge {
 
     fn unfollow(&mut self, owner: MemberId, id: PvId) -> Option<Fed> {
         let peer = self.peers.get_mut(&owner)?;
-        let fed = peer.fed.remove(&id)?;
+        let fed = peer.fed.remove(id)?;
         peer.drops.push(id);
         let shard = shard_of(id);
         if let Some(follow) = peer.shards.get_mut(&shard) {
@@ -272,7 +282,12 @@ impl Edge {
         };
         (follow.heard, follow.heard_ns) = (now, wall_ns());
         let is_in_order = match decode::frame(message) {
-            Ok(frame) => peer.take(shard, &frame, message),
+            Ok(frame) => {
+                if frame.numbers_len() + frame.blobs_len() > 0 {
+                    self.intake.begin_gathered();
+                }
+                peer.take(shard, &frame, message)
+            }
             Err(error) => {
                 log::warn!("relay {owner} sent a message that can't be read: {error}");
                 counters.damaged.fetch_add(1, Ordering::Relaxed);
@@ -403,7 +418,10 @@ impl Edge {
                 peer.ask_for_snapshot(shard, now);
             }
         }
-        self.count();
+        if (self.counted).is_none_or(|at| now.duration_since(at) >= COUNT_EVERY) {
+            self.counted = Some(now);
+            self.count();
+        }
         silent
     }
 
@@ -442,7 +460,7 @@ impl Edge {
         };
         let there = match held.place {
             Place::Fed(owner, id) => (self.peers.get(&owner))
-                .and_then(|peer| peer.fed.get(&id))
+                .and_then(|peer| peer.fed.get(id))
                 .and_then(|fed| fed.feed.expected_there(expected)),
             _ => None,
         };

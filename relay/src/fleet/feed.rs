@@ -3,7 +3,6 @@
 //! The other relay numbers epochs and updates for itself. The line has epochs of this relay, and numbers its updates
 //! from the first one that came; the difference is kept, so that a put's condition can be translated.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -13,6 +12,7 @@ use pvwire_schema::types::{
     SkipCause, ValueType,
 };
 
+use super::by_number::ByNumber;
 use crate::ingest::{Event, Line, RowValue};
 
 /// Elements of fewer bytes are copied out of a message, so that they don't keep all of it.
@@ -203,8 +203,8 @@ pub(super) struct Fed {
     pub(super) is_in_step: bool,
 }
 
-fn find(fed: &mut HashMap<PvId, Fed>, pv: PvId, is_in_step: bool) -> Option<&mut Feed> {
-    let fed = fed.get_mut(&pv)?;
+fn find(fed: &mut ByNumber<Fed>, pv: PvId, is_in_step: bool) -> Option<&mut Feed> {
+    let fed = fed.get_mut(pv)?;
     (fed.is_in_step == is_in_step).then_some(&mut fed.feed)
 }
 
@@ -213,7 +213,7 @@ fn find(fed: &mut HashMap<PvId, Fed>, pv: PvId, is_in_step: bool) -> Option<&mut
 pub(super) fn apply(
     frame: &FrameView<'_>,
     message: &Bytes,
-    fed: &mut HashMap<PvId, Fed>,
+    fed: &mut ByNumber<Fed>,
     is_in_step: bool,
 ) -> bool {
     for (pv, metadata) in frame.metadata() {

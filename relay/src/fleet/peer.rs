@@ -1,6 +1,6 @@
 //! A relay that holds PVs of this one: what it is asked for, and what it has sent.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::mem;
 use std::time::{Duration, Instant};
 
@@ -8,6 +8,7 @@ use bytes::Bytes;
 use pvwire_schema::decode::FrameView;
 use pvwire_schema::types::{FrameKind, PvId, Reply};
 
+use super::by_number::ByNumber;
 use super::feed::{self, Fed};
 use super::message::Interest;
 use super::publisher::shard_of;
@@ -53,7 +54,7 @@ pub(super) struct Peer {
     pub(super) drops: Vec<PvId>,
     pub(super) describes: Vec<PvId>,
     pub(super) snapshots: Vec<PvId>,
-    pub(super) fed: HashMap<PvId, Fed>,
+    pub(super) fed: ByNumber<Fed>,
     pub(super) shards: BTreeMap<u16, Follow>,
     /// When it was last asked.
     pub(super) sent: Option<Instant>,
@@ -74,7 +75,7 @@ impl Peer {
             drops: Vec::new(),
             describes: Vec::new(),
             snapshots: Vec::new(),
-            fed: HashMap::new(),
+            fed: ByNumber::default(),
             shards: BTreeMap::new(),
             sent: None,
             rests_until: now,
@@ -117,7 +118,7 @@ impl Peer {
         }
         interest.reset = mem::take(&mut self.resets);
         self.is_verifying = mem::take(&mut self.verifies);
-        interest.keep = (self.is_verifying).then(|| self.fed.keys().map(|pv| pv.0).collect());
+        interest.keep = (self.is_verifying).then(|| self.fed.iter().map(|(pv, _)| pv.0).collect());
         self.sent = Some(now);
         self.asking = Some(number);
         Some(interest)
@@ -129,8 +130,8 @@ impl Peer {
             return;
         };
         let waiting = (self.fed.iter())
-            .filter(|(pv, fed)| shard_of(**pv) == shard && !fed.is_in_step)
-            .map(|(pv, _)| *pv);
+            .filter(|(pv, fed)| shard_of(*pv) == shard && !fed.is_in_step)
+            .map(|(pv, _)| pv);
         self.snapshots.extend(waiting);
         follow.asked = Some(now);
         follow.awaits_since.get_or_insert(now);
@@ -141,8 +142,8 @@ impl Peer {
         if let Some(follow) = self.shards.get_mut(&shard) {
             follow.last = None;
         }
-        for (pv, fed) in &mut self.fed {
-            if shard_of(*pv) == shard {
+        for (pv, fed) in self.fed.iter_mut() {
+            if shard_of(pv) == shard {
                 fed.is_in_step = false;
             }
         }
@@ -178,11 +179,11 @@ impl Peer {
                 follow.last = Some(frame.tick());
                 let is_whole = feed::apply(frame, message, fed, false);
                 for pv in ids {
-                    if let Some(fed) = fed.get_mut(&pv) {
+                    if let Some(fed) = fed.get_mut(pv) {
                         fed.is_in_step = true;
                     }
                 }
-                let waits = |(pv, fed): (&PvId, &Fed)| shard_of(*pv) == shard && !fed.is_in_step;
+                let waits = |(pv, fed): (PvId, &Fed)| shard_of(pv) == shard && !fed.is_in_step;
                 if !fed.iter().any(waits) {
                     (follow.awaits_since, follow.asked) = (None, None);
                 }

@@ -28,7 +28,7 @@ use crate::state::table::{Changes, Now, Table};
 use crate::state::tick::TickSink;
 
 /// PV numbers of one shard.
-const SHARD_PVS: u32 = 1024;
+pub(super) const SHARD_PVS: u32 = 1024;
 
 /// In place of the tick of a shard's last message: the next message shows a gap, so that other relays ask for a
 /// snapshot. Ticks begin at 1.

@@ -44,6 +44,8 @@ pub struct Intake {
     overflow: Mutex<HashMap<PvId, Row>>,
     overflowed: AtomicBool,
     notices: SegQueue<Notice>,
+    /// Updates that another relay has gathered are on their way.
+    gathered: AtomicBool,
     sleeping: AtomicBool,
     sleeper: OnceLock<Thread>,
     numbers: AtomicU32,
@@ -95,6 +97,7 @@ impl Intake {
             overflow: Mutex::default(),
             overflowed: AtomicBool::new(false),
             notices: SegQueue::new(),
+            gathered: AtomicBool::new(false),
             sleeping: AtomicBool::new(false),
             sleeper: OnceLock::new(),
             numbers: AtomicU32::new(1),
@@ -154,6 +157,17 @@ impl Intake {
     pub fn notify(&self, notice: Notice) {
         self.notices.push(notice);
         self.wake();
+    }
+
+    /// The updates that are pushed next were gathered by a tick of another relay, so that the tick thread need not
+    /// wait for the rest of their scan.
+    pub fn begin_gathered(&self) {
+        self.gathered.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether such updates have begun since the last call.
+    pub fn take_gathered(&self) -> bool {
+        self.gathered.swap(false, Ordering::Relaxed)
     }
 
     /// Wakes the tick thread if it sleeps.

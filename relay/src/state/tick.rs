@@ -19,6 +19,10 @@ use crate::state::table::{Changes, Now, Table};
 /// that writing never takes more than a third of a core.
 const TICK_PER_ROUND: u32 = 3;
 
+/// Updates that another relay's tick has gathered wait for so long: for the rest of their message, and for the
+/// messages of other relays that hold PVs of the same IOC.
+const AFTER_GATHERED: Duration = Duration::from_millis(1);
+
 /// Longest sleep without work. Bounds the delay with which a linger or a time-out is noticed.
 const LONGEST_SLEEP: Duration = Duration::from_millis(250);
 
@@ -167,12 +171,20 @@ struct Run {
 impl Run {
     fn run(mut self) {
         let _alive = Indispensable("tick");
+        let mut ended = Instant::now();
         while !self.stop.load(Ordering::Acquire) {
             self.sleep_until_work();
             let begun = Instant::now();
             self.ticks.counters.pulse.turned(begun);
-            // The first update of a scan waits for the others of the same scan.
-            thread::sleep(self.ticks.length(self.limits));
+            let length = self.ticks.length(self.limits);
+            if self.ticks.intake.take_gathered() {
+                thread::sleep(rest_of_tick(length, begun.duration_since(ended)));
+            } else {
+                // The first update of a scan waits for the others of the same scan.
+                thread::sleep(length);
+                // Those that came meanwhile have waited as long.
+                self.ticks.intake.take_gathered();
+            }
             while !self.ticks.is_ready() && !self.stop.load(Ordering::Acquire) {
                 thread::sleep(self.limits.shortest);
             }
@@ -181,6 +193,7 @@ impl Run {
                 wall_ns: wall_ns(),
             };
             self.ticks.tick(now);
+            ended = Instant::now();
             let is_late = begun.elapsed() > LATE;
             (self.ticks.counters.late).fetch_add(u64::from(is_late), Ordering::Relaxed);
         }
@@ -197,6 +210,13 @@ impl Run {
         }
         self.ticks.intake.awake();
     }
+}
+
+/// How long updates wait that were gathered before they came: ticks are never closer than `length`, so that writing
+/// takes no more of a core than it does without a fleet.
+fn rest_of_tick(length: Duration, since_last: Duration) -> Duration {
+    let rest = length.saturating_sub(since_last);
+    rest.max(AFTER_GATHERED.min(length))
 }
 
 /// The work of the tick thread, without the thread.
@@ -319,6 +339,14 @@ mod tests {
         fn tick(&mut self, _: &Table, changes: &Arc<Changes>, _: Now) {
             let _ = self.given.send(Arc::clone(changes));
         }
+    }
+
+    #[test]
+    fn gathered_updates_wait_only_to_keep_ticks_apart() {
+        let millis = Duration::from_millis;
+        let rest = |length, since| rest_of_tick(millis(length), millis(since)).as_millis();
+        assert_eq!([rest(5, 90), rest(5, 2), rest(100, 30)], [1, 3, 70]);
+        assert_eq!(rest_of_tick(Duration::ZERO, Duration::ZERO), Duration::ZERO);
     }
 
     /// A sink that counts the changes of all ticks, and nothing else.

@@ -1,0 +1,82 @@
+"""The model against what was measured, and against itself."""
+
+import json
+import tempfile
+import unittest
+from pathlib import Path
+
+import model
+
+# Between what the model computes and what was measured: costs of a few wakes a second vary by this much.
+MOST_OFF = 0.35
+
+COSTS = model.Costs(
+    take=0.35,
+    owner_update=0.05,
+    owner_message=60,
+    edge_update=0.2,
+    edge_message=70,
+    nats_in=10,
+    nats_out=8,
+    client_frame=9,
+    shared_row=0.0013,
+    private_row=0.034,
+    bus_bytes=12,
+    client_bytes=14.5,
+    idle_cores=0.01,
+)
+
+
+class Replay(unittest.TestCase):
+    def test_measured_points_come_out_again(self):
+        costs = model.Costs.measured()
+        if costs is None:
+            self.skipTest("there are no results")
+        for name, computed, measured in model.replay(costs):
+            with self.subTest(name):
+                self.assertLess(abs(computed - measured), MOST_OFF * measured, (computed, measured))
+
+    def test_missing_results_give_no_costs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertIsNone(model.Costs.measured(Path(folder)))
+
+    def test_points_are_found_by_label(self):
+        with tempfile.TemporaryDirectory() as folder:
+            point = {"label": "b", "figures": {"x": {"median": 3}}}
+            Path(folder, "s.json").write_text(json.dumps({"points": [{"label": "a", "figures": {}}, point]}))
+            self.assertEqual(model.figures("s", "b", Path(folder)), {"x": 3})
+
+
+class Sizes(unittest.TestCase):
+    def test_more_of_anything_needs_no_less(self):
+        small = model.size(COSTS, model.Load(1_000, 1, 100, 100))
+        for load in (
+            model.Load(100_000, 1, 100, 100),
+            model.Load(1_000, 10, 100, 100),
+            model.Load(1_000, 1, 50_000, 100),
+        ):
+            large = model.size(COSTS, load)
+            for key in ("ingest", "edges", "nats", "ingest_cores", "edge_cores", "nats_cores"):
+                self.assertGreaterEqual(getattr(large, key), getattr(small, key), (load, key))
+
+    def test_smallest_fleet_has_a_spare_of_each(self):
+        fleet = model.size(COSTS, model.Load(10, 1, 1, 10))
+        self.assertEqual((fleet.ingest, fleet.edges, fleet.nats), (2, 2, 3))
+
+    def test_no_relay_has_more_pvs_or_clients_than_were_measured(self):
+        fleet = model.size(COSTS, model.Load(1_000_000, 1, 100_000, 200))
+        self.assertGreaterEqual((fleet.ingest - 1) * model.MOST_PVS, 1_000_000)
+        self.assertGreaterEqual((fleet.edges - 1) * model.MOST_CLIENTS, 100_000)
+
+    def test_messages_are_one_for_each_update_when_there_are_few(self):
+        self.assertAlmostEqual(model.messages(10, 1, 0.005), 10, delta=0.5)
+        self.assertAlmostEqual(model.messages(1e6, 1, 0.005), 200, delta=1e-6)
+
+    def test_few_clients_follow_few_shards(self):
+        load = model.Load(1_000_000, 1, 2, 10)
+        self.assertLess(model.followed_shards(load, 977, 2), 0.03)
+        self.assertEqual(model.followed_shards(load, 4, 100), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,86 @@
+"""Blocks of the documents about fleets: what was measured, and the table for sizing."""
+
+import sys
+
+from drawing import BLUE, GREEN, ORANGE, ROOT, missing, plt, result, save, source, table
+from relay_blocks import log_log
+from report import figure
+
+sys.path.append(str(ROOT / "bench/fleet_model"))
+
+import model  # noqa: E402
+
+MEASURED = ("fleet-cost", "fleet-growth")
+
+# From a beamline to the largest facility that the model is made for.
+LOADS = (
+    model.Load(10_000, 10, 1_000, 200),
+    model.Load(100_000, 1, 10_000, 200),
+    model.Load(300_000, 1, 30_000, 200),
+    model.Load(1_000_000, 1, 100_000, 200),
+)
+
+
+def sizing_block():
+    """Fleets for several loads, by the model."""
+    costs = model.Costs.measured()
+    if costs is None:
+        yield from missing(next(name for name in MEASURED if not result(name)))
+        return
+    sizes = [(load, model.size(costs, load)) for load in LOADS]
+    heads = (
+        "PVs × rate",
+        "clients × PVs",
+        "ingest relays",
+        "their cores",
+        "edges",
+        "their cores",
+        "NATS servers",
+        "their cores",
+        "MB/s into NATS",
+        "MB/s out of NATS",
+        "MB/s to clients",
+    )
+    yield from table(
+        heads,
+        (
+            (
+                f"{load.pvs:,} × {load.rate_hz} Hz",
+                f"{load.clients:,} × {load.each}",
+                str(fleet.ingest),
+                figure(fleet.ingest_cores),
+                str(fleet.edges),
+                figure(fleet.edge_cores),
+                str(fleet.nats),
+                figure(fleet.nats_cores),
+                figure(fleet.bus_in_mb_s),
+                figure(fleet.bus_out_mb_s),
+                figure(fleet.clients_mb_s),
+            )
+            for load, fleet in sizes
+        ),
+    )
+    draw(costs)
+    yield ""
+    yield "![Cores of a fleet by its number of clients](../explanations/pictures/fleet-size.svg)"
+    yield ""
+    yield (
+        "Measured: "
+        + " ".join(source(result(name)) for name in MEASURED)
+    )
+
+
+def draw(costs):
+    """Cores by clients, with ten PVs for each client, at 1 Hz."""
+    clients = [100, 300, 1_000, 3_000, 10_000, 30_000, 100_000]
+    fleets = [model.size(costs, model.Load(10 * each, 1, each, 200)) for each in clients]
+    drawing, axes = plt.subplots()
+    for key, label, colour in (
+        ("edge_cores", "edges", BLUE),
+        ("ingest_cores", "ingest relays", ORANGE),
+        ("nats_cores", "NATS", GREEN),
+    ):
+        axes.plot(clients, [getattr(fleet, key) for fleet in fleets], "o-", label=label, color=colour)
+    log_log(axes, "clients, each with 200 of 10 × as many PVs × 1 Hz", "cores")
+    axes.legend()
+    save(drawing, "fleet-size")
