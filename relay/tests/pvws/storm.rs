@@ -42,6 +42,15 @@ fn reconnect(address: SocketAddr, names: &[&str], made: &AtomicUsize, is_over: &
     }
 }
 
+/// Ends the storm when it is dropped, also when the test fails: the scope waits for the storm's threads.
+struct EndOfStorm<'a>(&'a AtomicBool);
+
+impl Drop for EndOfStorm<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn clients_that_reconnect_in_storms_do_not_harm_native_ones() {
     let (network, prefix) = (Network::new(), prefix());
@@ -71,6 +80,7 @@ fn clients_that_reconnect_in_storms_do_not_harm_native_ones() {
         for _ in 0..THREADS {
             scope.spawn(|| reconnect(relay.address(), &names, &made, &is_over));
         }
+        let _end = EndOfStorm(&is_over);
         while made.load(Ordering::Relaxed) < CONNECTIONS || last < 50 {
             last += 1;
             healthy.put("n", &last.to_string());
@@ -80,7 +90,6 @@ fn clients_that_reconnect_in_storms_do_not_harm_native_ones() {
                 natives.iter().all(has_it)
             });
         }
-        is_over.store(true, Ordering::Relaxed);
     });
     for native in &natives {
         let pv = native.pv(&counter);
