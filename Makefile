@@ -27,8 +27,8 @@ setup-browser:
 setup-valgrind:
 	@tools/setup.sh valgrind
 
-demo: setup relay wasm ## Starts IOC, relay and page, prints the URL; Ctrl-C ends them
-	@$(PYTHON) tools/demo.py
+demo: setup relay wasm ## Starts IOC, relay and page, prints the URL; Ctrl-C ends them; FLEET=3: three relays on NATS
+	@$(PYTHON) tools/demo.py $(if $(FLEET),--fleet $(FLEET))
 
 setup-rust:
 	@tools/setup.sh rust

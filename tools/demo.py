@@ -21,6 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "testbed/python"))
 
+import demo_fleet  # noqa: E402
 from child import Child, Failed, says  # noqa: E402
 from network import private_network  # noqa: E402
 from ports import free_port  # noqa: E402
@@ -91,14 +92,14 @@ def start_ioc(environment):
     return ioc
 
 
-def start_relay(environment, port):
+def start_relay(environment, port, name="relay", more=()):
     # There is no other relay to move to: Ctrl-C should be quick.
     quick = ["--drain-delay-ms", "0", "--drain-spread-ms", "200"]
     # Not to all that the page shows: one of its set points is there to be refused by the relay.
     puts = ["--enable-put", "--allow-put", f"{PREFIX}:*:SET", "--allow-put", f"{PREFIX}:OP:MESSAGE"]
     # The page shows simulated PVs too.
-    command = [RELAY, "--listen", f"127.0.0.1:{port}", "--enable-sim", *quick, *puts]
-    relay = Part("relay", command, environment, ROOT)
+    command = [RELAY, "--listen", f"127.0.0.1:{port}", "--enable-sim", *quick, *puts, *more]
+    relay = Part(name, command, environment, ROOT)
     relay.wait_until(answers(f"http://127.0.0.1:{port}/ready"))
     return relay
 
@@ -108,9 +109,11 @@ class Control(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, ioc, relay):
+    def __init__(self, ioc, relays, fleet):
         super().__init__(("127.0.0.1", 0), ControlRequest)
-        self.children = {"ioc": ioc, "relay": relay}
+        self.children = {"ioc": ioc, **relays}
+        self.actions = {("ioc", "kill"), ("ioc", "pause"), ("ioc", "resume"), *((name, "kill") for name in relays)}
+        self.fleet = fleet
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     @property
@@ -120,8 +123,6 @@ class Control(ThreadingHTTPServer):
 
 class ControlRequest(BaseHTTPRequestHandler):
     """`GET /demo/processes` says how they are; `POST /demo/ioc/kill` does it, if the page asks."""
-
-    ACTIONS = {("ioc", "kill"), ("ioc", "pause"), ("ioc", "resume"), ("relay", "kill")}
 
     def do_GET(self):
         if self.is_for_us() and self.path == "/demo/processes":
@@ -135,7 +136,7 @@ class ControlRequest(BaseHTTPRequestHandler):
             self.send_error(403)
             return
         action = tuple(self.path.removeprefix("/demo/").split("/"))
-        if action not in self.ACTIONS:
+        if action not in self.server.actions:
             self.send_error(404)
             return
         name, what = action
@@ -149,7 +150,8 @@ class ControlRequest(BaseHTTPRequestHandler):
 
     def tell(self):
         states = {name: child.state for name, child in self.server.children.items()}
-        body = json.dumps({**states, "restartAfterSeconds": RESTART_AFTER_S}).encode()
+        fleet = {"fleet": self.server.fleet.said()} if self.server.fleet else {}
+        body = json.dumps({**states, **fleet, "restartAfterSeconds": RESTART_AFTER_S}).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
@@ -182,11 +184,10 @@ def start_page(port, relay_port, control_port, folder):
     return page
 
 
-def keep_running(children):
-    """Starts the IOC or the relay again when it was killed; ends when the page does."""
-    ioc, relay, page = children
+def keep_running(parts, page):
+    """Starts the IOC or a relay again when it was killed; ends when the page does."""
     while page.is_running():
-        for child in (ioc, relay):
+        for child in parts:
             if not child.is_running():
                 say(f"the {child.name} is gone; it starts again in {RESTART_AFTER_S} s")
                 time.sleep(RESTART_AFTER_S)
@@ -196,10 +197,34 @@ def keep_running(children):
     raise page.failed("ended")
 
 
+def tell(port, relay_ports, parts):
+    """Prints where the page and the relays are, and how to break them."""
+    status = "".join(
+        f"\n  {of_relay(number, relay_ports)} status:  http://127.0.0.1:{each}/"
+        for number, each in enumerate(relay_ports, 1)
+    )
+    kill = "".join(f"\n    {f'the {part.name}:':<13}kill -9 {part.pid}" for part in parts)
+    say(
+        f"""
+  The page:            http://127.0.0.1:{port}/{status}
+
+  See what it says when something dies, by the buttons of the page or by hand; all start again after
+  {RESTART_AFTER_S} s:{kill}
+
+  Ctrl-C ends everything.
+"""
+    )
+
+
+def of_relay(number, relay_ports):
+    return "The relay's" if len(relay_ports) == 1 else f"Relay {number}'s  "
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--port", type=int, default=0, help="port of the page (default: a free one)")
     parser.add_argument("--relay-port", type=int, default=0, help="port of the relay (default: a free one)")
+    parser.add_argument("--fleet", type=int, choices=range(2, 10), help="number of relays, which share PVs over NATS")
     arguments = parser.parse_args()
     port, relay_port = arguments.port or free_port(), arguments.relay_port or free_port()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -212,26 +237,27 @@ def main():
         environment = {**os.environ, **private_network()}
         say("starting the IOC …")
         children.append(start_ioc(environment))
-        say("starting the relay …")
-        children.append(start_relay(environment, relay_port))
+        ioc = children[0]
+        relays, ports, fleet = {}, [relay_port], None
+        if arguments.fleet:
+            say("starting NATS and the relays …")
+            nats, bus = demo_fleet.start_nats(Part, environment)
+            children.append(nats)
+            ports += [free_port() for _ in range(arguments.fleet - 1)]
+            for number, each in enumerate(ports, 1):
+                name = f"relay {number}"
+                relays[f"relay{number}"] = start_relay(environment, each, name, demo_fleet.flags(bus, each, port))
+                children.append(relays[f"relay{number}"])
+            fleet = demo_fleet.Fleet(relays, ports, ioc, Path(folder.name))
+        else:
+            say("starting the relay …")
+            relays["relay"] = start_relay(environment, relay_port)
+            children.append(relays["relay"])
         say("building and serving the page …")
-        ioc, relay = children
-        control = Control(ioc, relay)
+        control = Control(ioc, relays, fleet)
         children.append(start_page(port, relay_port, control.port, folder.name))
-        say(
-            f"""
-  The page:            http://127.0.0.1:{port}/
-  The relay's status:  http://127.0.0.1:{relay_port}/
-
-  See what it says when something dies, by the buttons under "Break things" or by hand; both start
-  again after {RESTART_AFTER_S} s:
-    the IOC:    kill -9 {ioc.pid}
-    the relay:  kill -9 {relay.pid}
-
-  Ctrl-C ends everything.
-"""
-        )
-        keep_running(children)
+        tell(port, ports, [ioc, *relays.values()])
+        keep_running([ioc, *relays.values()], children[-1])
     except KeyboardInterrupt:
         say("\nending …")
     except Failed as error:

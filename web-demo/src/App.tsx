@@ -5,6 +5,7 @@ import type { PvClient } from "pvwire";
 
 import { Beamline } from "./Beamline";
 import { ConnectionBanner } from "./ConnectionBanner";
+import { Fleet } from "./Fleet";
 import { Header } from "./Header";
 import { Health } from "./Health";
 import { MachineStatus } from "./MachineStatus";
@@ -26,6 +27,7 @@ export function App({ client, prefix }: AppProps): ReactNode {
     <>
       <Header prefix={prefix} page={page} />
       <ConnectionBanner />
+      <Fleet />
       <main>
         {page.id === "machine" && (
           <>

@@ -8,7 +8,8 @@ const POLL_MS = 1000;
 
 interface Processes {
   readonly ioc: "running" | "paused" | "gone";
-  readonly relay: "running" | "gone";
+  /** Undefined in a fleet, whose relays have buttons of their own. */
+  readonly relay?: "running" | "gone";
   readonly restartAfterSeconds: number;
 }
 
@@ -49,17 +50,20 @@ export function BreakThings(): ReactNode {
       >
         {ioc === "paused" ? "Let the IOC go on" : "Pause the IOC"}
       </button>
-      <button
-        type="button"
-        disabled={relay === "gone"}
-        onClick={() => {
-          act("relay/kill");
-        }}
-      >
-        Kill the relay
-      </button>
+      {relay !== undefined && (
+        <button
+          type="button"
+          disabled={relay === "gone"}
+          onClick={() => {
+            act("relay/kill");
+          }}
+        >
+          Kill the relay
+        </button>
+      )}
       <p role="status">
-        {sentence("IOC", ioc, restartAfterSeconds)} {sentence("Relay", relay, restartAfterSeconds)}
+        {sentence("IOC", ioc, restartAfterSeconds)}{" "}
+        {relay !== undefined && sentence("Relay", relay, restartAfterSeconds)}
       </p>
     </section>
   );
