@@ -1,16 +1,10 @@
 /** Runs the stories, two at a time in Chromium; each starts its own IOC and relay. */
 
-import { existsSync } from "node:fs";
-
 import { defineConfig } from "@playwright/test";
 
+import { CHROMIUM } from "../testbed/ts/chromium";
 import { DEADLINE_MS } from "../testbed/ts/deadline";
 import { FONTS } from "../testbed/ts/paths";
-
-/** The system's browser if there is one, else Playwright's own. */
-const chromium =
-  process.env.PVWIRE_CHROMIUM ??
-  ["/usr/bin/chromium", "/usr/bin/google-chrome"].find((path) => existsSync(path));
 
 export default defineConfig({
   testDir: "tests",
@@ -31,7 +25,7 @@ export default defineConfig({
     trace: process.env.PVWIRE_TRACE === undefined ? "off" : "retain-on-failure",
     screenshot: "only-on-failure",
     launchOptions: {
-      ...(chromium === undefined ? {} : { executablePath: chromium }),
+      ...(CHROMIUM === undefined ? {} : { executablePath: CHROMIUM }),
       env: { ...(process.env as Record<string, string>), FONTCONFIG_FILE: FONTS },
       args: [
         "--no-sandbox",

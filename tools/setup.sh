@@ -17,7 +17,8 @@ sum_of() { cat "$@" | sha256sum | cut -d' ' -f1; }
 
 find_browser() {
   local candidate
-  for candidate in "${PVWIRE_CHROMIUM:-}" chromium chromium-browser google-chrome google-chrome-stable; do
+  for candidate in "${PVWIRE_CHROMIUM:-}" chromium-headless-shell chromium chromium-browser google-chrome \
+    google-chrome-stable; do
     [ -n "$candidate" ] && command -v "$candidate" && return 0
   done
   return 1
@@ -111,7 +112,8 @@ browser() {
   }
   find_browser > /dev/null && return
   say "Chromium"
-  packages chromium
+  # Distributions other than Debian have only the whole browser.
+  packages chromium-headless-shell || packages chromium
   find_browser > /dev/null || fail "Chromium was installed but isn't found"
 }
 

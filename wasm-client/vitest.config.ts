@@ -3,6 +3,7 @@
 import { playwright } from "@vitest/browser-playwright";
 import { defineConfig } from "vitest/config";
 
+import { CHROMIUM } from "../testbed/ts/chromium.ts";
 import { DEADLINE_MS } from "../testbed/ts/deadline.ts";
 
 // vitest lists failures with it, and Node 20 lacks it.
@@ -14,8 +15,6 @@ if (!("groupBy" in Map)) {
   };
   Object.assign(Map, { groupBy });
 }
-
-const executablePath = process.env.PVWIRE_CHROMIUM ?? "/usr/bin/chromium";
 
 /** A test waits for several things, one after the other. */
 const deadlines = {
@@ -61,7 +60,8 @@ export default defineConfig({
             screenshotFailures: false,
             provider: playwright({
               launchOptions: {
-                executablePath, // WebGL without a graphics card, for the test of what is painted by one.
+                ...(CHROMIUM === undefined ? {} : { executablePath: CHROMIUM }),
+                // WebGL without a graphics card, for the test of what is painted by one.
                 args: ["--no-sandbox", "--disable-gpu", "--enable-unsafe-swiftshader"],
               },
             }),

@@ -425,7 +425,8 @@ async function withPage<T>(url: string, work: (page: Page) => Promise<T>): Promi
 }
 
 async function launch(): Promise<Browser> {
-  const system = ["/usr/bin/chromium", "/usr/bin/google-chrome"].find((file) => existsSync(file));
+  const browsers = ["chromium", "google-chrome", "chromium-headless-shell"];
+  const system = browsers.map((name) => `/usr/bin/${name}`).find((file) => existsSync(file));
   const executablePath = process.env.PVWIRE_CHROMIUM ?? system;
   return await chromium.launch({
     ...(executablePath === undefined ? {} : { executablePath }),

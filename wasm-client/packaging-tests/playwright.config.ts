@@ -2,8 +2,8 @@
 
 import { defineConfig } from "@playwright/test";
 
+import { CHROMIUM } from "../../testbed/ts/chromium";
 import { DEADLINE_MS } from "../../testbed/ts/deadline";
-import { CHROMIUM } from "./chromium";
 
 export default defineConfig({
   testDir: ".",
