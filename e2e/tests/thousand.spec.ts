@@ -57,6 +57,10 @@ async function follow(demo: DemoPage): Promise<{ behind: number; wrong: string[]
 test("1,000 PVs at 10 Hz for 10 s: no sequence number is missing", async ({ demo }) => {
   await expect(demo.cells).toHaveCount(CELLS);
   await expect(demo.page.locator('.cell[data-state="connected"]')).toHaveCount(CELLS);
+  // A PV is connected a moment before its first value comes.
+  await expect(async () => {
+    await demo.counters();
+  }).toPass({ timeout: DEADLINE_MS });
 
   for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
     const { behind, wrong } = await follow(demo);
