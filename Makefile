@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-rust setup-browser setup-valgrind setup-deploy demo test conformance image-check manifests pods deny advisories release-files fuzz fuzz-long soak sanitize check regen regen-check stranger wasm relay package packaging-test bench bench-full bench-faults bench-fleet bench-pictures bench-browser instructions pictures screenshots clean
+.PHONY: help setup setup-rust setup-browser setup-valgrind setup-deploy demo test conformance image-check manifests pods deny advisories release-files fuzz fuzz-long soak sanitize check regen regen-check stranger wasm relay package packaging-test bench bench-full bench-faults bench-fleet bench-pictures bench-browser instructions random-cases pictures screenshots clean
 
 PYTHON := .local/venv/bin/python
 FLATC := .local/venv/bin/flatc
@@ -155,6 +155,10 @@ instructions: setup-valgrind ## Instructions per row of what runs for every upda
 bench-browser: setup-browser relay wasm ## What an update costs in Chromium, beside JSON, graphql-ws and Apollo
 	@$(TARGET)/debug/xtask wasm-bench
 	@PVWIRE_RELAY=$${CARGO_TARGET_DIR:-$(CURDIR)/target}/release/pvwire-relay npm run --silent bench -w pvwire-bench-browser
+
+random-cases: wasm ## 100,000 random selections of random states: native, WebAssembly and a plain executor agree
+	@cargo build $(QUIETLY) --locked -p pvwire-core --example random_cases
+	@cd wasm-client && PVWIRE_ORACLE_CASES=$${CASES:-100000} npx vitest run --project node tests/random_cases
 
 pictures: setup-browser wasm ## Writes the pictures again that the end-to-end tests compare pages with
 	@$(call program,pvwire-relay)
