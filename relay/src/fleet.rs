@@ -22,7 +22,7 @@ mod tests;
 mod view;
 
 use std::io;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -168,7 +168,9 @@ impl Fleet {
             sent: Sent::new(Arc::clone(&bus), commands.clone()),
             bus,
             waiting: Vec::new(),
+            waiting_calls: Vec::new(),
             waiting_bytes: self.waiting_bytes,
+            keeps: false,
         };
         let received = self.received;
         let thread = thread::Builder::new()
@@ -176,6 +178,7 @@ impl Fleet {
             .spawn(move || member.run(&received))?;
         let running = RunningFleet {
             commands,
+            counters: self.counters,
             thread: Some(thread),
         };
         Ok((running, publisher))
@@ -185,6 +188,7 @@ impl Fleet {
 /// The running thread. Dropping it ends the thread.
 pub struct RunningFleet {
     commands: Sender<Command>,
+    counters: Arc<FleetCounters>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -192,6 +196,12 @@ impl RunningFleet {
     /// This relay will stop: other relays take its PVs.
     pub fn drain(&self) {
         let _ = self.commands.send(Command::Drain);
+    }
+
+    /// Whether they have taken them, or no other relay is there.
+    #[must_use]
+    pub fn is_handed_over(&self) -> bool {
+        self.counters.is_handed_over.load(Ordering::Relaxed)
     }
 }
 

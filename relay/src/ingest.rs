@@ -2,6 +2,7 @@
 
 pub mod ca;
 pub mod formula;
+pub mod handover;
 pub mod host;
 pub mod intake;
 pub mod line;

@@ -12,6 +12,9 @@ use crate::http::server::Server;
 /// How long closing handshakes may take after the drain.
 const FAREWELLS: Duration = Duration::from_secs(2);
 
+/// How long other relays may take, from the signal on, to take over the PVs of this one.
+const HANDOVER: Duration = Duration::from_secs(10);
+
 /// Who stops the relay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StopRequest {
@@ -50,11 +53,18 @@ impl StopSignals {
         fleet: Option<&RunningFleet>,
     ) {
         let by = self.next().await;
+        let deadline = Instant::now() + HANDOVER;
         if let Some(fleet) = fleet {
             fleet.drain();
         }
+        let stopped = async {
+            drain(config, server, by).await;
+            while fleet.is_some_and(|fleet| !fleet.is_handed_over()) && Instant::now() < deadline {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
         tokio::select! {
-            () = drain(config, server, by) => log::info!("stopped"),
+            () = stopped => log::info!("stopped"),
             _ = self.next() => log::warn!("stopped at once by a second signal"),
         }
     }

@@ -1,6 +1,6 @@
 //! What the fleet counts, for metrics.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// Counters of one relay of a fleet.
 #[derive(Debug, Default)]
@@ -13,6 +13,8 @@ pub struct FleetCounters {
     pub pvs_fed: AtomicU64,
     /// PVs that no relay holds now.
     pub pvs_without_owner: AtomicU64,
+    /// Set when this relay will stop and has handed over what it held.
+    pub is_handed_over: AtomicBool,
     /// PVs whose owner has changed.
     pub moves: AtomicU64,
     /// Messages published.

@@ -3,7 +3,9 @@
 //! Owners are asked for PVs in batches, one batch at a time for each owner. The answer has the owner's numbers; then
 //! this relay follows the shards of these numbers and asks for a snapshot, which comes in order among the updates.
 
-use std::collections::HashMap;
+mod moves;
+
+use std::collections::{HashMap, HashSet};
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,6 +17,7 @@ use pvwire_fleet::{AskError, Bus, Kind, MemberId};
 use pvwire_schema::decode;
 use pvwire_schema::types::{Expected, PvId};
 
+use self::moves::Move;
 use super::command::Command;
 use super::counters::FleetCounters;
 use super::feed::{Fed, Feed};
@@ -69,6 +72,34 @@ impl Place {
 struct Held {
     pv: Arc<FleetPv>,
     place: Place,
+    /// Set while it moves.
+    next: Option<Move>,
+}
+
+impl Held {
+    /// Its owner, or the one that it moves to.
+    fn target(&self, me: MemberId) -> Option<MemberId> {
+        let next = self.next.as_ref().map(|next| next.place);
+        next.unwrap_or(self.place).owner(me)
+    }
+
+    /// Whether it is fed or asked for here, or will be.
+    fn places(&self) -> impl Iterator<Item = Place> {
+        [Some(self.place), self.next.as_ref().map(|next| next.place)]
+            .into_iter()
+            .flatten()
+    }
+
+    fn uses(&self, owner: MemberId) -> bool {
+        self.places().any(|place| match place {
+            Place::Asking(of) | Place::Fed(of, _) => of == owner,
+            Place::Nowhere | Place::Here => false,
+        })
+    }
+
+    fn asks(&self, owner: MemberId) -> bool {
+        self.places().any(|place| place == Place::Asking(owner))
+    }
 }
 
 /// See the module.
@@ -77,6 +108,10 @@ pub(super) struct Edge {
     me: MemberId,
     pvs: HashMap<u64, Held>,
     peers: HashMap<MemberId, Peer>,
+    /// PVs that move to another owner.
+    moving: HashSet<u64>,
+    /// Keys of those that move to this relay.
+    arriving: HashSet<String>,
     commands: Sender<Command>,
     counters: Arc<FleetCounters>,
     intake: Arc<Intake>,
@@ -102,6 +137,8 @@ impl Edge {
             me,
             pvs: HashMap::new(),
             peers: HashMap::new(),
+            moving: HashSet::new(),
+            arriving: HashSet::new(),
             commands,
             counters,
             intake,
@@ -118,12 +155,14 @@ impl Edge {
         let number = pv.number;
         drop(Feed::new(pv.base.succeed()));
         let place = Place::Nowhere;
-        self.pvs.insert(number, Held { pv, place });
+        let next = None;
+        self.pvs.insert(number, Held { pv, place, next });
         self.assign(number, owner_of, now);
     }
 
     /// No client wants a PV any more.
     pub(super) fn closed(&mut self, number: u64) {
+        self.end_move(number);
         let Some(held) = self.pvs.remove(&number) else {
             return;
         };
@@ -148,13 +187,13 @@ impl Edge {
     }
 
     pub(super) fn described(&mut self, number: u64) {
-        if let Some(Held {
-            place: Place::Fed(owner, id),
-            ..
-        }) = self.pvs.get(&number)
-            && let Some(peer) = self.peers.get_mut(owner)
-        {
-            peer.describes.push(*id);
+        let held = self.pvs.get(&number);
+        for place in held.into_iter().flat_map(Held::places) {
+            if let Place::Fed(owner, id) = place
+                && let Some(peer) = self.peers.get_mut(&owner)
+            {
+                peer.describes.push(id);
+            }
         }
     }
 
@@ -170,15 +209,20 @@ impl Edge {
                 Place::Here
             }
             Some(owner) => {
-                let peer = self.peers.entry(owner).or_insert_with(|| Peer::new(now));
-                peer.wanted.push((now, number));
+                Self::want(&mut self.peers, owner, number, now);
                 Place::Asking(owner)
             }
         };
     }
 
+    fn want(peers: &mut HashMap<MemberId, Peer>, owner: MemberId, number: u64, now: Instant) {
+        let peer = peers.entry(owner).or_insert_with(|| Peer::new(now));
+        peer.wanted.push((now, number));
+    }
+
     /// Ends the present feed of a PV: it is disconnected until another feeds it.
     fn detach(&mut self, number: u64) {
+        self.end_move(number);
         let Some(held) = self.pvs.get_mut(&number) else {
             return;
         };
@@ -199,43 +243,70 @@ impl Edge {
         drop(Feed::new(pv.base.succeed()));
     }
 
-    /// The owners of PVs may have changed.
-    pub(super) fn reassign(&mut self, owner_of: OwnerOf<'_>, now: Instant) {
+    /// The owners of PVs may have changed. PVs of a live owner move without a gap.
+    pub(super) fn reassign(
+        &mut self,
+        owner_of: OwnerOf<'_>,
+        is_live: impl Fn(MemberId) -> bool,
+        now: Instant,
+    ) {
+        let me = self.me;
         let moved = (self.pvs.iter())
-            .filter(|(_, held)| held.place.owner(self.me) != owner_of(&held.pv.key))
-            .map(|(number, _)| *number);
-        for number in moved.collect::<Vec<_>>() {
-            let was_placed = self.pvs[&number].place != Place::Nowhere;
+            .map(|(number, held)| (*number, held, owner_of(&held.pv.key)))
+            .filter(|(_, held, owner)| held.target(me) != *owner)
+            .map(|(number, held, owner)| (number, held.place, owner));
+        for (number, place, owner) in moved.collect::<Vec<_>>() {
+            let was_placed = place != Place::Nowhere;
             (self.counters.moves).fetch_add(u64::from(was_placed), Ordering::Relaxed);
-            self.detach(number);
-            self.assign(number, owner_of, now);
+            self.end_move(number);
+            let is_fed = match place {
+                Place::Here => true,
+                Place::Fed(owner, _) => is_live(owner),
+                Place::Nowhere | Place::Asking(_) => false,
+            };
+            match owner {
+                Some(_) if place.owner(me) == owner => {}
+                Some(owner) if is_fed => self.begin_move(number, owner, now),
+                _ => {
+                    self.detach(number);
+                    self.assign(number, owner_of, now);
+                }
+            }
         }
-        let is_used = |owner: &MemberId, pvs: &HashMap<u64, Held>| {
-            pvs.values().any(|held| match held.place {
-                Place::Asking(of) | Place::Fed(of, _) => of == *owner,
-                Place::Nowhere | Place::Here => false,
-            })
-        };
         let pvs = &self.pvs;
-        // The owner forgets the rest by itself.
-        self.peers.retain(|owner, _| is_used(owner, pvs));
+        // Of the others the owner forgets what it wasn't told.
+        self.peers
+            .retain(|owner, peer| peer.is_busy() || pvs.values().any(|held| held.uses(*owner)));
     }
 
     /// An owner is lost, or all that it was asked for is in doubt: its PVs are disconnected and asked for again.
     pub(super) fn lose(&mut self, owner: MemberId, owner_of: OwnerOf<'_>, now: Instant) {
         let lost = (self.pvs.iter())
-            .filter(|(_, held)| match held.place {
-                Place::Asking(of) | Place::Fed(of, _) => of == owner,
-                Place::Nowhere | Place::Here => false,
-            })
-            .map(|(number, _)| *number);
+            .filter(|(_, held)| held.uses(owner))
+            .map(|(number, held)| (*number, held.place));
         let lost: Vec<_> = lost.collect();
-        for number in &lost {
-            self.detach(*number);
+        let is_fed = |place| match place {
+            Place::Here => true,
+            Place::Fed(of, _) => of != owner,
+            Place::Nowhere | Place::Asking(_) => false,
+        };
+        for (number, place) in &lost {
+            if is_fed(*place) {
+                self.end_move(*number);
+            } else {
+                self.detach(*number);
+            }
         }
         self.peers.remove(&owner);
-        for number in lost {
-            self.assign(number, owner_of, now);
+        for (number, place) in lost {
+            let to = owner_of(&self.pvs[&number].pv.key);
+            match to {
+                Some(to) if is_fed(place) && place.owner(self.me) != Some(to) => {
+                    self.begin_move(number, to, now);
+                }
+                _ if is_fed(place) => {}
+                _ => self.assign(number, owner_of, now),
+            }
         }
         if let Some(peer) = self.peers.get_mut(&owner) {
             peer.rests_until = now + AGAIN_AFTER;
@@ -328,44 +399,28 @@ impl Edge {
         };
         peer.answered = now;
         let mut shards = Vec::new();
+        let mut taken = Vec::new();
         for (number, grant) in asked.into_iter().zip(granted.pvs) {
-            let held = self.pvs.get_mut(&number);
-            let held = held.filter(|held| held.place == Place::Asking(owner));
+            let held = self.pvs.get(&number).filter(|held| held.asks(owner));
             match (held, grant) {
                 (None, Grant::Held(id)) => peer.drops.push(PvId(id)),
                 (None, _) => {}
                 (Some(_), Grant::Elsewhere) => peer.wanted.push((now + AGAIN_AFTER, number)),
                 (Some(held), Grant::Refused(reason)) => {
-                    Feed::new(held.pv.base.succeed()).refused(reason);
+                    if held.next.is_none() {
+                        Feed::new(held.pv.base.succeed()).refused(reason);
+                    }
                     peer.wanted.push((now + REFUSED_AGAIN_AFTER, number));
                 }
-                (Some(held), Grant::Held(id)) => {
-                    let (pv, shard) = (PvId(id), shard_of(PvId(id)));
-                    held.place = Place::Fed(owner, pv);
-                    let fed = Fed {
-                        feed: Feed::new(held.pv.base.succeed()),
-                        is_in_step: false,
-                    };
-                    if held.pv.is_described() {
-                        peer.describes.push(pv);
-                    }
-                    peer.fed.insert(pv, fed);
-                    let follow = peer.shards.entry(shard).or_insert_with(|| {
-                        self.bus.follow(owner, shard, true);
-                        Follow {
-                            pvs: 0,
-                            last: None,
-                            heard: now,
-                            heard_ns: wall_ns(),
-                            awaits_since: None,
-                            asked: None,
-                        }
-                    });
-                    follow.pvs += 1;
-                    shards.push(shard);
-                }
+                (Some(_), Grant::Held(id)) => taken.push((number, PvId(id))),
             }
         }
+        for (number, id) in taken {
+            shards.extend(self.take(owner, number, id, now));
+        }
+        let Some(peer) = self.peers.get_mut(&owner) else {
+            return true;
+        };
         shards.dedup();
         for shard in shards {
             peer.ask_for_snapshot(shard, now);
@@ -375,13 +430,46 @@ impl Edge {
         agrees || !mem::take(&mut peer.is_verifying)
     }
 
+    /// An owner feeds a PV under its number `id`. Returns the shard.
+    fn take(&mut self, owner: MemberId, number: u64, id: PvId, now: Instant) -> Option<u16> {
+        let place = Place::Fed(owner, id);
+        let held = self.pvs.get_mut(&number)?;
+        let is_described = held.pv.is_described();
+        let feed = if held.next.is_some() {
+            self.feed_next(number, place)?
+        } else {
+            held.place = place;
+            Feed::new(held.pv.base.succeed())
+        };
+        let peer = self.peers.get_mut(&owner)?;
+        if is_described {
+            peer.describes.push(id);
+        }
+        let is_in_step = false;
+        peer.fed.insert(id, Fed { feed, is_in_step });
+        let shard = shard_of(id);
+        let follow = peer.shards.entry(shard).or_insert_with(|| {
+            self.bus.follow(owner, shard, true);
+            Follow {
+                pvs: 0,
+                last: None,
+                heard: now,
+                heard_ns: wall_ns(),
+                awaits_since: None,
+                asked: None,
+            }
+        });
+        follow.pvs += 1;
+        Some(shard)
+    }
+
     /// Sends the requests that are due.
     pub(super) fn ask(&mut self, now: Instant) {
         let pvs = &self.pvs;
         for (owner, peer) in &mut self.peers {
             let name = |number: u64| {
                 let held = pvs.get(&number)?;
-                (held.place == Place::Asking(*owner)).then(|| held.pv.whole_name())
+                held.asks(*owner).then(|| held.pv.whole_name())
             };
             self.asked += 1;
             let number = self.asked;
@@ -428,6 +516,11 @@ impl Edge {
     /// Number of PVs that this relay holds.
     pub(super) fn owned(&self) -> u64 {
         self.counters.pvs_owned.load(Ordering::Relaxed)
+    }
+
+    /// Whether no PV is monitored here.
+    pub(super) fn holds_nothing(&self) -> bool {
+        self.pvs.values().all(|held| held.place != Place::Here)
     }
 
     fn count(&self) {

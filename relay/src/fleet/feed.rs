@@ -33,6 +33,8 @@ pub(super) struct Feed {
     offset: u32,
     alarm: Alarm,
     detail: Option<Arc<Detail>>,
+    /// As the newest metadata has it.
+    description: String,
     /// The structure of which the next update may bring a part.
     whole: Option<Arc<BlobValue>>,
 }
@@ -66,6 +68,7 @@ impl Feed {
             offset: 0,
             alarm: Alarm::NONE,
             detail: None,
+            description: String::new(),
             whole: None,
         }
     }
@@ -83,6 +86,7 @@ impl Feed {
     /// What a put on the condition `expected` must expect at the other relay; `None` if this relay has never shown
     /// that update.
     pub(super) fn expected_there(&self, expected: Expected) -> Option<Expected> {
+        let expected = self.line.of_line(expected);
         let epoch = self.epoch.filter(|_| expected.epoch == self.line.epoch())?;
         Some(Expected {
             sequence: expected.sequence.wrapping_add(self.offset),
@@ -105,14 +109,20 @@ impl Feed {
         if !self.has_begun || (is_other && self.has_value) {
             self.begin_epoch();
         }
-        let description = metadata.description.clone();
+        self.description.clone_from(&metadata.description);
         self.line.event(Event::Metadata(Box::new(Metadata {
             epoch: self.line.epoch(),
             ..metadata
         })));
-        if !description.is_empty() {
-            self.line.event(Event::Description(description));
+        if !self.description.is_empty() {
+            self.described();
         }
+    }
+
+    /// The description is known, or known to be empty.
+    pub(super) fn described(&self) {
+        let description = self.description.clone();
+        self.line.event(Event::Description(description));
     }
 
     fn connection(&self, connection: Connection) {

@@ -20,6 +20,9 @@ const LASTS: Duration = Duration::from_secs(15);
 /// Other relays have heard after this time that a PV is not published any more.
 const LEAVES_AFTER: Duration = Duration::from_secs(2);
 
+/// A relay that still follows a PV after it has moved to another owner is left after this time.
+const FOLLOWS_AFTER_MOVE: Duration = Duration::from_secs(12);
+
 /// What one relay wants.
 struct Wants {
     /// The PVs, which the registry holds, with their keys.
@@ -35,6 +38,8 @@ pub(super) struct Interests {
     /// Pays for the memory of the PVs.
     owner: Arc<Owner>,
     relays: HashMap<MemberId, Wants>,
+    /// PVs that have moved to another owner, until when they are published.
+    moved: HashMap<(MemberId, PvId), Instant>,
     /// PVs that are not published any more, and when the hold on them ends.
     leaving: VecDeque<(Instant, Vec<PvId>)>,
 }
@@ -48,6 +53,7 @@ impl Interests {
             // The relays of its clients have limited them.
             owner: Memory::new(MemoryLimits::NONE).owner("", None),
             relays: HashMap::new(),
+            moved: HashMap::new(),
             leaving: VecDeque::new(),
         }
     }
@@ -120,6 +126,7 @@ impl Interests {
         let described = known(&interest.describe, relay);
         if !described.is_empty() {
             self.registry.describe(&described);
+            self.orders.describe(described);
         }
         let due = known(&interest.snapshot, relay);
         if !due.is_empty() {
@@ -140,20 +147,40 @@ impl Interests {
     pub(super) fn expire(&mut self, now: Instant) {
         let expired = self.relays.extract_if(|_, relay| relay.until <= now);
         let pvs = expired.flat_map(|(_, relay)| relay.pvs.into_keys());
-        let pvs = pvs.collect();
+        let mut pvs: Vec<_> = pvs.collect();
+        for ((relay, pv), _) in self.moved.extract_if(|_, until| *until <= now) {
+            let relay = self.relays.get_mut(&relay);
+            pvs.extend(relay.and_then(|relay| relay.pvs.remove(&pv)).map(|_| pv));
+        }
         self.release(pvs, now);
         while let Some((_, left)) = self.leaving.pop_front_if(|(at, _)| *at <= now) {
             self.registry.release(left, now);
         }
     }
 
-    /// Ends interest in PVs that this relay doesn't own any more.
+    /// Ends interest in PVs that no relay owns any more. Those of another owner are published until each relay has
+    /// moved them.
     pub(super) fn keep_owned(&mut self, owner_of: OwnerOf<'_>, now: Instant) {
         let mut lost = Vec::new();
-        for relay in self.relays.values_mut() {
-            let moved = |_: &PvId, key: &mut String| owner_of(key) != Some(self.me);
-            lost.extend(relay.pvs.extract_if(moved).map(|(pv, _)| pv));
+        let until = now + FOLLOWS_AFTER_MOVE;
+        for (from, relay) in &mut self.relays {
+            let is_lost = |pv: &PvId, key: &mut String| {
+                let owner = owner_of(key);
+                let place = (*from, *pv);
+                if owner == Some(self.me) || owner.is_none() {
+                    self.moved.remove(&place);
+                } else {
+                    self.moved.entry(place).or_insert(until);
+                }
+                owner.is_none()
+            };
+            lost.extend(relay.pvs.extract_if(is_lost).map(|(pv, _)| pv));
         }
         self.release(lost, now);
+    }
+
+    /// Whether no other relay wants anything.
+    pub(super) fn is_empty(&self) -> bool {
+        self.relays.values().all(|relay| relay.pvs.is_empty())
     }
 }

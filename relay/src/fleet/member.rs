@@ -41,7 +41,11 @@ pub(super) struct Member {
     pub(super) served: Served,
     pub(super) sent: Sent,
     pub(super) waiting: Vec<Waiting>,
+    /// Calls of services that no relay could make so far.
+    pub(super) waiting_calls: Vec<Command>,
     pub(super) waiting_bytes: Arc<AtomicUsize>,
+    /// This relay will stop, and keeps its PVs because no other can own them.
+    pub(super) keeps: bool,
 }
 
 impl Member {
@@ -118,6 +122,9 @@ impl Member {
             Command::Asked(from, Kind::Interest, body, reply) => {
                 // A request that can't be read asks for nothing.
                 let interest: Interest = serde_json::from_slice(&body).unwrap_or_default();
+                let edge = &self.edge;
+                let is_here = |key: &str| !edge.is_arriving(key);
+                let owner_of = |key: &str| view.owner(key).filter(|_| is_here(key));
                 let granted = self.interests.asked(from, &interest, &owner_of, now);
                 let answer = serde_json::to_vec(&granted);
                 reply.send(
@@ -160,11 +167,13 @@ impl Member {
         if let Some(presence) = announcement {
             self.bus.announce(presence);
         }
-        if changed.has_owners {
+        let kept = std::mem::replace(&mut self.keeps, self.view.is_last(now));
+        if (changed.has_owners || kept) && !self.keeps {
             let view = &self.view;
             let owner_of = |key: &str| view.owner(key);
             // In this order, so that others see the PVs of this relay disconnected before they hear nothing more.
-            self.edge.reassign(&owner_of, now);
+            let is_live = |member| view.is_live(member);
+            self.edge.reassign(&owner_of, is_live, now);
             self.interests.keep_owned(&owner_of, now);
             self.put_waiting(now);
         }
@@ -182,16 +191,23 @@ impl Member {
             log::warn!("relay {owner} sends nothing: its PVs are disconnected");
             self.edge.lose(owner, &owner_of, now);
         }
+        self.edge.check_moves(&owner_of, now);
         self.interests.expire(now);
+        let has_moved = self.edge.holds_nothing() && self.interests.is_empty();
+        let is_handed_over = view.is_draining() && (has_moved || self.keeps);
+        (self.counters.is_handed_over).store(is_handed_over, Ordering::Relaxed);
         self.put_waiting(now);
     }
 
-    /// Sends the puts that waited for an owner, except those that their clients have given up.
+    /// Sends the puts and calls that waited for an owner, except those that their clients have given up.
     fn put_waiting(&mut self, now: Instant) {
         for waiting in std::mem::take(&mut self.waiting) {
             if !waiting.ticket.is_cancelled() {
                 self.put(waiting, now);
             }
+        }
+        for waiting in std::mem::take(&mut self.waiting_calls) {
+            self.call(waiting, now);
         }
     }
 
@@ -240,7 +256,14 @@ impl Member {
         }
     }
 
+    /// Calls by the relay that owns the service's PV; waits while none does.
     fn call(&mut self, call: Command, now: Instant) {
+        if let Command::Call { key, ticket, .. } = &call
+            && self.view.owner(key).is_none()
+            && !ticket.is_cancelled()
+        {
+            return self.waiting_calls.push(call);
+        }
         let Command::Call {
             key,
             name,

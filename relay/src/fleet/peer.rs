@@ -124,6 +124,11 @@ impl Peer {
         Some(interest)
     }
 
+    /// Whether its owner must still be told something, or answer.
+    pub(super) fn is_busy(&self) -> bool {
+        self.asking.is_some() || !self.drops.is_empty()
+    }
+
     /// PVs of a shard that wait for a snapshot have it asked for.
     pub(super) fn ask_for_snapshot(&mut self, shard: u16, now: Instant) {
         let Some(follow) = self.shards.get_mut(&shard) else {
@@ -189,7 +194,14 @@ impl Peer {
                 }
                 is_whole
             }
-            FrameKind::Answer => true,
+            FrameKind::Answer => {
+                if let Some(Reply::Got { ids, .. }) = frame.reply() {
+                    for fed in ids.iter().filter_map(|pv| fed.get(*pv)) {
+                        fed.feed.described();
+                    }
+                }
+                true
+            }
         }
     }
 

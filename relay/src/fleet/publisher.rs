@@ -4,7 +4,7 @@
 //! frame names the tick of the one before it, so that a relay that misses one finds the gap. Snapshots are published
 //! to the shard as well, because only there their order among the updates is certain.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use crossbeam_queue::SegQueue;
 use prometheus_client::metrics::counter::Counter;
 use pvwire_fleet::Bus;
 use pvwire_schema::encode::FrameEncoder;
-use pvwire_schema::types::{FrameKind, PvId, Reply};
+use pvwire_schema::types::{ConnectionState, FrameKind, PvId, Reply};
 
 use super::counters::FleetCounters;
 use crate::fanout::dirty::Dirty;
@@ -24,7 +24,7 @@ use crate::fanout::frame::Frame;
 use crate::fanout::large::{LargeValue, LargeValues};
 use crate::fanout::set::PvSet;
 use crate::ingest::Intake;
-use crate::state::table::{Changes, Now, Table};
+use crate::state::table::{Changes, Entry, Now, Table};
 use crate::state::tick::TickSink;
 
 /// PV numbers of one shard.
@@ -52,6 +52,8 @@ enum Order {
     Unwatch(Vec<PvId>),
     /// Publish everything that is known of these PVs.
     Snapshot(Vec<PvId>),
+    /// Publish when the descriptions of these PVs are known, in each connection.
+    Describe(Vec<PvId>),
 }
 
 /// Where orders to the publisher are put.
@@ -84,6 +86,10 @@ impl Orders {
 
     pub(super) fn snapshot(&self, pvs: Vec<PvId>) {
         self.push(Order::Snapshot(pvs));
+    }
+
+    pub(super) fn describe(&self, pvs: Vec<PvId>) {
+        self.push(Order::Describe(pvs));
     }
 }
 
@@ -129,6 +135,10 @@ pub struct Publisher {
     encoders: Encoders,
     plain: Encoding,
     probed: Option<Instant>,
+    /// PVs of which relays want the description.
+    described: HashSet<PvId>,
+    /// Those of them whose description was not yet published in this connection.
+    undescribed: HashSet<PvId>,
     made: Counter,
     counters: Arc<FleetCounters>,
 }
@@ -146,13 +156,16 @@ impl Publisher {
             encoders: encodings.encoders(),
             plain: encodings.all()[0],
             probed: None,
+            described: HashSet::new(),
+            undescribed: HashSet::new(),
             made: Counter::default(),
             counters,
         }
     }
 
     fn take(&mut self, order: Order) {
-        let (Order::Watch(pvs) | Order::Unwatch(pvs) | Order::Snapshot(pvs)) = &order;
+        let (Order::Watch(pvs) | Order::Unwatch(pvs) | Order::Snapshot(pvs) | Order::Describe(pvs)) =
+            &order;
         for &pv in pvs {
             let shard = self.shards.entry(shard_of(pv)).or_default();
             match &order {
@@ -161,7 +174,16 @@ impl Publisher {
                     shard.is_changed = true;
                 }
                 Order::Unwatch(_) => shard.leaving.push(pv),
-                Order::Snapshot(_) => shard.snapshot.push(pv),
+                Order::Snapshot(_) => {
+                    shard.snapshot.push(pv);
+                    if self.described.contains(&pv) {
+                        self.undescribed.insert(pv);
+                    }
+                }
+                Order::Describe(_) => {
+                    self.described.insert(pv);
+                    self.undescribed.insert(pv);
+                }
             }
         }
     }
@@ -222,12 +244,49 @@ impl Publisher {
         }
     }
 
+    /// Says which descriptions are known. A description is a part of the metadata, which doesn't tell an empty one
+    /// from one that is still read.
+    fn publish_described(&mut self, table: &Table, changes: &Changes) {
+        if !self.described.is_empty() {
+            let again = changes.connections.iter().map(|(pv, _)| *pv);
+            let again = again.filter(|pv| self.described.contains(pv));
+            self.undescribed.extend(again);
+        }
+        if self.undescribed.is_empty() {
+            return;
+        }
+        let mut known = BTreeMap::<u16, Vec<PvId>>::new();
+        self.undescribed.retain(|pv| {
+            let entry = table.get(*pv);
+            let is_known = entry.is_some_and(Entry::is_described);
+            if is_known {
+                known.entry(shard_of(*pv)).or_default().push(*pv);
+            }
+            let state = entry.map(|entry| entry.connection.state);
+            // It is looked at again when it has connected.
+            !is_known && state == Some(ConnectionState::Connected)
+        });
+        let out = Out(&*self.bus, &self.counters);
+        for (shard, ids) in known {
+            let errors = Vec::new();
+            self.encoder.begin(FrameKind::Answer, changes.tick, 0);
+            self.encoder.reply(0, &Reply::Got { ids, errors });
+            out.message(shard, &mut self.encoder);
+        }
+    }
+
     fn probe(&mut self, now: Instant) {
         if (self.probed).is_some_and(|at| now.duration_since(at) < PROBE_EVERY) {
             return;
         }
         self.probed = Some(now);
         self.large.sweep();
+        let shards = &self.shards;
+        let is_wanted = |pv: &PvId| {
+            let shard = shards.get(&shard_of(*pv));
+            shard.is_some_and(|shard| shard.wanted.contains_key(pv))
+        };
+        self.described.retain(is_wanted);
         let out = Out(&*self.bus, &self.counters);
         for (number, shard) in &self.shards {
             let last = shard.last;
@@ -267,6 +326,10 @@ impl Out<'_> {
     /// An update without content, which says that nothing was published between two ticks.
     fn link(&self, shard: u16, encoder: &mut FrameEncoder, (tick, before): (u64, u64)) {
         encoder.begin(FrameKind::Update, tick, before);
+        self.message(shard, encoder);
+    }
+
+    fn message(&self, shard: u16, encoder: &mut FrameEncoder) {
         let message = bytes::Bytes::copy_from_slice(encoder.finish());
         let length = message.len() as u64;
         self.0.publish(shard, &[message]);
@@ -304,6 +367,7 @@ impl TickSink for Publisher {
             self.publish_changes(table, changes);
         }
         self.publish_snapshots(table, changes.tick);
+        self.publish_described(table, changes);
         self.shards.values_mut().for_each(Shard::leave);
         self.probe(now.instant);
     }

@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::ingest::{Line, Monitor, OpDone, OpTicket, Put, Queue, Source};
+use crate::ingest::handover::Handover;
+use crate::ingest::{Line, Monitor, OpDone, OpTicket, OpenError, Put, Queue, Source};
 
 /// A PV that is open at this relay.
 pub(super) struct FleetPv {
@@ -18,6 +19,8 @@ pub(super) struct FleetPv {
     pub(super) base: Line,
     /// Set while this relay holds the PV.
     pub(super) monitor: Mutex<Option<Box<dyn Monitor>>>,
+    /// Set while the PV moves to this relay and another still feeds it.
+    pub(super) next: Mutex<Option<Box<dyn Monitor>>>,
     pub(super) is_closed: AtomicBool,
     pub(super) is_described: AtomicBool,
 }
@@ -42,22 +45,57 @@ impl FleetPv {
         self.monitor.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(super) fn next(&self) -> MutexGuard<'_, Option<Box<dyn Monitor>>> {
+        self.next.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Opens the monitor of this relay.
     pub(super) fn open(&self) {
         let line = self.base.succeed();
-        let mut monitor = self.monitor();
+        if let Err(error) = self.open_into(&mut self.monitor(), line) {
+            self.base.succeed().missing(error.to_string());
+        }
+    }
+
+    /// Opens the monitor of this relay while another relay feeds the PV.
+    pub(super) fn open_next(&self) -> Arc<Handover> {
+        let (line, to) = self.base.hand_over();
+        if let Err(error) = self.open_into(&mut self.next(), line) {
+            log::warn!("{}: can't be taken over: {error}", self.key);
+        }
+        to
+    }
+
+    fn open_into(
+        &self,
+        monitor: &mut Option<Box<dyn Monitor>>,
+        line: Line,
+    ) -> Result<(), OpenError> {
         if self.is_closed() {
-            return;
+            return Ok(());
         }
-        match self.source.open(&self.name, line, self.queue) {
-            Ok(opened) => {
-                if self.is_described() {
-                    opened.describe();
-                }
-                *monitor = Some(opened);
-            }
-            Err(error) => self.base.succeed().missing(error.to_string()),
+        let opened = self.source.open(&self.name, line, self.queue)?;
+        if self.is_described() {
+            opened.describe();
         }
+        *monitor = Some(opened);
+        Ok(())
+    }
+
+    /// The PV has moved to this relay.
+    pub(super) fn take_next(&self) {
+        let next = self.next().take();
+        let before = std::mem::replace(&mut *self.monitor(), next);
+        drop(before);
+        if self.is_closed() {
+            self.close();
+        }
+    }
+
+    /// The PV doesn't move to this relay.
+    pub(super) fn close_next(&self) {
+        let closed = self.next().take();
+        drop(closed);
     }
 
     /// Closes the monitor of this relay, if it is open.

@@ -58,6 +58,7 @@ impl Source for FleetSource {
             source: Arc::clone(&self.inner),
             base: line,
             monitor: Mutex::new(None),
+            next: Mutex::new(None),
             is_closed: AtomicBool::new(false),
             is_described: AtomicBool::new(false),
         });
@@ -113,10 +114,14 @@ impl Monitor for FleetMonitor {
 
     fn describe(&self) -> bool {
         self.pv.is_described.store(true, Ordering::Release);
+        if let Some(next) = &*self.pv.next() {
+            next.describe();
+        }
+        // It may move at this moment.
+        let _ = self.commands.send(Command::Describe(self.pv.number));
         if let Some(inner) = &*self.pv.monitor() {
             return inner.describe();
         }
-        let _ = self.commands.send(Command::Describe(self.pv.number));
         self.pv.source.scheme() == "ca"
     }
 
@@ -140,6 +145,7 @@ impl Monitor for FleetMonitor {
 impl Drop for FleetMonitor {
     fn drop(&mut self) {
         self.pv.is_closed.store(true, Ordering::Release);
+        self.pv.close_next();
         self.pv.close();
         let _ = self.commands.send(Command::Closed(self.pv.number));
     }

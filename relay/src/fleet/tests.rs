@@ -4,6 +4,7 @@
 
 mod causes;
 mod full_bus;
+mod moves;
 mod waiting_puts;
 
 use std::collections::{BTreeMap, HashMap};
@@ -131,6 +132,7 @@ struct Watched {
     seen: BTreeMap<PvId, Seen>,
     skips: BTreeMap<PvId, Skips>,
     rows: BTreeMap<PvId, Vec<f64>>,
+    states: BTreeMap<PvId, Vec<ConnectionState>>,
 }
 
 /// A sink that keeps what a client would see.
@@ -156,6 +158,10 @@ impl TickSink for Watch {
             skips.bus += before.bus;
             skips.source += before.source;
             skips.relay += before.relay;
+        }
+        for (pv, connection) in &changes.connections {
+            let states = watched.states.entry(*pv).or_default();
+            states.push(connection.state);
         }
         for pv in (0..8).map(PvId) {
             if let Some(entry) = table.get(pv) {
@@ -183,7 +189,7 @@ struct Relay {
     is_full: Arc<AtomicBool>,
     refused: Arc<AtomicUsize>,
     _ticker: Ticker,
-    _fleet: RunningFleet,
+    fleet: RunningFleet,
 }
 
 impl Relay {
@@ -247,7 +253,7 @@ impl Relay {
             is_full,
             refused,
             _ticker: ticker.unwrap(),
-            _fleet: running,
+            fleet: running,
         }
     }
 
@@ -271,6 +277,12 @@ impl Relay {
     fn connect(&self, name: &str) -> Arc<Line> {
         eventually("the owner opens it", || self.line(name).is_some());
         let line = self.line(name).unwrap();
+        Self::introduce(&line);
+        line
+    }
+
+    /// Connects a PV.
+    fn introduce(line: &Line) {
         let (read, write) = (true, true);
         line.event(Event::Access { read, write });
         line.connected(false);
@@ -280,7 +292,6 @@ impl Relay {
             epoch: line.epoch(),
             ..Metadata::default()
         })));
-        line
     }
 
     fn put(&self, pv: PvId, expected: Option<Expected>) -> Arc<Mutex<Option<OpEnd>>> {

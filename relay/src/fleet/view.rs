@@ -77,6 +77,23 @@ impl View {
         (announcement, std::mem::take(&mut self.changed))
     }
 
+    /// Whether another member lives, as far as it is known.
+    pub(super) fn is_live(&self, member: MemberId) -> bool {
+        self.members.others().any(|presence| presence.id == member)
+    }
+
+    /// This relay will stop, and no other can own PVs.
+    pub(super) fn is_last(&self, now: Instant) -> bool {
+        self.members.is_draining()
+            && self.members.has_lease(self.at(now))
+            && self.owners.members().is_empty()
+    }
+
+    /// Whether this relay will stop.
+    pub(super) fn is_draining(&self) -> bool {
+        self.members.is_draining()
+    }
+
     /// Live members by role, in the order of `Role::ALL`, this one included.
     pub(super) fn by_role(&self) -> [u64; 3] {
         let others = self.members.others().map(|presence| presence.role);

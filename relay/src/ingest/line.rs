@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use pvwire_schema::types::{Alarm, BlobValue, Detail, Expected, Filter, PvId};
 
+use super::handover::Handover;
 use super::intake::Intake;
 use super::row::{Event, Form, Notice, Row, RowValue};
 use crate::ingest::weight::Weight;
@@ -30,6 +31,8 @@ pub struct Line {
     squashed: AtomicU32,
     /// Bytes of the structure or strings that were last weighed; 0 before.
     weight: AtomicUsize,
+    /// Set if it takes the PV over from another line.
+    handover: Option<Arc<Handover>>,
 }
 
 impl Line {
@@ -57,6 +60,7 @@ impl Line {
             first: AtomicU32::new(1),
             squashed: AtomicU32::new(0),
             weight: AtomicUsize::new(0),
+            handover: None,
         };
         line.event(Event::Opened { puts, charge });
         line
@@ -66,8 +70,32 @@ impl Line {
     /// then on nothing of the lines that were made before counts.
     #[must_use]
     pub fn succeed(&self) -> Self {
+        let line = self.numbered(None);
+        self.event(Event::Succeeded { line: line.opening });
+        line
+    }
+
+    /// A line of the same PV for another monitor, while the present line goes on. When the new line is connected and
+    /// has reached the newest update of the present one, it feeds the PV, and clients see neither a gap nor an
+    /// update twice. From then on nothing of the lines that were made before counts.
+    #[must_use]
+    pub fn hand_over(&self) -> (Self, Arc<Handover>) {
+        let to = Arc::<Handover>::default();
+        let line = self.numbered(Some(Arc::clone(&to)));
+        self.event(Event::HandingOver {
+            line: line.opening,
+            to: Arc::clone(&to),
+        });
+        (line, to)
+    }
+
+    /// Ends a handover that isn't finished. The present line feeds the PV.
+    pub fn keep(&self) {
+        self.event(Event::Kept);
+    }
+
+    fn numbered(&self, handover: Option<Arc<Handover>>) -> Self {
         let number = self.intake.next_number();
-        self.event(Event::Succeeded { line: number });
         Self {
             intake: Arc::clone(&self.intake),
             pv: self.pv,
@@ -77,6 +105,7 @@ impl Line {
             first: AtomicU32::new(1),
             squashed: AtomicU32::new(0),
             weight: AtomicUsize::new(0),
+            handover,
         }
     }
 
@@ -226,12 +255,21 @@ impl Line {
         self.epoch.load(Ordering::Relaxed)
     }
 
-    /// Sequence and epoch of the newest update.
+    /// Sequence and epoch of the newest update, as clients see it.
     pub fn newest(&self) -> Expected {
-        Expected {
+        let newest = Expected {
             sequence: self.sequence.load(Ordering::Relaxed),
             epoch: self.epoch.load(Ordering::Relaxed),
-        }
+        };
+        let shift = self.handover.as_ref().and_then(|handover| handover.shift());
+        shift.map_or(newest, |shift| shift.shown(newest))
+    }
+
+    /// An update that clients see, in the numbers of this line.
+    #[must_use]
+    pub fn of_line(&self, update: Expected) -> Expected {
+        let shift = self.handover.as_ref().and_then(|handover| handover.shift());
+        shift.map_or(update, |shift| shift.of_line(update))
     }
 
     /// Sends anything but an update.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pvwire_schema::types::{Alarm, BlobValue, Connection, Detail, Filter, Metadata, PvId};
 
+use super::handover::Handover;
 use crate::limits::memory::PvCharge;
 
 /// A value on its way through the relay.
@@ -137,6 +138,15 @@ pub enum Event {
         /// Its number, which its events have in place of the PV's opening.
         line: u32,
     },
+    /// Another line shall feed the PV without a gap; see [`Line::hand_over`](super::Line::hand_over).
+    HandingOver {
+        /// Its number.
+        line: u32,
+        /// Told when it feeds the PV.
+        to: Arc<Handover>,
+    },
+    /// A handover that isn't finished is ended.
+    Kept,
     /// Connection and access rights as another relay shows them.
     Mirrored(Connection),
     /// The bus between relays has lost this many updates before the next one.

@@ -6,6 +6,7 @@
 mod changes;
 mod entry;
 mod filtered;
+mod handover;
 mod large;
 mod notice;
 #[cfg(test)]
@@ -41,6 +42,9 @@ pub struct Table {
     searching: VecDeque<(Instant, PvId, u32)>,
     /// Reconnected PVs, by the time of the connection. Some may have sent value and metadata since.
     returning: VecDeque<(Instant, PvId, u32)>,
+    /// PVs that another line takes over, and when they are looked at again.
+    handing: Vec<(PvId, u32)>,
+    looks_at: Option<Instant>,
     /// Filtered PVs that hold an update, by the time at which it passes.
     held: BinaryHeap<Reverse<(Instant, PvId, u32)>>,
     not_found_after: Duration,
@@ -56,6 +60,8 @@ impl Table {
             entries,
             searching,
             returning: VecDeque::new(),
+            handing: Vec::new(),
+            looks_at: None,
             held: BinaryHeap::new(),
             not_found_after,
             stale_rows: 0,
@@ -102,24 +108,25 @@ impl Table {
 
     /// Stores a row. Returns the updates lost just before it, or `None` if the row was discarded.
     fn apply_row(&mut self, changes: &mut Changes, now: Now, row: Row) -> Option<Skips> {
+        match self.entries.get_mut(row.pv.index()) {
+            Some(entry) if entry.epoch == row.epoch => Self::take_row(entry, changes, now, row),
+            _ => self.apply_row_of_line(changes, now, row),
+        }
+    }
+
+    /// Stores a row of the line that feeds an entry.
+    #[inline]
+    fn take_row(entry: &mut Entry, changes: &mut Changes, now: Now, row: Row) -> Option<Skips> {
         let Row {
             pv,
             sequence,
             squashed,
-            epoch,
             time_ns,
             value,
             alarm,
             detail,
+            ..
         } = row;
-        let Some(entry) = self
-            .entries
-            .get_mut(pv.index())
-            .filter(|entry| entry.epoch == epoch)
-        else {
-            self.stale_rows += 1;
-            return None;
-        };
         let before = entry.latest.as_ref().map_or(0, |latest| latest.sequence);
         let ahead = sequence.wrapping_sub(before);
         if ahead == 0 || ahead > u32::MAX / 2 {
@@ -173,6 +180,7 @@ impl Table {
     pub fn pass_time(&mut self, changes: &mut Changes, now: Now) {
         self.give_up_searching(changes, now);
         self.give_up_waiting(changes, now);
+        self.hand_over(changes, now);
         self.pass_held(changes, now);
     }
 
@@ -217,7 +225,8 @@ impl Table {
         let searching = (self.searching.front()).map(|(since, ..)| *since + self.not_found_after);
         let returning = (self.returning.front()).map(|(since, ..)| *since + RETURN_WAIT);
         let held = self.held.peek().map(|Reverse((due, ..))| *due);
-        [searching, returning, held].into_iter().flatten().min()
+        let all = [searching, returning, self.looks_at, held];
+        all.into_iter().flatten().min()
     }
 }
 

@@ -8,6 +8,7 @@ use pvwire_schema::types::{
 };
 
 use super::filtered::Filtered;
+use super::handover::Handing;
 use super::large::{self, LargeRow, is_large};
 use super::{ChangedRow, Changes};
 use crate::ingest::RowValue;
@@ -81,7 +82,10 @@ pub struct Entry {
     pub(super) opening: u32,
     /// Number of the line that feeds it: its opening, or that of a successor.
     pub(super) line: u32,
+    /// Epoch of the rows of its line; 0, which no row has, while `handing` shifts them.
     pub(super) epoch: u32,
+    /// Present while another line takes the PV over, and afterwards.
+    pub(super) handing: Option<Box<Handing>>,
     /// When the first search began; `None` while the name is queued.
     pub(super) searched_since: Option<Instant>,
     /// Access rights (read, write) as the source last sent them, which it does before `Connected`.
@@ -128,6 +132,7 @@ impl Default for Entry {
             opening: 0,
             line: 0,
             epoch: 0,
+            handing: None,
             searched_since: None,
             rights: (false, false),
             write_unknown: false,
@@ -167,7 +172,7 @@ impl Entry {
 
     /// Discards value and metadata and tells clients so, before the first value of the new epoch.
     pub(super) fn begin_epoch(&mut self, changes: &mut Changes, pv: PvId, epoch: u32) {
-        self.epoch = epoch;
+        self.set_epoch(epoch);
         self.latest = None;
         if let Some(charge) = &self.charge {
             // A charge of nothing can't fail.
@@ -242,7 +247,7 @@ impl Entry {
     /// Identifies its type and element count; see [`crate::ingest::Row::epoch`].
     #[must_use]
     pub fn epoch(&self) -> u32 {
-        self.epoch
+        self.shift().map_or(self.epoch, |shift| shift.epoch)
     }
 
     /// The latest value, if it is so large that it travels in a separate frame.
@@ -317,7 +322,7 @@ impl Entry {
             self.large_tick = changes.tick;
             changes.large.push(LargeRow {
                 pv,
-                epoch: self.epoch,
+                epoch: self.epoch(),
                 latest: latest.clone(),
                 skips,
             });

@@ -9,7 +9,7 @@ use super::{Changes, Now, Table};
 use crate::ingest::{Event, Notice};
 
 /// What the table does after an event was applied to an entry.
-enum Then {
+pub(super) enum Then {
     /// Clients are told if the connection or the access rights changed.
     TellConnection,
     /// Likewise, with the times that another relay shows.
@@ -20,6 +20,8 @@ enum Then {
     Search,
     /// The entry waits for value and metadata of the new connection.
     AwaitReturn,
+    /// The entry waits for the line that shall feed it.
+    AwaitHandover,
 }
 
 impl Table {
@@ -55,7 +57,9 @@ impl Table {
                 // No change is recorded: no client has the PV yet, and its snapshot has it all.
                 return self.searching.push_back((now.instant, pv, opening));
             }
-            _ if entry.opening != opening && entry.line != opening => return,
+            event if entry.opening != opening && entry.line != opening => {
+                return entry.note_next(pv, opening, event);
+            }
             Event::FilteredClosed => return self.close_filtered(pv),
             Event::Closed => {
                 *entry = Entry::default();
@@ -75,6 +79,10 @@ impl Table {
                 let opening = entry.opening;
                 self.searching.push_back((now.instant, pv, opening));
                 Self::connection_changed(entry, pv, before, changes, now);
+            }
+            Then::AwaitHandover => {
+                let opening = entry.opening;
+                self.handing.push((pv, opening));
             }
             Then::AwaitReturn => {
                 let opening = entry.opening;
@@ -106,7 +114,13 @@ impl Table {
 }
 
 impl Entry {
-    fn apply(&mut self, changes: &mut Changes, now: Instant, pv: PvId, event: Event) -> Then {
+    pub(super) fn apply(
+        &mut self,
+        changes: &mut Changes,
+        now: Instant,
+        pv: PvId,
+        event: Event,
+    ) -> Then {
         match event {
             // Handled by the table.
             Event::Opened { .. }
@@ -115,6 +129,14 @@ impl Entry {
             | Event::FilteredClosed => {}
             Event::Puts(puts) => self.connection.puts = puts,
             Event::Succeeded { line } => return self.succeeded(now, line),
+            Event::HandingOver { line, to } => {
+                self.begin_handover(line, to);
+                return Then::AwaitHandover;
+            }
+            Event::Kept => {
+                self.end_handover();
+                return Then::Nothing;
+            }
             Event::Mirrored(connection) => {
                 self.mirror(connection);
                 return Then::TellMirrored;
@@ -159,7 +181,8 @@ impl Entry {
                 return Then::Nothing;
             }
             Event::Metadata(metadata) => {
-                self.set_metadata(changes, pv, *metadata);
+                let epoch = self.shown_epoch(metadata.epoch);
+                self.set_metadata(changes, pv, Metadata { epoch, ..*metadata });
                 if !self.has_told(|told| told.metadata = true) {
                     return Then::Nothing;
                 }
@@ -170,7 +193,7 @@ impl Entry {
     }
 
     fn connected(&mut self, changes: &mut Changes, pv: PvId, epoch: u32) -> Then {
-        if self.epoch != epoch {
+        if self.line_epoch() != epoch {
             // The type or element count has changed: a value of the old type would be wrong.
             self.begin_epoch(changes, pv, epoch);
         }
@@ -188,8 +211,10 @@ impl Entry {
     fn succeeded(&mut self, now: Instant, line: u32) -> Then {
         self.line = line;
         self.lost_on_bus = 0;
+        self.end_handover();
+        self.end_line();
         if self.latest.is_none() && self.metadata.is_none() {
-            self.epoch = line;
+            self.set_epoch(line);
         }
         match self.connection.state {
             ConnectionState::Connecting => {
@@ -233,7 +258,7 @@ impl Entry {
 
     /// The server is connected and has no such field.
     fn field_missing(&mut self, changes: &mut Changes, pv: PvId, epoch: u32, reason: String) {
-        self.epoch = epoch;
+        self.set_epoch(epoch);
         self.latest = None;
         self.returning = None;
         self.set_rights(false, false, false);

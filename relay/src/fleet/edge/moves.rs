@@ -1,0 +1,112 @@
+//! PVs on their way from a live owner to another: the old one feeds a PV until the new one does, so that clients see
+//! no gap. An owner grants a PV to others only when its own monitor feeds it; therefore two relays never feed a PV to
+//! each other.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pvwire_fleet::MemberId;
+
+use super::{Edge, OwnerOf, Place};
+use crate::fleet::feed::Feed;
+use crate::ingest::handover::Handover;
+
+/// A PV that takes longer is disconnected until its new owner feeds it.
+const MOVES_WITHIN: Duration = Duration::from_secs(10);
+
+/// Where a PV moves to.
+pub(super) struct Move {
+    pub(super) place: Place,
+    /// Set as soon as there is a line for it.
+    pub(super) to: Option<Arc<Handover>>,
+    since: Instant,
+}
+
+impl Edge {
+    /// Whether a PV moves to this relay and another still feeds it.
+    pub(in crate::fleet) fn is_arriving(&self, key: &str) -> bool {
+        self.arriving.contains(key)
+    }
+
+    /// Begins to move a PV to another owner. The present one feeds it meanwhile.
+    pub(super) fn begin_move(&mut self, number: u64, owner: MemberId, now: Instant) {
+        let Some(held) = self.pvs.get_mut(&number) else {
+            return;
+        };
+        let (place, to) = if owner == self.me {
+            self.arriving.insert(held.pv.key.clone());
+            (Place::Here, Some(held.pv.open_next()))
+        } else {
+            Self::want(&mut self.peers, owner, number, now);
+            (Place::Asking(owner), None)
+        };
+        let since = now;
+        held.next = Some(Move { place, to, since });
+        self.moving.insert(number);
+    }
+
+    /// The new owner feeds a PV under a number: a line for it.
+    pub(super) fn feed_next(&mut self, number: u64, place: Place) -> Option<Feed> {
+        let held = self.pvs.get_mut(&number)?;
+        let next = held.next.as_mut()?;
+        let (line, to) = held.pv.base.hand_over();
+        (next.place, next.to) = (place, Some(to));
+        Some(Feed::new(line))
+    }
+
+    /// Ends a move that isn't finished.
+    pub(super) fn end_move(&mut self, number: u64) {
+        self.moving.remove(&number);
+        let Some(held) = self.pvs.get_mut(&number) else {
+            return;
+        };
+        let Some(next) = held.next.take() else {
+            return;
+        };
+        self.arriving.remove(&held.pv.key);
+        held.pv.base.keep();
+        match next.place {
+            Place::Here => held.pv.close_next(),
+            Place::Fed(owner, id) => drop(self.unfollow(owner, id)),
+            Place::Nowhere | Place::Asking(_) => {}
+        }
+    }
+
+    /// Finishes moves, and ends those that take too long.
+    pub(in crate::fleet) fn check_moves(&mut self, owner_of: OwnerOf<'_>, now: Instant) {
+        for number in self.moving.iter().copied().collect::<Vec<_>>() {
+            let next = self.pvs.get(&number).and_then(|held| held.next.as_ref());
+            let Some(next) = next else {
+                self.moving.remove(&number);
+                continue;
+            };
+            let to = next.to.as_ref();
+            if to.is_some_and(|to| to.shift().is_some()) {
+                self.finish_move(number);
+            } else if now.duration_since(next.since) >= MOVES_WITHIN {
+                self.detach(number);
+                self.assign(number, owner_of, now);
+            }
+        }
+    }
+
+    fn finish_move(&mut self, number: u64) {
+        self.moving.remove(&number);
+        let Some(held) = self.pvs.get_mut(&number) else {
+            return;
+        };
+        let Some(next) = held.next.take() else {
+            return;
+        };
+        self.arriving.remove(&held.pv.key);
+        let before = std::mem::replace(&mut held.place, next.place);
+        match (before, next.place) {
+            (_, Place::Here) => held.pv.take_next(),
+            (Place::Here, _) => held.pv.close(),
+            _ => {}
+        }
+        if let Place::Fed(owner, id) = before {
+            self.unfollow(owner, id);
+        }
+    }
+}

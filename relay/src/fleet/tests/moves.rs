@@ -1,0 +1,105 @@
+//! A PV that moves from a live owner to another shows neither a gap nor an update twice.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use pvwire_fleet::ownership::Owners;
+use pvwire_fleet::{MemberId, Role};
+use pvwire_schema::types::{ConnectionState, Outcome, PvId, Skips};
+use testbed::eventually;
+
+use super::{CALM, Clock, Relay};
+use crate::ingest::{Line, RowValue};
+
+/// An IOC that counts, and serves each monitor the same.
+#[derive(Default)]
+struct Counting {
+    count: i64,
+    lines: Vec<Arc<Line>>,
+}
+
+impl Counting {
+    /// Sends the next number to the monitors that the relays have.
+    fn go_on(&mut self, relays: &[&Relay]) {
+        let open = relays.iter().filter_map(|relay| relay.line("X"));
+        let open: Vec<_> = open.collect();
+        for line in &open {
+            if !self.lines.iter().any(|known| Arc::ptr_eq(known, line)) {
+                Relay::introduce(line);
+                self.send(line);
+            }
+        }
+        self.lines = open;
+        self.count += 1;
+        for line in &self.lines {
+            self.send(line);
+        }
+    }
+
+    fn send(&self, line: &Line) {
+        line.update(self.count, RowValue::Number(self.count as f64), CALM);
+    }
+
+    /// Goes on until one relay alone has a monitor, and for a while.
+    fn until_at(&mut self, relays: &[&Relay], owner: &Relay) {
+        eventually("the owner alone monitors it", || {
+            self.go_on(relays);
+            let mut open = relays.iter().filter(|relay| relay.line("X").is_some());
+            open.next().is_some_and(|it| it.id == owner.id) && open.next().is_none()
+        });
+        for _ in 0..20 {
+            self.go_on(relays);
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Waits until a relay has shown every number since the PV was opened once.
+    fn is_shown_by(&self, relay: &Relay, pv: PvId) {
+        let last = self.count as f64;
+        let rows = || relay.watched.lock().unwrap().rows[&pv].clone();
+        eventually("the last number", || rows().last() == Some(&last));
+        let rows = rows();
+        let each_once = rows.windows(2).all(|pair| pair[1] == pair[0] + 1.0);
+        assert!(each_once && rows.len() > 100, "{rows:?}");
+        let skips = relay.watched.lock().unwrap().skips[&pv];
+        assert_eq!(skips, Skips::NONE);
+        let states = relay.watched.lock().unwrap().states[&pv].clone();
+        let is_lost = states.contains(&ConnectionState::Disconnected);
+        assert!(!is_lost, "{states:?}");
+    }
+}
+
+#[test]
+fn pv_moves_to_a_relay_that_joins_and_from_one_that_drains_without_a_gap() {
+    let clock = Clock::start();
+    let first = Relay::start(&clock.hub, 1, Role::Both);
+    let edge = Relay::start(&clock.hub, 2, Role::Edge);
+    let wins = |id: &u64| {
+        let members = [MemberId(1), MemberId(*id)];
+        Owners::new(members, 1).owner("ca://X") == Some(MemberId(*id))
+    };
+    let (here, there) = (first.open("X"), edge.open("X"));
+    let mut ioc = Counting::default();
+    ioc.until_at(&[&first], &first);
+    let second = Relay::start(&clock.hub, (3..).find(wins).unwrap(), Role::Both);
+    let relays = [&first, &second];
+    ioc.until_at(&relays, &second);
+    for (relay, pv) in [(&first, here), (&edge, there)] {
+        ioc.is_shown_by(relay, pv);
+    }
+
+    // A put on the condition that nothing has changed works on.
+    let seen = edge.seen(there).expected;
+    let end = edge.put(there, seen);
+    eventually("an outcome", || end.lock().unwrap().is_some());
+    let end = end.lock().unwrap().take().unwrap();
+    assert_eq!(end.outcome, Outcome::NotAllowed, "{end:?}");
+
+    second.fleet.drain();
+    ioc.until_at(&relays, &first);
+    eventually("it is handed over", || second.fleet.is_handed_over());
+    for (relay, pv) in [(&first, here), (&edge, there)] {
+        ioc.is_shown_by(relay, pv);
+    }
+}
