@@ -2,6 +2,10 @@
 //!
 //! Topology: one NATS server, ingest relays and edges, a soft IOC, clients of the edges.
 
+mod faults;
+mod moves;
+mod operations;
+
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -105,6 +109,17 @@ fn edges_show_all_of_a_pv_through_one_monitor() {
     clients[2].describe(&[&names[0]]);
     clients[2].wait_pv(&names[0], "its description", |pv| {
         (pv.metadata.as_ref()).is_some_and(|metadata| metadata.description == "a current")
+    });
+    // Of each of these no description has been asked for, and they have none.
+    let mut undescribed = [1, 2, 3, 5].into_iter();
+    within(Duration::from_secs(1), "no description", || {
+        let name = &names[undescribed.next().expect("one attempt for each PV")];
+        let asked = Instant::now();
+        let (pvs, _) = clients[1].get_with(&[name], 20_000, true);
+        let took = asked.elapsed();
+        let description = pvs[0].as_ref().unwrap().metadata.as_ref().unwrap();
+        assert_eq!(description.description, "");
+        took
     });
     for client in &mut clients {
         assert_eq!(client.get(&[&names[0]], 20_000).1, []);

@@ -72,12 +72,23 @@ fn tree(pv: &Pv) -> Option<&Node> {
     }
 }
 
+/// Starts relays with these flags; clients use the first.
+pub(crate) type Start<'a> = &'a dyn Fn(Network, &[&str]) -> Vec<Relay>;
+
+fn alone(network: Network, flags: &[&str]) -> Vec<Relay> {
+    vec![Relay::start(network, flags)]
+}
+
 #[test]
 fn structures_are_what_an_independent_client_sees() {
+    check_structures(&alone);
+}
+
+pub(crate) fn check_structures(start: Start<'_>) {
     let (network, prefix) = (Network::new(), prefix());
     let _server = StructureServer::start(Some(network), &prefix);
-    let relay = Relay::start(network, &["--default-source", "pva"]);
-    let mut client = Client::connect(relay.address());
+    let relays = start(network, &["--default-source", "pva"]);
+    let mut client = Client::connect(relays[0].address());
     let kinds = [
         ("table", "epics:nt/NTTable:1.0"),
         ("image", "epics:nt/NTNDArray:1.0"),
@@ -115,12 +126,12 @@ fn structures_are_what_an_independent_client_sees() {
         timeout_ms: 20_000,
         expected: None,
     });
-    drop(relay);
-    let relay = Relay::start(
+    drop(relays);
+    let relays = start(
         network,
         &["--default-source=pva", "--enable-put", "--allow-put=*"],
     );
-    let mut client = Client::connect(relay.address());
+    let mut client = Client::connect(relays[0].address());
     client.subscribe_live(&names);
     let (reply, _) = client.ask(step);
     assert!(
@@ -153,10 +164,14 @@ fn structures_are_what_an_independent_client_sees() {
 
 #[test]
 fn values_of_every_type_are_what_an_independent_client_sees() {
+    check_values(&alone);
+}
+
+pub(crate) fn check_values(start: Start<'_>) {
     let (network, prefix) = (Network::new(), prefix());
     let _server = StructureServer::start(Some(network), &prefix);
-    let relay = Relay::start(network, &["--default-source", "pva"]);
-    let mut client = Client::connect(relay.address());
+    let relays = start(network, &["--default-source", "pva"]);
+    let mut client = Client::connect(relays[0].address());
     let scalars = [
         "bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
         "float32", "float64", "string",
@@ -234,10 +249,14 @@ fn values_of_every_type_are_what_an_independent_client_sees() {
 
 #[test]
 fn procedure_answers_through_the_relay_or_says_why_not() {
+    check_procedure(&alone);
+}
+
+pub(crate) fn check_procedure(start: Start<'_>) {
     let (network, prefix) = (Network::new(), prefix());
     let _server = StructureServer::start(Some(network), &prefix);
-    let relay = Relay::start(network, &["--enable-put", "--allow-put=pva://*"]);
-    let mut client = Client::connect(relay.address());
+    let relays = start(network, &["--enable-put", "--allow-put=pva://*"]);
+    let mut client = Client::connect(relays[0].address());
     let call = |arguments: Vec<(&str, PutValue)>| RequestBody::Rpc {
         name: format!("pva://{prefix}call"),
         arguments: (arguments.into_iter())

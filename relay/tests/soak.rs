@@ -18,6 +18,7 @@ mod disk;
 mod door;
 mod entry;
 mod faults;
+mod fleet;
 mod liar;
 mod pressure;
 mod pvws;
@@ -36,6 +37,7 @@ use self::coniql::{CONIQL, LEGACY};
 use self::disk::AuditDisk;
 use self::door::DoorClient;
 use self::entry::{Entry, description};
+use self::fleet::Fleet;
 use self::liar::Liar;
 use self::pvws::PVWS;
 use self::rules::RulesFile;
@@ -44,8 +46,8 @@ use self::watcher::{Address, Report, Watcher};
 use testbed::random::Random;
 use testbed::records::{KINDS, record};
 use testbed::{
-    How, NatsServer, Network, Relay, SoftIoc, Truth, Wire, eventually, prefix, relay_command,
-    relay_command_with_limit, try_get,
+    How, Network, Relay, SoftIoc, Truth, Wire, eventually, prefix, relay_command_with_limit,
+    try_get,
 };
 
 const RECORDS: usize = 100;
@@ -67,8 +69,7 @@ struct World {
     entries: Vec<Entry>,
     ioc: Option<SoftIoc>,
     relay: Option<Relay>,
-    /// In a fleet: the bus, and the relay that holds the PVs.
-    fleet: Option<(NatsServer, Option<Relay>)>,
+    fleet: Option<Fleet>,
     audit: AuditDisk,
     liar: Liar,
     waits: Waits,
@@ -107,7 +108,7 @@ impl World {
             entries,
             ioc: None,
             relay: None,
-            fleet: setting("PVWIRE_SOAK_FLEET").map(|_| (NatsServer::start(), None)),
+            fleet: setting("PVWIRE_SOAK_FLEET").map(|_| Fleet::start()),
             audit: AuditDisk::new(),
             liar: Liar::start(),
             waits: Waits::start(network, &address),
@@ -217,7 +218,7 @@ impl World {
     }
 
     fn start_relay(&mut self) {
-        self.start_owner();
+        self.start_owners();
         // An impatient relay makes more catch-ups.
         let window = self.random.pick(&["200", "500", "2000"]);
         // Few file descriptors, so that an attack can use them up.
@@ -246,37 +247,13 @@ impl World {
             "--max-memory-per-client-mib=20",
         ];
         let mut flags = flags.to_vec();
-        let bus = self.fleet.as_ref().map(|(nats, _)| nats.url());
+        let bus = self.fleet.as_ref().map(Fleet::url);
         if let Some(bus) = &bus {
             flags.extend(["--bus", bus, "--role", "edge"]);
         }
         let relay = Relay::spawn(command, &flags);
         *self.address.lock().unwrap() = Some(relay.address());
         self.relay = Some(relay);
-    }
-
-    /// Starts the relay that holds the PVs of the fleet, unless it runs.
-    fn start_owner(&mut self) {
-        let addresses = self.liar.addresses(&format!("127.0.0.2 {}", waits::HOST));
-        let rules = self.rules.path.to_str().unwrap();
-        let Some((nats, owner)) = self.fleet.as_mut().filter(|(_, owner)| owner.is_none()) else {
-            return;
-        };
-        let mut command = relay_command(self.network);
-        command.env("EPICS_CA_ADDR_LIST", addresses);
-        let (bus, allowed) = (nats.url(), format!("--allow-put={}*", self.prefix));
-        let flags = [
-            "--bus",
-            &bus,
-            "--role",
-            "ingest",
-            "--config",
-            rules,
-            "--pvws",
-            "--enable-put",
-            &allowed,
-        ];
-        *owner = Some(Relay::spawn(command, &flags));
     }
 
     /// Updates and nothing else for a while: the waits that attacks are compared with.

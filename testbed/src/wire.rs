@@ -5,12 +5,22 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
+use std::time::Duration;
 
 /// A TCP proxy from 127.0.0.2 to the same port of 127.0.0.1. While it is cut nothing passes, not
 /// even the end of a connection, as in a network without a route; what was sent meanwhile passes
 /// when it is repaired.
 pub struct Wire {
     cut: Arc<(Mutex<bool>, Condvar)>,
+    flow: Arc<Mutex<Flow>>,
+}
+
+/// What passes through it, while it isn't cut.
+#[derive(Default)]
+struct Flow {
+    /// Every 16 KiB wait so long.
+    pause: Duration,
+    connections: Vec<TcpStream>,
 }
 
 impl Wire {
@@ -19,6 +29,8 @@ impl Wire {
         let cut = Arc::<(Mutex<bool>, Condvar)>::default();
         let listener = TcpListener::bind(("127.0.0.2", port)).unwrap();
         let is_cut = Arc::clone(&cut);
+        let flow = Arc::<Mutex<Flow>>::default();
+        let flows = Arc::clone(&flow);
         thread::spawn(move || {
             for near in listener.incoming() {
                 let (Ok(near), Ok(far)) = (near, TcpStream::connect(("127.0.0.1", port))) else {
@@ -26,12 +38,15 @@ impl Wire {
                 };
                 for (from, to) in [(&near, &far), (&far, &near)] {
                     let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
-                    let cut = Arc::clone(&is_cut);
-                    thread::spawn(move || pass(&from, &to, &cut));
+                    let (cut, flow) = (Arc::clone(&is_cut), Arc::clone(&flows));
+                    thread::spawn(move || pass(&from, &to, &cut, &flow));
                 }
+                let connections = &mut flows.lock().unwrap().connections;
+                connections.retain(|connection| connection.peer_addr().is_ok());
+                connections.extend([near, far]);
             }
         });
-        Self { cut }
+        Self { cut, flow }
     }
 
     /// The same for UDP too, by which PVs are searched; datagrams sent while it is cut are lost.
@@ -47,6 +62,18 @@ impl Wire {
     pub fn set(&self, cut: bool) {
         *self.cut.0.lock().unwrap() = cut;
         self.cut.1.notify_all();
+    }
+
+    /// Delays every 16 KiB by so much, from now on.
+    pub fn slow(&self, pause: Duration) {
+        self.flow.lock().unwrap().pause = pause;
+    }
+
+    /// Ends the present connections; new ones pass.
+    pub fn sever(&self) {
+        for connection in self.flow.lock().unwrap().connections.drain(..) {
+            let _ = connection.shutdown(Shutdown::Both);
+        }
     }
 }
 
@@ -86,11 +113,20 @@ fn pass_searches(near: &UdpSocket, port: u16, cut: &Arc<(Mutex<bool>, Condvar)>)
     }
 }
 
-fn pass(mut from: &TcpStream, mut to: &TcpStream, (cut, mended): &(Mutex<bool>, Condvar)) {
+fn pass(
+    mut from: &TcpStream,
+    mut to: &TcpStream,
+    (cut, mended): &(Mutex<bool>, Condvar),
+    flow: &Mutex<Flow>,
+) {
     let mut bytes = [0; 16 << 10];
     loop {
         let count = from.read(&mut bytes).unwrap_or(0);
         drop(mended.wait_while(cut.lock().unwrap(), |cut| *cut).unwrap());
+        let pause = flow.lock().unwrap().pause;
+        if !pause.is_zero() {
+            thread::sleep(pause);
+        }
         if count == 0 || to.write_all(&bytes[..count]).is_err() {
             break;
         }

@@ -3,6 +3,7 @@
 //! Topology: two relays from the intake to the table, an in-process bus, and a source whose PVs the test feeds.
 
 mod causes;
+mod early_value;
 mod full_bus;
 mod moves;
 mod waiting_puts;
@@ -466,33 +467,6 @@ fn edge_shows_whatever_the_owner_shows() {
     });
     let skips = edge.watched.lock().unwrap().skips[&there];
     assert_eq!(skips, Skips::NONE);
-}
-
-#[test]
-fn value_that_comes_before_its_metadata_stays() {
-    let clock = Clock::start();
-    let owner = Relay::start(&clock.hub, 1, Role::Ingest);
-    let edge = Relay::start(&clock.hub, 2, Role::Edge);
-    let there = edge.open("X");
-    eventually("the owner opens it", || owner.line("X").is_some());
-    let line = owner.line("X").unwrap();
-    line.connected(false);
-    line.update(5, RowValue::Number(1.5), CALM);
-    eventually("the value", || edge.seen(there).time_ns() == Some(5));
-    line.event(Event::Metadata(Box::new(Metadata {
-        units: "mA".into(),
-        epoch: line.epoch(),
-        ..Metadata::default()
-    })));
-    let units = |seen: &Seen| {
-        seen.metadata
-            .as_ref()
-            .map(|metadata| metadata.units.clone())
-    };
-    eventually("the metadata", || {
-        units(&edge.seen(there)).as_deref() == Some("mA")
-    });
-    assert_eq!(edge.seen(there).time_ns(), Some(5));
 }
 
 #[test]

@@ -52,34 +52,6 @@ impl World {
         self.start_relay();
     }
 
-    /// The owner or the bus of a fleet ends or hangs, and comes back.
-    pub(super) fn break_fleet(&mut self) {
-        let (pause, kind) = (self.random.millis(1, 4_000), self.random.below(4));
-        let what = [
-            "the owner dies and comes back",
-            "the owner hangs for a while",
-            "the bus dies and comes back",
-            "the bus hangs for a while",
-        ];
-        self.say(what[kind]);
-        let Some((nats, owner)) = &mut self.fleet else {
-            return;
-        };
-        match kind {
-            0 => *owner = None,
-            1 => owner.as_ref().unwrap().signal("STOP"),
-            2 => nats.kill(),
-            _ => nats.hang(),
-        }
-        thread::sleep(pause);
-        match kind {
-            0 => self.start_owner(),
-            1 => owner.as_ref().unwrap().signal("CONT"),
-            2 => nats.restart(),
-            _ => nats.go_on(),
-        }
-    }
-
     pub(super) fn hang_ioc(&mut self) {
         let (name, begin) = ("the IOC hangs for a while", SystemTime::now());
         self.say(name);

@@ -25,7 +25,7 @@ const LOOK_AFTER: Duration = Duration::from_millis(50);
 /// two lines may have different time stamps.
 const MEET_WITHIN: Duration = Duration::from_secs(1);
 
-/// Rows of the new line that wait: so many numbers, or so many other values.
+/// Maximum number of rows of the new line that wait: of numbers, and of other values.
 const MOST_NUMBERS: usize = 1_000;
 const MOST_OTHERS: usize = 16;
 
@@ -58,7 +58,7 @@ enum Step {
     Gone,
     Wait,
     /// The new line begins like that of a PV that was disconnected.
-    Anew,
+    Restart,
     /// The new line goes on with this one of its rows.
     At(usize),
 }
@@ -153,7 +153,7 @@ impl Entry {
             return Step::Gone;
         };
         if self.connection.state != ConnectionState::Connected {
-            return Step::Anew;
+            return Step::Restart;
         }
         if !next.is_complete() {
             next.complete_since = None;
@@ -162,7 +162,7 @@ impl Entry {
         let since = *next.complete_since.get_or_insert(now);
         let shape = |metadata: &Arc<Metadata>| (metadata.value_type, metadata.element_count);
         if metadata.as_ref().map(shape) != next.entry.metadata.as_ref().map(shape) {
-            return Step::Anew;
+            return Step::Restart;
         }
         let rows = &next.rows;
         let (Some(latest), Some(first)) = (latest, rows.front()) else {
@@ -271,7 +271,7 @@ impl Table {
         let at = match step {
             Step::Gone => return true,
             Step::Wait => return false,
-            Step::Anew => None,
+            Step::Restart => None,
             Step::At(at) => Some(at),
         };
         let handing = entry.handing.as_mut();
@@ -279,7 +279,7 @@ impl Table {
             return true;
         };
         let shift = match at {
-            None => self.begin_anew(changes, now, (pv, opening), &next),
+            None => self.restart(changes, now, (pv, opening), &next),
             Some(at) => self.go_on(changes, now, pv, (&next, at)),
         };
         next.to.finish(shift);
@@ -294,7 +294,7 @@ impl Table {
     }
 
     /// Gives the PV a line as if it had been disconnected.
-    fn begin_anew(
+    fn restart(
         &mut self,
         changes: &mut Changes,
         now: Now,
