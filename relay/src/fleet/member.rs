@@ -13,7 +13,7 @@ use super::counters::FleetCounters;
 use super::edge::Edge;
 use super::interest::Interests;
 use super::message::Interest;
-use super::operations::{Sent, Served, Waiting};
+use super::operations::{Sent, Served, Waiting, earlier};
 use super::view::View;
 use crate::ingest::OpEnd;
 use crate::ops::shutdown::Indispensable;
@@ -250,7 +250,7 @@ impl Member {
             )),
             Ok(expected) => {
                 put.expected = expected;
-                let until = self.view.until(owner, put.timeout, now);
+                let until = self.view.until(owner, earlier(put.timeout), now);
                 self.sent.put((owner, until), pv.whole_name(), put, done);
             }
         }
@@ -289,7 +289,7 @@ impl Member {
             }
             Some(owner) => {
                 let name = format!("{}://{name}", source.scheme());
-                let until = self.view.until(owner, call.timeout, now);
+                let until = self.view.until(owner, earlier(call.timeout), now);
                 self.sent.call((owner, until), name, call, done);
             }
         }

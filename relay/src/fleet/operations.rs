@@ -169,7 +169,7 @@ impl Sent {
             name,
             value: put.value,
             wait: put.wait,
-            timeout_ms: earlier(timeout),
+            timeout_ms: millis(earlier(timeout)),
             expected: put.expected,
         });
         let body = message::operation(&by, until, request);
@@ -182,7 +182,7 @@ impl Sent {
         let request = Operation::Call {
             name,
             arguments: call.arguments,
-            timeout_ms: earlier(timeout),
+            timeout_ms: millis(earlier(timeout)),
         };
         let body = message::operation(&by, until, request);
         self.send(owner, body, timeout, done);
@@ -228,9 +228,13 @@ fn asker(by: Option<Box<OnBehalf>>, user: Option<String>) -> OnBehalf {
     )
 }
 
-fn earlier(timeout: Duration) -> u32 {
-    let earlier = timeout.saturating_sub(EARLIER).max(timeout * 3 / 4);
-    earlier.as_millis().try_into().unwrap_or(u32::MAX)
+/// How long the owner may take, if the client's relay takes this long.
+pub(super) fn earlier(timeout: Duration) -> Duration {
+    timeout.saturating_sub(EARLIER).max(timeout * 3 / 4)
+}
+
+fn millis(timeout: Duration) -> u32 {
+    timeout.as_millis().try_into().unwrap_or(u32::MAX)
 }
 
 fn failed(error: AskError) -> OpEnd {
