@@ -236,7 +236,7 @@ def reply(frame):
 
     if kind == "Hello":
         hello = as_table(Hello.Hello)
-        return {
+        said = {
             "Hello": {
                 "relayVersion": text(hello.RelayVersion()),
                 "relayInstance": str(hello.RelayInstance()),
@@ -249,6 +249,11 @@ def reply(frame):
                 "expiresInMs": hello.ExpiresInMs(),
             }
         }
+        # Those of a fleet alone have it, and released descriptions don't.
+        if hasattr(hello, "Relays") and hello.RelaysLength() > 0:
+            said["Hello"]["relays"] = [text(url) for url in vector(hello, "Relays")]
+            said["Hello"]["crowded"] = hello.Crowded()
+        return said
     if kind in ("Subscribed", "Got"):
         table = as_table(Subscribed.Subscribed if kind == "Subscribed" else Got.Got)
         return {kind: {"ids": vector(table, "Ids"), "errors": errors(table)}}
