@@ -51,6 +51,7 @@ pub async fn run(
     let started = Instant::now();
     let tls = (!config.tls_cert.is_empty()).then(|| Tls::open(&config.tls_cert, &config.tls_key));
     let tls = tls.transpose().map_err(StartError::file)?;
+    fleet::check_files(&config)?;
     // Before the port is bound: a signal would kill the relay until then.
     let hangup = signal(SignalKind::hangup())?;
     let mut stop = StopSignals::new()?;

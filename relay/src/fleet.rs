@@ -19,6 +19,7 @@ mod pv;
 mod source;
 #[cfg(test)]
 mod tests;
+mod unread;
 mod view;
 
 use std::io;

@@ -14,7 +14,9 @@ use pvwire_schema::types::{ConnectionState, Outcome, PutValue, Severity, ValueTy
 use crate::audit::attempts;
 use crate::monitors::served;
 use crate::users::{BY_NAME, ONLY_JANE, client, put, put_within};
-use testbed::{Client, Kept, NatsServer, Network, Relay, SoftIoc, eventually, prefix, within};
+use testbed::{
+    Client, Kept, NatsServer, Network, Relay, SoftIoc, eventually, prefix, relay_command, within,
+};
 
 const RECORDS: &str = r#"
     record(ao, "$(P)ao") {
@@ -228,4 +230,18 @@ fn put_at_an_edge_is_its_users_at_the_ioc_and_its_outcome_is_true() {
     let (outcome, why) = put_within(&mut jane, &gap, number(8.0), 20_000);
     assert_eq!(outcome, Outcome::Interrupted, "{why}");
     owner.signal("KILL");
+}
+
+#[test]
+fn relay_whose_files_for_the_bus_are_missing_does_not_start() {
+    for key in ["--bus-credentials", "--bus-ca"] {
+        let mut command = relay_command(Network::new());
+        let address = ["--listen=127.0.0.1:0", "--bus=tls://127.0.0.1:1"];
+        let ended = command.args(address).args([key, "/nowhere"]).output();
+        let ended = ended.unwrap();
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(64), "{said}");
+        assert!(said.contains("/nowhere"), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
 }

@@ -13,10 +13,27 @@ use pvwire_fleet::{MemberId, Role};
 use super::StartError;
 use crate::config::Config;
 use crate::fleet::{Fleet, Planes, Publisher, RunningFleet};
+use crate::ops::file_reads::read_regular;
 use crate::ops::metrics::{FleetReadings, Metrics};
 
 /// The name of this machine.
 const HOST_NAME_FILE: &str = "/proc/sys/kernel/hostname";
+
+/// Maximum length of a file with credentials or certificates, in bytes.
+const MAX_FILE: u64 = 1 << 20;
+
+/// Refuses files that can't be read. They are read again for each connection to the bus, since they may change.
+pub(super) fn check_files(config: &Config) -> Result<(), StartError> {
+    let files = [
+        ("bus_credentials", &config.bus_credentials),
+        ("bus_ca", &config.bus_ca),
+    ];
+    for (key, path) in files.into_iter().filter(|(_, path)| !path.is_empty()) {
+        let read = read_regular(path, MAX_FILE);
+        read.map_err(|error| StartError::file(format!("{key}: {path}: {error}")))?;
+    }
+    Ok(())
+}
 
 /// A relay that joins a fleet, before its planes run.
 pub(super) struct Joining {

@@ -25,6 +25,7 @@ use super::message::{Grant, Granted};
 use super::peer::{Follow, Peer};
 use super::publisher::shard_of;
 use super::pv::FleetPv;
+use super::unread::Unread;
 use crate::ingest::Intake;
 use crate::ops::latency::wall_ns;
 
@@ -119,6 +120,7 @@ pub(super) struct Edge {
     asked: u64,
     /// When PVs were last counted.
     counted: Option<Instant>,
+    unread: Unread,
 }
 
 /// Says which relay owns a PV.
@@ -144,6 +146,7 @@ impl Edge {
             intake,
             asked: 0,
             counted: None,
+            unread: Unread::default(),
         }
     }
 
@@ -360,7 +363,8 @@ impl Edge {
                 peer.take(shard, &frame, message)
             }
             Err(error) => {
-                log::warn!("relay {owner} sent a message that can't be read: {error}");
+                let what = format_args!("relay {owner} sent a message that can't be read: {error}");
+                self.unread.warn(what, now);
                 counters.damaged.fetch_add(1, Ordering::Relaxed);
                 false
             }

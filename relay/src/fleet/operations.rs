@@ -13,6 +13,7 @@ use pvwire_schema::types::{Outcome, PutRequest};
 use super::command::Command;
 use super::message::{self, Asked, Operation};
 use super::pv::FleetPv;
+use super::unread::Unread;
 use crate::access::auth::Peer;
 use crate::access::rule::Identity;
 use crate::fanout::control::ClientId;
@@ -35,6 +36,7 @@ pub(super) struct Served {
     client: ClientId,
     next: u32,
     replies: HashMap<u32, Reply>,
+    unread: Unread,
 }
 
 impl Served {
@@ -45,6 +47,7 @@ impl Served {
             client,
             next: 0,
             replies: HashMap::new(),
+            unread: Unread::default(),
         }
     }
 
@@ -60,7 +63,9 @@ impl Served {
         let asked = match message::read_operation(body) {
             Ok(asked) => asked,
             Err(error) => {
-                log::warn!("relay {from} asked for an operation that can't be read: {error}");
+                let what =
+                    format_args!("relay {from} asked for an operation that can't be read: {error}");
+                self.unread.warn(what, now);
                 let why = format!("the relay that holds this PV can't read the request: {error}");
                 let end = OpEnd::failed(Outcome::Failed, why);
                 return reply.send(message::outcome(&end).into());

@@ -8,6 +8,7 @@ use pvwire_fleet::members::{About, Change, Members};
 use pvwire_fleet::ownership::Owners;
 use pvwire_fleet::{MemberId, Role};
 
+use super::unread::Unread;
 use crate::session::neighbours::Neighbour;
 
 /// What has changed.
@@ -26,6 +27,7 @@ pub(super) struct View {
     /// The clock of `members` begins here.
     begun: Instant,
     changed: Changed,
+    unread: Unread,
 }
 
 impl View {
@@ -35,6 +37,7 @@ impl View {
             owners: Owners::default(),
             begun: Instant::now(),
             changed: Changed::default(),
+            unread: Unread::default(),
         }
     }
 
@@ -49,7 +52,7 @@ impl View {
                 let changes = self.members.heard(presence, self.at(now));
                 self.note(changes);
             }
-            Err(error) => log::warn!("a relay on the bus sent {error}"),
+            Err(error) => (self.unread).warn(format_args!("a relay on the bus sent {error}"), now),
         }
     }
 
