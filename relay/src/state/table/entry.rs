@@ -174,6 +174,11 @@ impl Entry {
     pub(super) fn begin_epoch(&mut self, changes: &mut Changes, pv: PvId, epoch: u32) {
         self.set_epoch(epoch);
         self.latest = None;
+        if self.value_tick == changes.tick {
+            // Metadata comes before rows: clients would take these for values of the new epoch.
+            changes.rows.retain(|row| row.pv != pv);
+            changes.large.retain(|row| row.pv != pv);
+        }
         if let Some(charge) = &self.charge {
             // A charge of nothing can't fail.
             let _ = charge.set(0);

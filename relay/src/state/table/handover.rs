@@ -514,6 +514,20 @@ mod tests {
     }
 
     #[test]
+    fn value_of_the_same_tick_is_discarded_when_the_next_line_begins_an_epoch() {
+        let (mut bench, line, next, _) = handing_over();
+        connect(&next, "mA");
+        at(&next, 9);
+        // A value of a line that isn't connected any more may still come.
+        line.event(Event::Disconnected);
+        at(&line, 3);
+        let changes = bench.tick();
+        assert_eq!(times(&changes), [9]);
+        assert_eq!(changes.rows[0].alarm, Some(CALM));
+        assert_eq!(changes.metadata[0].1.epoch, next.epoch());
+    }
+
+    #[test]
     fn pv_that_disconnects_meanwhile_begins_anew_with_the_next_line() {
         let (mut bench, line, next, to) = handing_over();
         line.event(Event::Disconnected);
