@@ -262,6 +262,7 @@ def edge_figures(scenario, found, fleet):
 
     published = fleet.between("ingest", "updates_received")
     figures = {
+        "seconds": first["seconds"],
         "updates_per_s": taken / first["seconds"],
         "edge_us_per_update": first["relayCpuNs"] / taken / 1000,
         **by_thread("edge", first["relayCpuNsByThread"], taken),
@@ -324,6 +325,7 @@ def tell(figures):
 
 
 LABELS = {
+    "seconds": ("Time in which each update was checked", "s"),
     "updates_per_s": ("Updates of the IOC", "/s"),
     "monitors_per_pv": ("Monitors that the IOC serves for each PV", ""),
     "lone_us_per_update": ("Lone relay, all threads: CPU per update of the IOC", "µs"),
