@@ -11,13 +11,11 @@ import model
 MOST_OFF = 0.35
 
 COSTS = model.Costs(
+    owner=model.Part(second=300, update=0.02, wake=60, message=3),
+    edge=model.Part(second=300, update=0.1, wake=70, message=3),
+    nats=model.Part(second=1000, update=0, wake=20, message=2),
     take=0.35,
-    owner_update=0.05,
-    owner_message=60,
-    edge_update=0.2,
-    edge_message=70,
-    nats_in=10,
-    nats_out=8,
+    table=0.07,
     client_frame=9,
     shared_row=0.0013,
     private_row=0.034,
@@ -45,6 +43,19 @@ class Replay(unittest.TestCase):
             point = {"label": "b", "figures": {"x": {"median": 3}}}
             Path(folder, "s.json").write_text(json.dumps({"points": [{"label": "a", "figures": {}}, point]}))
             self.assertEqual(model.figures("s", "b", Path(folder)), {"x": 3})
+
+
+class Fits(unittest.TestCase):
+    def test_costs_that_were_added_up_are_found(self):
+        counts = [(1e4, 10, 13), (1e4, 133, 136), (1e5, 50, 490), (1e5, 160, 1600)]
+        points = [(*each, COSTS.edge.cost(*each)) for each in counts]
+        found = model.Part.fitted(points)
+        for key in ("second", "update", "wake", "message"):
+            self.assertAlmostEqual(getattr(found, key), getattr(COSTS.edge, key), places=4)
+
+    def test_noise_makes_no_cost_negative(self):
+        found = model.Part.fitted([(1e4, 10, 13, 3000), (1e4, 133, 136, 2000), (1e5, 50, 490, 900), (1e5, 160, 1600, 4000)])
+        self.assertGreaterEqual(min(found.second, found.update, found.wake, found.message), 0)
 
 
 class Sizes(unittest.TestCase):

@@ -1,6 +1,6 @@
 """What a fleet of a given size needs, computed from what the benchmarks measured.
 
-`Costs.measured` solves the costs of one update, one message and one client-frame from bench/results/. `replay`
+`Costs.measured` fits the costs of one update, one wake-up, one message and one client-frame to bench/results/. `replay`
 computes what other results must then show, and `fleet_model_test.py` compares it with what they do show. `size` draws
 which shards each edge follows, and adds up relays, cores, NATS servers and bytes.
 """
@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
+
+# Points of fleet-cost: PVs, and whether all records are processed at once. 10,000 PVs are ten shards.
+POINTS = ("1,000 at once", "1,000 in 16 groups", "10,000 at once", "10,000 in 16 groups")
 
 # PV numbers of one shard, and the shortest and longest tick, in seconds.
 SHARD_PVS = 1024
@@ -50,20 +53,85 @@ def line(x1, y1, x2, y2):
     return max(0.0, y1 - slope * x1), slope
 
 
+def solved(matrix, right):
+    """The solution of linear equations, by elimination."""
+    rows = [[*row, value] for row, value in zip(matrix, right)]
+    for place in range(len(rows)):
+        pivot = max(range(place, len(rows)), key=lambda row: abs(rows[row][place]))
+        rows[place], rows[pivot] = rows[pivot], rows[place]
+        for row in range(len(rows)):
+            if row != place:
+                factor = rows[row][place] / rows[place][place]
+                rows[row] = [one - factor * other for one, other in zip(rows[row], rows[place])]
+    return [row[-1] / row[place] for place, row in enumerate(rows)]
+
+
+def fit(counts, costs):
+    """What one of each costs, so that the sums are nearest to the costs in proportion; none is below zero."""
+    used = list(range(len(counts[0])))
+    while True:
+        shares = [[row[place] / cost for place in used] for row, cost in zip(counts, costs)]
+        # Counts differ by orders of magnitude.
+        scale = [max(column) for column in zip(*shares)]
+        shares = [[share / most for share, most in zip(row, scale)] for row in shares]
+        pairs = [[sum(row[i] * row[j] for row in shares) for j in range(len(used))] for i in range(len(used))]
+        found = solved(pairs, [sum(row[i] for row in shares) for i in range(len(used))])
+        if min(found) >= 0 or len(used) == 1:
+            by_place = dict(zip(used, (max(0.0, one) / most for one, most in zip(found, scale))))
+            return [by_place.get(place, 0.0) for place in range(len(counts[0]))]
+        used.pop(found.index(min(found)))
+
+
+@dataclass(frozen=True)
+class Part:
+    """Microseconds of CPU of one part of a fleet: for each second, and for each update, wake-up and message.
+
+    Messages that a tick of an owner brings come together, and wake their receivers once."""
+
+    second: float
+    update: float
+    wake: float
+    message: float
+
+    @classmethod
+    def fitted(cls, points):
+        """From (updates, wake-ups, messages, µs) a second of several points."""
+        return cls(*fit([[1, *counts] for *counts, _ in points], [cost for *_, cost in points]))
+
+    def cost(self, updates, wakes, messages):
+        """Microseconds a second."""
+        return self.second + updates * self.update + wakes * self.wake + messages * self.message
+
+
+def announced(relays):
+    """Announcements a second, into NATS and out of it: each relay sends two to all."""
+    return 2 * relays * (1 + relays)
+
+
+def traffic(point, ingest, edges):
+    """Updates, wake-ups and messages a second of a measured point: at a relay, and at NATS."""
+    updates, wakes, messages = (
+        point[key] for key in ("updates_per_s", "edge_frames_per_s", "bus_messages_per_s")
+    )
+    relays = announced(ingest + edges)
+    return (updates, wakes, messages), (
+        updates,
+        ingest * wakes * (1 + edges) + relays,
+        messages * (1 + edges),
+    )
+
+
 @dataclass(frozen=True)
 class Costs:
     """Microseconds of CPU."""
 
-    # At an owner: taking an update from the IOC, publishing it, and each message.
+    # The bus's share at an owner and at an edge, and NATS.
+    owner: Part
+    edge: Part
+    nats: Part
+    # At an owner: taking an update from the IOC. At an edge: its way into the table.
     take: float
-    owner_update: float
-    owner_message: float
-    # At an edge: an update, with its way into the table, and each message.
-    edge_update: float
-    edge_message: float
-    # NATS, for each message in and each copy out.
-    nats_in: float
-    nats_out: float
+    table: float
     # Clients: a frame, a row of a shared frame, a row of a frame that one client gets.
     client_frame: float
     shared_row: float
@@ -82,24 +150,17 @@ class Costs:
             figures(f"fan-out-1000x{kind}", results=results)
             for kind in ("1000-20ms", "1000-100ms", "200of2000-20ms")
         )
-        at_once, apart = (figures("fleet-cost", label, results) for label in ("at once", "in 16 groups"))
-        grown = figures("fleet-growth", results=results)
-        if None in (few, many, short, long, private, at_once, apart, grown):
+        points = [figures("fleet-cost", label, results) for label in POINTS]
+        if None in (few, many, short, long, private, *points):
             return None
         idle, take = line(
             few["updates_per_s"], few["relay_cores"] * 1e6, many["updates_per_s"], many["relay_cores"] * 1e6
         )
-        # Messages for each update.
-        ratios = [one["bus_messages_per_s"] / one["updates_per_s"] for one in (at_once, apart)]
 
-        def of(key):
-            return line(ratios[0], at_once[key], ratios[1], apart[key])
+        def part(key, place):
+            counts = [(traffic(point, 1, 1)[place], point) for point in points]
+            return Part.fitted([(*of, point[key] * point["updates_per_s"]) for of, point in counts])
 
-        owner_update, owner_message = of("bus_owner_us_per_update")
-        bus_update, edge_message = of("bus_edge_us_per_update")
-        # One edge and three; announcements are in it too.
-        per_message = [one["nats_us_per_update"] * one["updates_per_s"] / one["bus_messages_per_s"] for one in (at_once, grown)]
-        nats_in, nats_out = line(1, per_message[0], 3, per_message[1])
         client_frame, shared_row = line(
             short["rows_per_frame"],
             short["marginal_us_per_client_frame"],
@@ -108,17 +169,15 @@ class Costs:
         )
         alone = (private["marginal_us_per_client_frame"] - client_frame) / private["rows_per_frame"]
         return cls(
+            owner=part("bus_owner_us_per_update", 0),
+            edge=part("bus_edge_us_per_update", 0),
+            nats=part("nats_us_per_update", 1),
             take=take,
-            owner_update=owner_update,
-            owner_message=owner_message,
-            edge_update=many["tick_us_per_update"] + bus_update,
-            edge_message=edge_message,
-            nats_in=nats_in,
-            nats_out=nats_out,
+            table=many["tick_us_per_update"],
             client_frame=client_frame,
             shared_row=shared_row,
             private_row=max(alone, shared_row),
-            bus_bytes=at_once["bus_bytes_per_update"],
+            bus_bytes=points[0]["bus_bytes_per_update"],
             client_bytes=private["bytes_per_update"],
             idle_cores=idle / 1e6,
         )
@@ -179,6 +238,11 @@ def client_cores(costs, load, clients, tick_s=LONGEST_TICK_S):
     return clients * (frames * costs.client_frame + row_us) / 1e6
 
 
+def ticks(updates_per_s):
+    """Ticks a second of a relay with updates that come evenly."""
+    return (1 - math.exp(-updates_per_s * SHORTEST_TICK_S)) / SHORTEST_TICK_S
+
+
 def size(costs, load):
     """The smallest fleet in which no relay and no server is busier than planned, with spares."""
     updates = load.pvs * load.rate_hz
@@ -186,12 +250,12 @@ def size(costs, load):
     while True:
         shards = ingest * math.ceil(load.pvs / ingest / SHARD_PVS)
         published = messages(updates, shards, SHORTEST_TICK_S)
-        owner = costs.idle_cores + (
-            updates / ingest * (costs.take + costs.owner_update) + published / ingest * costs.owner_message
-        ) / 1e6
+        wakes = ticks(updates / ingest)
+        bus = costs.owner.cost(updates / ingest, wakes, published / ingest)
+        owner = costs.idle_cores + (updates / ingest * costs.take + bus) / 1e6
         share = followed_shards(load, shards, math.ceil(load.clients / edges))
-        # The thread that takes the messages and the one of the tick share this.
-        takes = share * (updates * costs.edge_update + published * costs.edge_message) / 1e6
+        bus = costs.edge.cost(share * updates, ingest * wakes, share * published)
+        takes = costs.idle_cores + (share * updates * costs.table + bus) / 1e6
         writes = client_cores(costs, load, load.clients / edges)
         if owner > CORES * BUSY and ingest < 1000:
             ingest += 1
@@ -199,7 +263,9 @@ def size(costs, load):
             edges += 1
         else:
             break
-    nats_cores = published * (costs.nats_in + edges * share * costs.nats_out) / 1e6
+    copies = 1 + edges * share
+    at_nats = ingest * wakes * (1 + edges) + announced(ingest + edges)
+    nats_cores = costs.nats.cost(updates, at_nats, published * copies) / 1e6
     bus_in = (updates * costs.bus_bytes + published * MESSAGE_BYTES) / 1e6
     bus_out = bus_in * edges * share
     servers = max(math.ceil(nats_cores / (CORES * BUSY)), math.ceil(bus_out / NETWORK_MB_S))
@@ -209,7 +275,7 @@ def size(costs, load):
         edges=edges + SPARE,
         nats=max(3, servers + SPARE),
         ingest_cores=owner * ingest,
-        edge_cores=(costs.idle_cores + takes + writes) * edges,
+        edge_cores=(takes + writes) * edges,
         nats_cores=nats_cores,
         messages_per_s=published,
         bus_in_mb_s=bus_in,
@@ -221,24 +287,22 @@ def size(costs, load):
 
 def replay(costs, results=RESULTS):
     """What the model says of measured points: name, computed, measured."""
-    at_once, apart = (figures("fleet-cost", label, results) for label in ("at once", "in 16 groups"))
+    for label in POINTS:
+        point = figures("fleet-cost", label, results)
+        at_relay, at_nats = traffic(point, 1, 1)
+        for name, part, counts, key in (
+            ("owner", costs.owner, at_relay, "bus_owner_us_per_update"),
+            ("edge", costs.edge, at_relay, "bus_edge_us_per_update"),
+            ("NATS", costs.nats, at_nats, "nats_us_per_update"),
+        ):
+            yield f"{name}, {label}", part.cost(*counts) / point["updates_per_s"], point[key]
+    # Three edges with a hundred clients each, of which nothing above is.
     grown = figures("fleet-growth", results=results)
-    for name, one in (("at once", at_once), ("in 16 groups", apart)):
-        ratio = one["bus_messages_per_s"] / one["updates_per_s"]
-        yield f"owner, {name}", costs.owner_update + ratio * costs.owner_message, one["bus_owner_us_per_update"]
-        bus = costs.edge_update + ratio * costs.edge_message
-        tick = figures("ingest-ca-10000", results=results)["tick_us_per_update"]
-        yield f"edge, {name}", bus - tick, one["bus_edge_us_per_update"]
-        nats = (costs.nats_in + costs.nats_out) * ratio
-        yield f"NATS, {name}", nats, one["nats_us_per_update"]
-    # Three edges with a hundred clients each, of which nothing above is but NATS's cost of a copy.
-    ratio = grown["bus_messages_per_s"] / grown["updates_per_s"]
-    frames = grown["edge_frames_per_s"] / grown["updates_per_s"]
-    computed = (
-        costs.idle_cores * 1e6 / grown["updates_per_s"]
-        + costs.edge_update
-        + ratio * costs.edge_message
-        + 100 * (frames * costs.client_frame + costs.shared_row)
-    )
-    yield "edge with 100 clients", computed, grown["edge_us_per_update"]
-    yield "NATS with three edges", (costs.nats_in + 3 * costs.nats_out) * ratio, grown["nats_us_per_update"]
+    if grown is None:
+        return
+    updates, frames = grown["updates_per_s"], grown["edge_frames_per_s"]
+    at_relay, at_nats = traffic(grown, 2, 3)
+    to_clients = 100 * (frames * costs.client_frame + updates * costs.shared_row)
+    computed = costs.idle_cores * 1e6 + updates * costs.table + costs.edge.cost(*at_relay) + to_clients
+    yield "edge with 100 clients", computed / updates, grown["edge_us_per_update"]
+    yield "NATS with three edges", costs.nats.cost(*at_nats) / updates, grown["nats_us_per_update"]

@@ -24,8 +24,8 @@ LOADS = (
 def sizing_block():
     """Fleets for several loads, by the model."""
     costs = model.Costs.measured()
-    if costs is None:
-        yield from missing(next(name for name in MEASURED if not result(name)))
+    if costs is None or not result("fleet-growth"):
+        yield from missing(next((name for name in MEASURED if not result(name)), MEASURED[0]))
         return
     sizes = [(load, model.size(costs, load)) for load in LOADS]
     heads = (
