@@ -114,7 +114,10 @@ impl Member {
                     self.edge.lose(owner, &owner_of, now);
                 }
             }
-            Command::Outcome(number, answer) => self.sent.answered(number, answer),
+            Command::Outcome(number, answer) => {
+                self.sent.answered(number, answer);
+                self.put_waiting(now);
+            }
             Command::Announced(presence) => {
                 self.view.heard(&presence, now);
                 self.look(now);
@@ -167,6 +170,9 @@ impl Member {
         if let Some(presence) = announcement {
             self.bus.announce(presence);
         }
+        for lost in &changed.died {
+            self.sent.lost(*lost);
+        }
         let kept = std::mem::replace(&mut self.keeps, self.view.is_last(now));
         if (changed.has_owners || kept) && !self.keeps {
             let view = &self.view;
@@ -176,9 +182,6 @@ impl Member {
             self.edge.reassign(&owner_of, is_live, now);
             self.interests.keep_owned(&owner_of, now);
             self.put_waiting(now);
-        }
-        for lost in changed.died {
-            self.sent.lost(lost);
         }
     }
 
@@ -211,7 +214,8 @@ impl Member {
         }
     }
 
-    /// Puts by the relay that holds the PV; waits while none does.
+    /// Puts by the relay that holds the PV; waits while none does, and while an earlier put to this PV has no answer
+    /// of the relay that held it before.
     fn put(&mut self, waiting: Waiting, now: Instant) {
         let Waiting {
             pv,
@@ -219,7 +223,9 @@ impl Member {
             done,
             ticket,
         } = waiting;
-        let Some((owner, expected)) = self.edge.to_put(pv.number, put.expected) else {
+        let to = self.edge.to_put(pv.number, put.expected);
+        let to = to.filter(|(owner, _)| !self.sent.awaits_other(pv.number, *owner));
+        let Some((owner, expected)) = to else {
             if !pv.is_closed() {
                 self.waiting.push(Waiting {
                     pv,
@@ -251,7 +257,7 @@ impl Member {
             Ok(expected) => {
                 put.expected = expected;
                 let until = self.view.until(owner, earlier(put.timeout), now);
-                self.sent.put((owner, until), pv.whole_name(), put, done);
+                self.sent.put((owner, until), &pv, put, done);
             }
         }
     }

@@ -154,7 +154,17 @@ pub(super) struct Sent {
     bus: Arc<dyn Bus>,
     commands: Sender<Command>,
     next: u64,
-    open: HashMap<u64, (MemberId, OpDone)>,
+    open: HashMap<u64, Open>,
+    /// For PVs with open puts: the owner that was asked for all of them, and their number.
+    puts: HashMap<u64, (MemberId, usize)>,
+}
+
+/// An operation without an outcome.
+struct Open {
+    owner: MemberId,
+    /// The PV of a put.
+    pv: Option<u64>,
+    done: OpDone,
 }
 
 impl Sent {
@@ -164,21 +174,30 @@ impl Sent {
             commands,
             next: 0,
             open: HashMap::new(),
+            puts: HashMap::new(),
         }
     }
 
-    pub(super) fn put(&mut self, (owner, until): To, name: String, put: Put, done: OpDone) {
+    /// Whether another relay than `owner` has been asked for a put to this PV and has not answered: a put to `owner`
+    /// might overtake it.
+    pub(super) fn awaits_other(&self, pv: u64, owner: MemberId) -> bool {
+        (self.puts.get(&pv)).is_some_and(|(asked, _)| *asked != owner)
+    }
+
+    pub(super) fn put(&mut self, (owner, until): To, pv: &FleetPv, put: Put, done: OpDone) {
+        self.puts.entry(pv.number).or_insert((owner, 0)).1 += 1;
         let by = asker(put.by, put.user);
         let timeout = put.timeout;
         let request = Operation::Put(PutRequest {
-            name,
+            name: pv.whole_name(),
             value: put.value,
             wait: put.wait,
             timeout_ms: millis(earlier(timeout)),
             expected: put.expected,
         });
         let body = message::operation(&by, until, request);
-        self.send(owner, body, timeout, done);
+        let pv = Some(pv.number);
+        self.send(Open { owner, pv, done }, body, timeout);
     }
 
     pub(super) fn call(&mut self, (owner, until): To, name: String, call: Call, done: OpDone) {
@@ -190,13 +209,15 @@ impl Sent {
             timeout_ms: millis(earlier(timeout)),
         };
         let body = message::operation(&by, until, request);
-        self.send(owner, body, timeout, done);
+        let pv = None;
+        self.send(Open { owner, pv, done }, body, timeout);
     }
 
-    fn send(&mut self, owner: MemberId, body: Vec<u8>, timeout: Duration, done: OpDone) {
+    fn send(&mut self, open: Open, body: Vec<u8>, timeout: Duration) {
         self.next += 1;
         let (number, commands) = (self.next, self.commands.clone());
-        self.open.insert(number, (owner, done));
+        let owner = open.owner;
+        self.open.insert(number, open);
         let answer = Box::new(move |answer| {
             let _ = commands.send(Command::Outcome(number, answer));
         });
@@ -205,7 +226,8 @@ impl Sent {
 
     /// The owner has answered, or not.
     pub(super) fn answered(&mut self, number: u64, answer: Result<Bytes, AskError>) {
-        if let Some((_, done)) = self.open.remove(&number) {
+        if let Some(open) = self.open.remove(&number) {
+            let done = self.close(open);
             done(match answer {
                 Ok(bytes) => message::read_outcome(&bytes),
                 Err(error) => failed(error),
@@ -215,11 +237,26 @@ impl Sent {
 
     /// A relay is lost: what became of the operations that it was asked for is unknown.
     pub(super) fn lost(&mut self, owner: MemberId) {
-        for (_, (_, done)) in self.open.extract_if(|_, (to, _)| *to == owner) {
+        let of_owner = |_: &u64, open: &mut Open| open.owner == owner;
+        for (_, open) in self.open.extract_if(of_owner).collect::<Vec<_>>() {
+            let done = self.close(open);
             let why =
                 "the relay that holds this PV was lost before it answered; it may have been done";
             done(OpEnd::failed(Outcome::Interrupted, why));
         }
+    }
+
+    /// An operation has an outcome.
+    fn close(&mut self, open: Open) -> OpDone {
+        if let Some(pv) = open.pv
+            && let Some((_, count)) = self.puts.get_mut(&pv)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.puts.remove(&pv);
+            }
+        }
+        open.done
     }
 }
 

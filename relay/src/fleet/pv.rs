@@ -1,6 +1,6 @@
 //! A PV that is open at a relay of a fleet: its lines, and its monitor while this relay holds it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::ingest::handover::Handover;
@@ -23,6 +23,17 @@ pub(super) struct FleetPv {
     pub(super) next: Mutex<Option<Box<dyn Monitor>>>,
     pub(super) is_closed: AtomicBool,
     pub(super) is_described: AtomicBool,
+    /// Puts that went by the thread of the fleet and have no outcome.
+    pub(super) puts: Arc<AtomicUsize>,
+}
+
+/// Counts a put for as long as it has no outcome.
+struct UnderWay(Arc<AtomicUsize>);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 impl FleetPv {
@@ -102,6 +113,27 @@ impl FleetPv {
     pub(super) fn close(&self) {
         let closed = self.monitor().take();
         drop(closed);
+    }
+
+    /// Puts by the monitor of this relay, unless the thread of the fleet has puts of this PV: one that overtook them
+    /// would be overwritten by an older one.
+    ///
+    /// # Errors
+    /// The put, which must go by the thread of the fleet.
+    pub(super) fn put_in_order(&self, put: Put, done: OpDone) -> Result<OpTicket, (Put, OpDone)> {
+        let is_next = self.puts.load(Ordering::Acquire) == 0;
+        let (put, done) = match is_next.then(|| self.monitor()).as_deref() {
+            Some(Some(monitor)) => return Ok(monitor.put(put, done)),
+            _ => (put, done),
+        };
+        self.puts.fetch_add(1, Ordering::AcqRel);
+        let under_way = UnderWay(Arc::clone(&self.puts));
+        let counted = move |end| {
+            // A put that follows the outcome need not go by the thread.
+            drop(under_way);
+            done(end);
+        };
+        Err((put, Box::new(counted)))
     }
 
     /// Puts by the monitor of this relay.

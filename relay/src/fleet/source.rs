@@ -61,6 +61,7 @@ impl Source for FleetSource {
             next: Mutex::new(None),
             is_closed: AtomicBool::new(false),
             is_described: AtomicBool::new(false),
+            puts: Arc::default(),
         });
         // The thread lives as long as the registry.
         let _ = self.commands.send(Command::Opened(Arc::clone(&pv)));
@@ -126,7 +127,7 @@ impl Monitor for FleetMonitor {
     }
 
     fn put(&self, put: Put, done: OpDone) -> OpTicket {
-        let (put, done) = match self.pv.put(put, done) {
+        let (put, done) = match self.pv.put_in_order(put, done) {
             Ok(ticket) => return ticket,
             Err(back) => back,
         };

@@ -1,11 +1,23 @@
-//! Puts while no relay holds the PV.
+//! Puts while no relay holds the PV, or another than before.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use pvwire_fleet::Role;
+use pvwire_fleet::in_process::Hub;
+use pvwire_fleet::{AskError, MemberId, Role};
+use pvwire_schema::types::{PutValue, PvId};
 use testbed::eventually;
 
-use super::{Clock, Relay};
+use super::{Clock, Lines, Puts, Relay, TestSource};
+use crate::access::rule::{Identity, Rules};
+use crate::fleet::Fleet;
+use crate::fleet::command::Command;
+use crate::fleet::operations::Sent;
+use crate::fleet::pv::FleetPv;
+use crate::ingest::{Intake, Put};
+use crate::limits::memory::Owner;
+use crate::limits::subscriptions::NewNames;
+use crate::state::registry::Registry;
 
 #[test]
 fn puts_that_wait_for_an_owner_keep_their_order() {
@@ -33,4 +45,66 @@ fn puts_that_wait_for_an_owner_keep_their_order() {
     let done = owner.puts.lock().unwrap().clone();
     let expected: Vec<f64> = (0..puts.len()).map(|number| number as f64).collect();
     assert_eq!(done, expected);
+}
+
+/// A PV of a relay whose thread is the test.
+fn unowned(puts: &Puts) -> (Fleet, Registry, PvId, Arc<FleetPv>) {
+    let fleet = Fleet::default();
+    let source = TestSource(Lines::default(), Arc::clone(puts));
+    let sources = fleet.share(vec![Box::new(source)]);
+    let linger = Duration::from_millis(100);
+    let registry = Registry::new(Intake::new(), sources, "ca", linger, Rules::default());
+    let (owner, mut room) = (Owner::unlimited(), NewNames::ONE);
+    let id = registry.acquire(&["X".into()], &Identity::default(), &owner, &mut room);
+    let id = id.into_iter().next().unwrap().unwrap();
+    let Ok(Command::Opened(pv)) = fleet.received.try_recv() else {
+        panic!("it is opened first");
+    };
+    (fleet, registry, id, pv)
+}
+
+fn number(number: f64) -> Put {
+    Put {
+        value: PutValue::Number(number),
+        wait: false,
+        expected: None,
+        user: None,
+        timeout: Duration::from_secs(20),
+        by: None,
+    }
+}
+
+#[test]
+fn put_to_a_pv_that_has_just_come_here_does_not_overtake_an_older_one() {
+    let puts = Puts::default();
+    let (fleet, registry, id, pv) = unowned(&puts);
+    let put = |value| drop(registry.put(id, number(value), Box::new(drop)));
+    put(0.0);
+    pv.open();
+    put(1.0);
+    assert!(puts.lock().unwrap().is_empty(), "both wait for the thread");
+    for command in fleet.received.try_iter() {
+        if let Command::Put { pv, put, done, .. } = command {
+            drop(pv.put(put, done));
+        }
+    }
+    put(2.0);
+    assert_eq!(*puts.lock().unwrap(), [0.0, 1.0, 2.0]);
+}
+
+#[test]
+fn put_waits_for_the_answer_of_the_relay_that_held_the_pv_before() {
+    let (fleet, _registry, _, pv) = unowned(&Puts::default());
+    let bus = Arc::new(Hub::new().join(MemberId(1), fleet.inbox()));
+    let mut sent = Sent::new(bus, fleet.commands.clone());
+    let (before, now) = (MemberId(2), MemberId(3));
+    for value in [0.0, 1.0] {
+        sent.put((before, None), &pv, number(value), Box::new(drop));
+    }
+    let waits = |sent: &Sent| sent.awaits_other(pv.number, now);
+    assert!(waits(&sent) && !sent.awaits_other(pv.number, before));
+    sent.answered(1, Err(AskError::TimedOut));
+    assert!(waits(&sent), "one of two has its answer");
+    sent.lost(before);
+    assert!(!waits(&sent));
 }
