@@ -2,7 +2,7 @@
 
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
-import type { PvData } from "../ts/index.js";
+import type { ConnectionSnapshot, PvClient, PvData } from "../ts/index.js";
 import { closeCode, retryDelayMs } from "../ts/link/close_code.js";
 import { socketUrl } from "../ts/link/relays.js";
 import { client, eachWithClient, open, replaceClient, state } from "./connected.js";
@@ -69,6 +69,38 @@ describe("a client", () => {
     await settle();
     const { reason, state } = client.connection.getSnapshot();
     expect([state, reason]).toEqual(["lost", "Error: not logged in"]);
+  });
+
+  it("uses a token only for the connection that it was requested for", async () => {
+    const given: { resolve: (token: string) => void; reject: (error: Error) => void }[] = [];
+    replaceClient({
+      token: () =>
+        new Promise((resolve, reject) => {
+          given.push({ resolve, reject });
+        }),
+    });
+    client.connection.subscribe(() => undefined);
+    const connected = (): FakeSocket => {
+      const socket = FakeSocket.last;
+      socket.readyState = 1;
+      socket.frame("hello_stranger");
+      return socket;
+    };
+    for (const late of ["resolve", "reject"] as const) {
+      connected().end(1006);
+      vi.advanceTimersByTime(1000);
+      const socket = connected();
+      const [old, own] = given.splice(0);
+      if (late === "resolve") old?.resolve("old");
+      else old?.reject(new Error("aborted"));
+      await settle();
+      expect(socket.requests).toEqual([]);
+      own?.resolve("own");
+      await settle();
+      expect(socket.requests.map(({ names }) => names)).toEqual([["own"]]);
+      socket.end(1006);
+      vi.advanceTimersByTime(1000);
+    }
   });
 
   it("keeps the values of a lost relay and subscribes again", async () => {
@@ -173,6 +205,76 @@ describe("a client", () => {
       state: "lost",
       reason: "the relay doesn't answer",
     });
+  });
+});
+
+describe("a listener of the connection", () => {
+  /** Calls `act` when the connection is lost, waits, connects or opens. */
+  const whenever = (
+    is: (now: ConnectionSnapshot) => boolean,
+    act: (client: PvClient) => void,
+  ): void => {
+    const { connection } = client;
+    connection.subscribe(() => {
+      if (is(connection.getSnapshot())) act(client);
+    });
+  };
+  const isLost = ({ state }: ConnectionSnapshot): boolean => state === "lost";
+
+  it("may ask for an attempt at once: there is one at a time", async () => {
+    const socket = await open();
+    whenever(isLost, (client) => {
+      client.retryNow();
+    });
+    socket.end(1006);
+    vi.advanceTimersByTime(500);
+    expect(FakeSocket.all).toHaveLength(2);
+    FakeSocket.last.open();
+    await settle();
+    vi.advanceTimersByTime(500);
+    expect(FakeSocket.all).toHaveLength(2);
+    expect(state()).toBe("open");
+  });
+
+  it("may ask for an attempt at once while the list of relays is read", async () => {
+    let read = 0;
+    const urls = (): Promise<string[]> => {
+      read += 1;
+      return Promise.resolve(["ws://a/ws"]);
+    };
+    replaceClient({ urls });
+    whenever(isLost, (client) => {
+      client.retryNow();
+    });
+    await settle();
+    FakeSocket.last.end(1006);
+    vi.advanceTimersByTime(500);
+    await settle();
+    expect([read, FakeSocket.all.length]).toEqual([2, 2]);
+  });
+
+  it.each([
+    ["connects first", (now: ConnectionSnapshot) => now.sinceMs > 0, 0],
+    ["names its relay", (now: ConnectionSnapshot) => now.relayUrl !== "", 0],
+    ["opens", (now: ConnectionSnapshot) => now.state === "open", 1],
+    ["loses its relay", isLost, 1],
+    ["connects again", (now: ConnectionSnapshot) => isLost(now) && now.retryInMs === undefined, 1],
+  ] as const)("may dispose of the client when it %s", async (_, is, sockets) => {
+    replaceClient();
+    whenever(is, (client) => {
+      client.dispose();
+    });
+    client.pv("TEMP").subscribe(() => undefined);
+    FakeSocket.all[0]?.open();
+    await settle();
+    FakeSocket.all[0]?.end(1006);
+    const silent = vi.fn();
+    whenever(({ silentSinceMs }) => silentSinceMs !== undefined, silent);
+    vi.advanceTimersByTime(60_000);
+    expect(FakeSocket.all).toHaveLength(sockets);
+    expect(state()).toBe("closed");
+    expect(silent).not.toHaveBeenCalled();
+    expect(vi.getTimerCount()).toBe(0);
   });
 });
 

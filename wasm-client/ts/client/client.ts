@@ -268,6 +268,7 @@ export class Client implements PvClient {
     }
     if (this.#link.learned(relays, isCrowded)) return;
     this.#link.opened(version, instance, Number(ackIntervalMs));
+    if (!this.#link.isOpen) return;
     this.pvs.opened();
     this.#reads.value?.pump();
     this.#operations.value?.pump();

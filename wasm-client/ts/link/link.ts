@@ -87,7 +87,8 @@ export class Link {
       onSilent: (isSilent) => {
         const heardMs = isSilent ? this.#heardMs : NaN;
         onSilent(heardMs);
-        const silentSinceMs = isSilent ? heardMs : undefined;
+        // A listener may have ended the connection.
+        const silentSinceMs = isSilent && this.isOpen ? heardMs : undefined;
         this.connection.set({ ...this.connection.getSnapshot(), silentSinceMs });
       },
       sendAck: () => {
@@ -127,11 +128,11 @@ export class Link {
     this.#socket.start();
   }
 
-  /** The relay has sent Hello to a client that is logged in. */
+  /** The relay has sent Hello to a client that is logged in. A listener may end the connection at once. */
   opened(version: string, instance: string, ackIntervalMs: number): void {
     this.opensTotal += 1;
-    this.#socket.opened(version, instance);
     this.heartbeat.start(ackIntervalMs);
+    this.#socket.opened(version, instance);
     if (isHidden()) this.#pace();
   }
 
@@ -145,11 +146,14 @@ export class Link {
 
   /** The relay requests a token, and sends Hello again when it has received one. */
   async logIn(): Promise<void> {
+    const { attempt } = this.#socket;
     try {
       const token = await this.#options.options.token?.();
-      this.request(({ core }) => core.authenticate(token ?? ""));
+      if (attempt === this.#socket.attempt) {
+        this.request(({ core }) => core.authenticate(token ?? ""));
+      }
     } catch (error) {
-      this.fail(String(error));
+      if (attempt === this.#socket.attempt) this.fail(String(error));
     }
   }
 

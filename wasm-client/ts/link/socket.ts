@@ -55,14 +55,14 @@ export const NOT_CONNECTED: ConnectionSnapshot = {
 };
 
 export class RelaySocket {
+  /** The present connection or attempt: what an older one still waited for is ignored. */
+  attempt = 0;
   #options: SocketOptions;
   #socket: WebSocket | undefined;
   #timer: Timer | undefined;
   #failures = 0;
   #openedAt: number | undefined;
   #triedAt = 0;
-  /** The attempt in progress; its number ends an older one that still waits for the list of relays. */
-  #attempt = 0;
 
   constructor(options: SocketOptions) {
     this.#options = options;
@@ -73,8 +73,7 @@ export class RelaySocket {
   }
 
   start(): void {
-    this.#change({ sinceMs: this.#options.clock.epochMs() });
-    this.#begin();
+    if (this.#goesOn({ sinceMs: this.#options.clock.epochMs() })) this.#begin();
   }
 
   send(bytes: Uint8Array<ArrayBuffer>): void {
@@ -118,9 +117,9 @@ export class RelaySocket {
 
   /** While the connection is lost: reconnects after `delayMs`, and not at the planned time. */
   retryWithin(delayMs: number): void {
-    const { clock } = this.#options;
-    const isOld = clock.now() - this.#triedAt >= OLD_ATTEMPT_MS;
-    if (this.#snapshot.state !== "lost" || (this.#socket !== undefined && !isOld)) return;
+    const { state, retryInMs } = this.#snapshot;
+    const isOld = this.#options.clock.now() - this.#triedAt >= OLD_ATTEMPT_MS;
+    if (state !== "lost" || (retryInMs === undefined && !isOld)) return;
     this.#drop();
     this.#retryAfter(delayMs);
   }
@@ -146,9 +145,9 @@ export class RelaySocket {
 
   /** The list of relays has to be read first. */
   #beginLater(next: Promise<string>): void {
-    const attempt = this.#attempt;
+    const attempt = this.attempt;
     const failed = (reason: string): void => {
-      if (attempt !== this.#attempt) return;
+      if (attempt !== this.attempt) return;
       this.#drop();
       this.#retry(CUT, reason);
     };
@@ -157,7 +156,7 @@ export class RelaySocket {
     }, HELLO_TIMEOUT_MS);
     next.then(
       (url) => {
-        if (attempt !== this.#attempt) return;
+        if (attempt !== this.attempt) return;
         this.#drop();
         this.#connect(url);
       },
@@ -168,7 +167,7 @@ export class RelaySocket {
   }
 
   #connect(url: string): void {
-    this.#change({ relayUrl: url });
+    if (!this.#goesOn({ relayUrl: url })) return;
     const { clock, subprotocols, webSocket = globalThis.WebSocket } = this.#options;
     // Node has no WebSocket before version 22.
     if ((webSocket as unknown) === undefined) {
@@ -207,7 +206,7 @@ export class RelaySocket {
   #drop(): void {
     const socket = this.#socket;
     this.#options.clock.clearTimeout(this.#timer);
-    this.#attempt += 1;
+    this.attempt += 1;
     this.#socket = undefined;
     if (socket === undefined) return;
     socket.onmessage = null;
@@ -231,6 +230,8 @@ export class RelaySocket {
     this.#openedAt = undefined;
     const { state, sinceMs } = this.#snapshot;
     const lostBefore = state === "lost";
+    // Before the listeners, which may end the client or ask for an attempt at once.
+    this.#retryAfter(delayMs);
     this.#change({
       state: "lost",
       sinceMs: lostBefore ? sinceMs : clock.epochMs(),
@@ -238,15 +239,15 @@ export class RelaySocket {
       reason,
       retryInMs: delayMs,
     });
-    this.#retryAfter(delayMs);
     if (!lostBefore) this.#options.onLost();
   }
 
   #retryAfter(delayMs: number): void {
-    this.#timer = this.#options.clock.setTimeout(() => {
+    const { clock } = this.#options;
+    this.#timer = clock.setTimeout(() => {
+      this.#triedAt = clock.now();
       // The connection is no longer waiting to retry.
-      this.#change({ retryInMs: undefined });
-      this.#begin();
+      if (this.#goesOn({ retryInMs: undefined })) this.#begin();
     }, delayMs);
   }
 
@@ -264,6 +265,13 @@ export class RelaySocket {
 
   get #snapshot(): ConnectionSnapshot {
     return this.#options.connection.getSnapshot();
+  }
+
+  /** Changes the state; false if a listener has ended the client or begun another attempt. */
+  #goesOn(part: Partial<ConnectionSnapshot>): boolean {
+    const attempt = this.attempt;
+    this.#change(part);
+    return attempt === this.attempt;
   }
 
   #change(part: Partial<ConnectionSnapshot>): void {
