@@ -102,6 +102,8 @@ impl Interests {
             match (self.registry).acquire_for_relay(name, &self.owner, &mut room) {
                 Err(refusal) => Grant::Refused(refusal.message),
                 Ok(pv) => {
+                    // It may have moved away and come back.
+                    self.moved.remove(&(from, pv));
                     if relay.pvs.insert(pv, key).is_none() {
                         added.push(pv);
                     } else {

@@ -5,6 +5,7 @@
 mod causes;
 mod early_value;
 mod full_bus;
+mod moved_back;
 mod moves;
 mod waiting_puts;
 

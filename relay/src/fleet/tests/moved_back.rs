@@ -1,0 +1,59 @@
+//! A PV whose owner changes and changes back.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pvwire_fleet::MemberId;
+
+use super::{Fleet, Lines, Puts, TestSource};
+use crate::access::rule::Rules;
+use crate::fleet::interest::Interests;
+use crate::fleet::message::{Grant, Granted, Interest};
+use crate::fleet::publisher::Orders;
+use crate::ingest::Intake;
+use crate::state::registry::Registry;
+
+const ME: MemberId = MemberId(1);
+const OTHER: MemberId = MemberId(2);
+const EDGE: MemberId = MemberId(3);
+
+#[test]
+fn pv_that_comes_back_to_its_owner_is_published_on() {
+    let intake = Intake::new();
+    let source = TestSource(Lines::default(), Puts::default());
+    let sources = Fleet::default().share(vec![Box::new(source)]);
+    let linger = Duration::from_secs(1);
+    let registry = Registry::new(Arc::clone(&intake), sources, "ca", linger, Rules::default());
+    let mut interests = Interests::new(ME, Arc::new(registry.shared(true)), Orders::new(&intake));
+    let begun = Instant::now();
+    let at = |secs| begun + Duration::from_secs(secs);
+    let ask = |interests: &mut Interests, interest: &Interest, secs| {
+        interests.asked(EDGE, interest, &|_| Some(ME), at(secs))
+    };
+    let add = Interest {
+        add: vec!["ca://X".into()],
+        ..Interest::default()
+    };
+    let granted = ask(&mut interests, &add, 0);
+    let Granted { pvs, held: 1 } = granted else {
+        panic!("it is granted: {granted:?}");
+    };
+    let [Grant::Held(pv)] = pvs[..] else {
+        panic!("it is held: {pvs:?}");
+    };
+
+    interests.keep_owned(&|_| Some(OTHER), at(1));
+    let dropped = Interest {
+        drop: vec![pv],
+        ..Interest::default()
+    };
+    assert_eq!(ask(&mut interests, &dropped, 2).held, 0);
+    interests.keep_owned(&|_| Some(ME), at(3));
+    assert_eq!(ask(&mut interests, &add, 3).held, 1);
+    // Longer than a relay follows a PV that has moved.
+    for secs in 4..20 {
+        interests.expire(at(secs));
+        let renewed = ask(&mut interests, &Interest::default(), secs);
+        assert_eq!(renewed.held, 1, "after {secs} s");
+    }
+}
