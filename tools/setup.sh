@@ -157,9 +157,9 @@ compilers
 rust
 python
 quick_start
+[ "${1:-}" = rust ] && exit
 pvws_clients
 nats
-[ "${1:-}" = rust ] && exit
 coniql
 npm_packages
 case "${1:-}" in

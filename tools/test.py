@@ -22,11 +22,12 @@ MAKE = "make --no-print-directory"
 TOOLS = ".local/venv/bin/python"
 
 # Names of steps that other steps need.
+CHORES = "build of xtask"
 BUILT = "build of the tests"
 INSTALLED = "packages and browser"
 PACKAGE = "WebAssembly and package"
 DOCUMENTED = "rustdoc"
-COUNTED = "instruction counts"
+COUNTED = "build of the counted program"
 
 # `cores` is how many of the two cores a step keeps busy. A step starts when the steps that it needs have passed
 # and its cores are free. Earlier steps start first; a step that needs more than one core is not overtaken.
@@ -34,22 +35,34 @@ STEPS = [
     Step("check", "rustfmt", "cargo fmt --all --check", cores=0.5, fast=True),
     Step("setup", INSTALLED, "tools/setup.sh browser", cores=0.5),
     Step("setup", "npm packages", "tools/setup.sh", cores=0.5, only_fast=True),
-    # The programs of all Rust steps are built once, so that no step waits for the build of another.
+    # The programs of all Rust steps are built once, so that no step waits for the build of another. xtask is first:
+    # the package is built beside the relay's large crates, which leave a core idle.
+    Step("rust", CHORES, f"{CARGO_BUILD} --bin xtask", cores=1, fast=True),
     Step(
         "rust",
         BUILT,
-        f"{CARGO_TEST} --quiet --no-run;"
-        f" {CARGO_BUILD} --bin pvwire-relay --bin pvwire-fuzz --bin xtask",
-        cores=1.5,
+        f"{CARGO_TEST} --quiet --no-run; {CARGO_BUILD} --bin pvwire-relay --bin pvwire-fuzz",
+        cores=1,
+        needs=(CHORES,),
         fast=True,
     ),
-    Step("wasm", PACKAGE, f"{MAKE} wasm", cores=1, needs=(BUILT, INSTALLED, "npm packages"), fast=True),
+    Step("wasm", PACKAGE, f"{MAKE} wasm", cores=1, needs=(CHORES, INSTALLED, "npm packages"), fast=True),
+    Step(
+        "rust",
+        "units of Rust",
+        f"{CARGO_TEST} --lib --bins",
+        cores=0.5,
+        needs=(BUILT, INSTALLED, "npm packages"),
+        fast=True,
+    ),
+    # Most of it is a fixed waiting time. Like the units, it asks cargo before clippy does.
+    Step("soak", "faults at random", f"{MAKE} soak SECONDS=120", cores=0.2, needs=(BUILT, INSTALLED)),
     Step(
         "e2e",
         "end-to-end tests",
         f"{WITH_RELAY}npm run --silent test -w pvwire-e2e",
         cores=0.5,
-        needs=(PACKAGE,),
+        needs=(BUILT, PACKAGE),
     ),
     # The longest steps that need no cargo run beside those that build. Without make, which would build the
     # package again and wait for cargo's lock.
@@ -57,10 +70,9 @@ STEPS = [
         "packaging",
         "the package in other people's apps",
         f"{WITH_RELAY}npm run --silent test:packaging -w pvwire",
-        cores=0.8,
-        needs=(PACKAGE,),
+        cores=0.5,
+        needs=(BUILT, PACKAGE),
     ),
-    Step("rust", "units of Rust", f"{CARGO_TEST} --lib --bins", cores=1, needs=(BUILT,), fast=True),
     Step(
         "check",
         "tests of the test run",
@@ -101,7 +113,13 @@ STEPS = [
         cores=0.5,
         needs=("clippy",),
     ),
-    Step("instructions", COUNTED, f"{MAKE} instructions", cores=1, needs=(BUILT, DOCUMENTED)),
+    Step(
+        "instructions",
+        COUNTED,
+        f"{TOOLS} bench/instructions/count.py --build",
+        cores=0.5,
+        needs=(BUILT, DOCUMENTED),
+    ),
     # The tests mostly wait for IOCs and relays, so more of them run at a time than there are cores.
     Step(
         "rust",
@@ -110,8 +128,8 @@ STEPS = [
         cores=1,
         needs=(BUILT, INSTALLED, COUNTED),
     ),
-    # Most of it is a fixed waiting time.
-    Step("soak", "faults at random", f"{MAKE} soak SECONDS=120", cores=0.2, needs=(BUILT, COUNTED)),
+    # It finds the program built, so that the tests need not wait for it.
+    Step("instructions", "instruction counts", f"{MAKE} instructions", cores=1, needs=(COUNTED,)),
     Step("check", "eslint and prettier", "npm run --silent lint", cores=1, needs=(PACKAGE,), fast=True),
     # The corpus, and 3 s for each reader, in the build of the tests.
     Step("rust", "fuzzed input", f"{PROGRAMS}/pvwire-fuzz --seconds 3", cores=1, needs=(BUILT,)),
@@ -121,7 +139,7 @@ STEPS = [
         "package tests in Node",
         f"{WITH_RELAY}{WITH_CASES}npm run --silent test:unit",
         cores=1,
-        needs=(PACKAGE,),
+        needs=(BUILT, PACKAGE),
         fast=True,
     ),
     Step(
@@ -129,7 +147,7 @@ STEPS = [
         "tests of the other crates",
         f"RUST_TEST_THREADS=4 {CARGO_TEST} --exclude pvwire-relay --test '*'; {CARGO_TEST} --doc",
         cores=0.5,
-        needs=(BUILT, COUNTED),
+        needs=(BUILT, INSTALLED, COUNTED),
     ),
     Step("ts", "package tests in the browser", "npm run --silent test:browser", cores=1, needs=(PACKAGE,)),
     # Compiled in a separate folder, because the shim would be compiled again for other builds.
