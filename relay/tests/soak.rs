@@ -3,9 +3,9 @@
 //!
 //! Topology: a soft IOC with a hundred records of all kinds, a relay that reaches it through a
 //! proxy, and clients that read well or badly, some of them clients of PVWS and of Coniql; all of them stop,
-//! stall and restart at random. An
-//! independent Channel Access client then reads the IOC for comparison. A second IOC with three
-//! clients stays healthy throughout. `make soak` runs it; `PVWIRE_SOAK_SECONDS` sets the duration,
+//! stall and restart at random. An independent Channel Access client then reads the IOC for comparison.
+//! Other clients put all the time, and each outcome is compared with what the IOC has written. A second IOC
+//! with three clients stays healthy throughout. `make soak` runs it; `PVWIRE_SOAK_SECONDS` sets the duration,
 //! and `PVWIRE_SOAK_SEED` repeats the driver's choices.
 
 #![allow(clippy::print_stdout, reason = "it prints its progress")]
@@ -26,6 +26,7 @@ mod pvws_truth;
 mod rules;
 mod waits;
 mod watcher;
+mod writers;
 mod writes;
 
 use std::collections::{BTreeMap, HashMap};
@@ -43,6 +44,7 @@ use self::pvws::PVWS;
 use self::rules::RulesFile;
 use self::waits::{CALM, Waits};
 use self::watcher::{Address, Report, Watcher};
+use self::writers::Writers;
 use testbed::random::Random;
 use testbed::records::{KINDS, record};
 use testbed::{
@@ -75,6 +77,7 @@ struct World {
     waits: Waits,
     address: Address,
     watchers: Vec<Watcher>,
+    writers: Writers,
     doors: Vec<DoorClient>,
     /// Attacks under way.
     attacks: Vec<Attack>,
@@ -102,7 +105,6 @@ impl World {
             network,
             wire: Wire::lay_with_searches(network.server_port()),
             rules: RulesFile::new(&prefix),
-            prefix,
             random,
             start: Instant::now(),
             entries,
@@ -112,6 +114,8 @@ impl World {
             audit: AuditDisk::new(),
             liar: Liar::start(),
             waits: Waits::start(network, &address),
+            writers: Writers::start(&prefix, seed, &address),
+            prefix,
             address,
             watchers: Vec::new(),
             doors: Vec::new(),
@@ -198,6 +202,7 @@ impl World {
         for switch in ["switch", "curtain", "scratch"] {
             database += &format!(r#"record(ao, "{prefix}{switch}") {{ field(VAL, "1") }}"#);
         }
+        database += &Writers::database(prefix);
         let rules = format!(
             "ASG(DEFAULT) {{ RULE(1, READ) RULE(1, WRITE) }}
              ASG(SWITCHED) {{
@@ -208,9 +213,12 @@ impl World {
              ASG(HIDDEN) {{
                 INPA(\"{prefix}curtain\")
                 RULE(1, READ) {{ CALC(\"A>=1\") }}
-             }}"
+             }}
+             {}",
+            Writers::rules(prefix)
         );
-        let ioc = SoftIoc::with_prefix(self.network, &self.prefix, &database, &rules);
+        let mut ioc = SoftIoc::with_prefix(self.network, prefix, &database, &rules);
+        self.writers.open_journal(&mut ioc);
         self.ioc = Some(ioc);
         for entry in &mut self.entries {
             entry.choice = entry.variant % 2;
@@ -291,6 +299,11 @@ impl World {
             Self::break_audit_disk,
             Self::change_rules,
         ];
+        if self.fleet.is_some() {
+            let faults: [fn(&mut Self); 2] = [Self::restart_ioc, Self::restart_relay];
+            attacks.extend(faults);
+            attacks.extend([Self::break_fleet as fn(&mut Self); 3]);
+        }
         while Instant::now() < end || !attacks.is_empty() {
             if self.random.one_in(4) && !attacks.is_empty() {
                 let next = self.random.below(attacks.len());
@@ -355,6 +368,21 @@ impl World {
             let answer = format!("dbgf {}switch", self.prefix);
             self.ioc.as_mut().unwrap().ask(&answer);
         }
+    }
+
+    /// What the PVs don't show: all programs and clients still run, and each put's outcome was true.
+    fn check_others(&mut self) {
+        self.check_relays();
+        self.liar.fail_if_ended();
+        if self.fleet.is_some() {
+            self.waits.check_alive();
+        } else {
+            self.waits.check();
+        }
+        if self.ioc.is_some() {
+            self.writers.wait_done();
+        }
+        self.writers.check();
     }
 
     /// Waits until every PV in every client equals the IOC's; returns how many were compared.
@@ -442,9 +470,7 @@ fn pvs_are_the_truth_and_no_client_waits_under_random_faults() {
         storms += 1;
         world.storm(storms, storm);
         compared += world.settle();
-        if world.fleet.is_none() {
-            world.waits.check();
-        }
+        world.check_others();
     }
     world.audit.check();
     for (what, times) in &world.done {
@@ -468,6 +494,6 @@ fn pvs_are_the_truth_and_no_client_waits_under_random_faults() {
             door.door.server, door.title, report.connections, report.updates
         );
     }
-    print!("{}", world.waits.table());
+    print!("{}{}", world.waits.table(), world.writers.table());
     println!("seed {seed}: {storms} storms, 0 of {compared} PVs differ from the truth");
 }

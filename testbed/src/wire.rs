@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// A TCP proxy from 127.0.0.2 to the same port of 127.0.0.1. While it is cut nothing passes, not
+/// A TCP proxy from 127.0.0.2, or another address, to the same port of 127.0.0.1. While it is cut nothing passes, not
 /// even the end of a connection, as in a network without a route; what was sent meanwhile passes
 /// when it is repaired.
 pub struct Wire {
@@ -26,8 +26,13 @@ struct Flow {
 impl Wire {
     /// Starts the proxy.
     pub fn lay(port: u16) -> Self {
+        Self::lay_from("127.0.0.2", port)
+    }
+
+    /// The same from another address of this machine.
+    pub fn lay_from(near: &str, port: u16) -> Self {
         let cut = Arc::<(Mutex<bool>, Condvar)>::default();
-        let listener = TcpListener::bind(("127.0.0.2", port)).unwrap();
+        let listener = TcpListener::bind((near, port)).unwrap();
         let is_cut = Arc::clone(&cut);
         let flow = Arc::<Mutex<Flow>>::default();
         let flows = Arc::clone(&flow);

@@ -9,12 +9,33 @@ use testbed::{NatsServer, Relay, Wire, relay_command};
 /// While every 16 KiB wait so long, NATS cuts the edge off at times.
 const SLOW: Duration = Duration::from_millis(100);
 
+/// At this address the first owner finds the bus.
+const OWNER_FINDS: &str = "127.0.0.4";
+
+/// The faults. Each comes once before any comes again.
+const FAULTS: [&str; 10] = [
+    "an owner dies and comes back",
+    "an owner hangs for a while",
+    "the bus dies and comes back",
+    "the bus hangs for a while",
+    "the edge is cut off from the bus for a while",
+    "the connection of the edge to the bus is cut",
+    "the bus is slow for the edge",
+    "an owner is stopped as planned, and another comes",
+    "an owner is cut off from the bus for a while",
+    "the connection of an owner to the bus is cut",
+];
+
 /// The bus and the relays behind it.
 pub(super) struct Fleet {
     nats: NatsServer,
     /// Between the bus and the edge, which clients use.
     wire: Wire,
+    /// Between the bus and the first owner.
+    owner_wire: Wire,
     owners: [Option<Relay>; 2],
+    /// Numbers of the faults that come next.
+    next: Vec<usize>,
 }
 
 impl Fleet {
@@ -22,8 +43,10 @@ impl Fleet {
         let nats = NatsServer::with_config("max_pending: 1048576\nwrite_deadline: \"1s\"");
         Self {
             wire: Wire::lay(nats.port()),
+            owner_wire: Wire::lay_from(OWNER_FINDS, nats.port()),
             nats,
             owners: [None, None],
+            next: Vec::new(),
         }
     }
 
@@ -41,13 +64,18 @@ impl World {
         let Some(fleet) = &mut self.fleet else {
             return;
         };
-        let (bus, allowed) = (fleet.nats.url(), format!("--allow-put={}*", self.prefix));
-        for owner in fleet.owners.iter_mut().filter(|owner| owner.is_none()) {
+        let first = format!("nats://{OWNER_FINDS}:{}", fleet.nats.port());
+        let buses = [first, fleet.nats.url()];
+        let allowed = format!("--allow-put={}*", self.prefix);
+        for (owner, bus) in fleet.owners.iter_mut().zip(&buses) {
+            if owner.is_some() {
+                continue;
+            }
             let mut command = relay_command(self.network);
             command.env("EPICS_CA_ADDR_LIST", &addresses);
             let flags = [
                 "--bus",
-                &bus,
+                bus,
                 "--role",
                 "ingest",
                 "--config",
@@ -62,19 +90,17 @@ impl World {
 
     /// An owner, the bus or the way to it ends, hangs or is cut, and comes back.
     pub(super) fn break_fleet(&mut self) {
-        let (pause, kind) = (self.random.millis(1, 4_000), self.random.below(8));
+        let pause = self.random.millis(1, 4_000);
         let which = self.random.below(2);
-        let what = [
-            "an owner dies and comes back",
-            "an owner hangs for a while",
-            "the bus dies and comes back",
-            "the bus hangs for a while",
-            "the edge is cut off from the bus for a while",
-            "the connection of the edge to the bus is cut",
-            "the bus is slow for the edge",
-            "an owner is stopped as planned, and another comes",
-        ];
-        self.say(what[kind]);
+        let Some(fleet) = &mut self.fleet else {
+            return;
+        };
+        if fleet.next.is_empty() {
+            fleet.next.extend(0..FAULTS.len());
+        }
+        let kind = self.random.below(fleet.next.len());
+        let kind = fleet.next.swap_remove(kind);
+        self.say(FAULTS[kind]);
         let Some(fleet) = &mut self.fleet else {
             return;
         };
@@ -87,12 +113,14 @@ impl World {
             4 => fleet.wire.set(true),
             5 => fleet.wire.sever(),
             6 => fleet.wire.slow(SLOW),
-            _ => {
+            7 => {
                 let mut stopped = owner.take().unwrap();
                 stopped.signal("TERM");
                 let ended = stopped.wait_end(Duration::from_secs(20));
                 assert!(ended.success(), "{ended:?}");
             }
+            8 => fleet.owner_wire.set(true),
+            _ => fleet.owner_wire.sever(),
         }
         if kind == 6 {
             self.burst();
@@ -108,7 +136,18 @@ impl World {
             3 => fleet.nats.go_on(),
             4 => fleet.wire.set(false),
             6 => fleet.wire.slow(Duration::ZERO),
+            8 => fleet.owner_wire.set(false),
             _ => {}
+        }
+    }
+
+    /// Fails when a relay has ended by itself, or one of its threads has panicked.
+    pub(super) fn check_relays(&mut self) {
+        let owners = self.fleet.iter_mut().flat_map(|fleet| &mut fleet.owners);
+        for relay in owners.chain([&mut self.relay]).flatten() {
+            assert!(relay.runs(), "a relay has ended by itself");
+            let output = relay.output();
+            assert!(!output.contains("panicked"), "{output}");
         }
     }
 }

@@ -43,6 +43,11 @@ impl Liar {
         });
     }
 
+    /// Fails when its client has failed.
+    pub(super) fn fail_if_ended(&mut self) {
+        self.believer.iter_mut().for_each(Watcher::fail_if_ended);
+    }
+
     /// The addresses that the relay searches: these and the server's.
     pub(super) fn addresses(&self, ioc: &str) -> String {
         self.server.addresses(ioc)

@@ -92,6 +92,13 @@ impl Waits {
         self.windows.check(&waits);
     }
 
+    /// Fails when a client has failed or gets nothing new. In a fleet, whose relays and bus the driver stops, how long
+    /// clients wait says nothing.
+    pub(super) fn check_alive(&mut self) {
+        self.windows.new.clear();
+        wait_new_values(&mut self.clients);
+    }
+
     /// The longest waits, a line for each kind of attack.
     pub(super) fn table(&self) -> String {
         format!(
@@ -100,6 +107,17 @@ impl Waits {
             self.windows.table()
         )
     }
+}
+
+/// Waits until each client has a new value of each PV.
+fn wait_new_values(clients: &mut [Steady]) {
+    for client in clients.iter() {
+        client.book().last.clear();
+    }
+    eventually("the steady clients get new values", || {
+        clients.iter_mut().for_each(Steady::fail_if_ended);
+        clients.iter().all(|client| client.book().is_live())
+    });
 }
 
 /// A time in which the waits are of one kind.
@@ -367,6 +385,21 @@ mod tests {
     fn wait_that_outlasts_its_attack_counts_for_it() {
         let windows = checked(Duration::from_millis(1_100));
         assert_eq!(windows.longest["attack"].0, Duration::from_millis(1_100));
+    }
+
+    #[test]
+    #[should_panic(expected = "a steady client failed")]
+    fn client_that_has_failed_fails_the_run_of_a_fleet_too() {
+        let book = Book {
+            wanted: 1,
+            ..Book::default()
+        };
+        let failed = Steady {
+            book: Arc::new(Mutex::new(book)),
+            stop: Arc::default(),
+            thread: Some(thread::spawn(|| panic!("a gap"))),
+        };
+        wait_new_values(&mut [failed]);
     }
 
     #[test]

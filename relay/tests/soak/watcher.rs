@@ -78,6 +78,12 @@ impl Watcher {
         }
     }
 
+    pub(super) fn fail_if_ended(&mut self) {
+        if self.thread.as_ref().is_some_and(JoinHandle::is_finished) {
+            self.fail();
+        }
+    }
+
     fn fail(&mut self) -> ! {
         let ended = self.thread.take().map(JoinHandle::join);
         panic!("the client \"{}\" failed: {ended:?}", self.title);

@@ -1,0 +1,352 @@
+//! Clients that put through the relay all the time. Each put has one outcome, in time, and it is true.
+//!
+//! Each client writes a separate record of the IOC that dies and hangs. The record's device support prints every
+//! value that is written; the prints go to a file, the journal, which outlives the IOC.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use pvwire_schema::types::{Outcome, PutRequest, PutValue, Reply, RequestBody};
+
+use super::watcher::Address;
+use testbed::random::Random;
+use testbed::{Client, DEADLINE, How, SoftIoc, eventually, in_tmp, prefix};
+
+const WRITERS: usize = 3;
+/// A client may put again before the outcome of the last put, up to so many times.
+const AT_ONCE: usize = 3;
+/// While this record is 0 the IOC allows no put to the others.
+const SWITCH: &str = "journal";
+
+/// The clients and the journal.
+pub(super) struct Writers {
+    clients: Vec<Writer>,
+    journal: PathBuf,
+}
+
+impl Writers {
+    pub(super) fn start(prefix: &str, seed: u64, address: &Address) -> Self {
+        let journal = in_tmp(&format!("{}journal", self::prefix().replace(':', "-")));
+        fs::write(&journal, "").unwrap();
+        let start = |number| Writer::start(prefix, number, seed, address);
+        Self {
+            clients: (0..WRITERS).map(start).collect(),
+            journal,
+        }
+    }
+
+    /// The records that they write.
+    pub(super) fn database(prefix: &str) -> String {
+        let mut database = format!(r#"record(ao, "{prefix}{SWITCH}") {{ field(VAL, "0") }}"#);
+        for number in 0..WRITERS {
+            database += &format!(
+                r#"record(stringout, "{}") {{
+                    field(DTYP, "stdio") field(OUT, "@stderr") field(ASG, "JOURNAL")
+                }}"#,
+                record(prefix, number)
+            );
+        }
+        database
+    }
+
+    /// The IOC's rules for them.
+    pub(super) fn rules(prefix: &str) -> String {
+        format!(
+            "ASG(JOURNAL) {{
+                INPA(\"{prefix}{SWITCH}\")
+                RULE(1, READ)
+                RULE(1, WRITE) {{ CALC(\"A>=1\") }}
+             }}"
+        )
+    }
+
+    /// Has an IOC that was just started keep the journal. Before, it allows no put.
+    pub(super) fn open_journal(&self, ioc: &mut SoftIoc) {
+        let journal = self.journal.to_str().unwrap();
+        ioc.run(&format!(
+            "import os\nos.dup2(os.open({journal:?}, os.O_WRONLY | os.O_APPEND), 2)"
+        ));
+        ioc.put(SWITCH, "1");
+    }
+
+    /// Waits until each client has written once more.
+    pub(super) fn wait_done(&mut self) {
+        for client in &mut self.clients {
+            let before = client.done();
+            let what = format!("a put of {} is done", client.record);
+            eventually(&what, || {
+                client.fail_if_ended();
+                client.done() > before
+            });
+        }
+    }
+
+    /// Compares all outcomes with the journal.
+    pub(super) fn check(&mut self) {
+        for client in &mut self.clients {
+            client.fail_if_ended();
+            let told = client.told.lock().unwrap().clone();
+            let journal = fs::read_to_string(&self.journal).unwrap();
+            let begin = format!("{} ", client.mark);
+            let lines = journal.lines().filter_map(|line| line.strip_prefix(&begin));
+            let written: Vec<u64> = lines.filter_map(|number| number.parse().ok()).collect();
+            let untrue = untrue(&told, &written);
+            assert!(untrue.is_empty(), "{}: {untrue:#?}", client.record);
+        }
+    }
+
+    /// Puts by outcome.
+    pub(super) fn table(&self) -> String {
+        let mut outcomes = BTreeMap::<_, u64>::new();
+        for client in &self.clients {
+            for (_, end) in client.told.lock().unwrap().iter() {
+                *outcomes.entry(format!("{end:?}")).or_default() += 1;
+            }
+        }
+        let puts: u64 = outcomes.values().sum();
+        let lines = outcomes
+            .iter()
+            .map(|(outcome, puts)| format!("{puts:7} × {outcome}\n"));
+        format!(
+            "{puts} puts, each outcome true:\n{}",
+            lines.collect::<String>()
+        )
+    }
+}
+
+fn record(prefix: &str, number: usize) -> String {
+    format!("{prefix}journal{number}")
+}
+
+/// How a put ended for its client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Answered(Outcome),
+    /// The client lost the relay before.
+    Lost,
+}
+
+impl End {
+    fn is_done(self) -> bool {
+        self == Self::Answered(Outcome::Done)
+    }
+
+    /// Whether it says that nothing was written.
+    fn is_refusal(self) -> bool {
+        match self {
+            Self::Lost => false,
+            Self::Answered(outcome) => !matches!(
+                outcome,
+                Outcome::Done | Outcome::TimedOut | Outcome::Interrupted | Outcome::Unknown
+            ),
+        }
+    }
+}
+
+/// Every outcome of a client's puts, which have rising numbers, that the IOC's record of what was written belies.
+fn untrue(told: &[(u64, End)], written: &[u64]) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut seen = HashSet::new();
+    for number in written {
+        if !seen.insert(number) {
+            found.push(format!("put {number} was written twice"));
+        }
+    }
+    let mut done = HashSet::new();
+    for (number, end) in told {
+        if end.is_done() {
+            done.insert(number);
+            if !seen.contains(number) {
+                found.push(format!(
+                    "put {number} was not written, its client was told {end:?}"
+                ));
+            }
+        } else if end.is_refusal() && seen.contains(number) {
+            found.push(format!(
+                "put {number} was written, its client was told {end:?}"
+            ));
+        }
+    }
+    let in_order: Vec<_> = written
+        .iter()
+        .filter(|number| done.contains(number))
+        .collect();
+    let swapped = in_order.windows(2).filter(|two| two[0] > two[1]);
+    found.extend(swapped.map(|two| format!("put {} was written before {}", two[0], two[1])));
+    found
+}
+
+/// A client in a separate thread, which reconnects whenever it has lost the relay.
+struct Writer {
+    record: String,
+    /// Begins every value that it writes.
+    mark: String,
+    told: Arc<Mutex<Vec<(u64, End)>>>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    fn start(prefix: &str, number: usize, seed: u64, address: &Address) -> Self {
+        let (record, mark) = (record(prefix, number), format!("w{number}"));
+        let told = Arc::<Mutex<Vec<_>>>::default();
+        let stop = Arc::<AtomicBool>::default();
+        let side = Side {
+            record: record.clone(),
+            mark: mark.clone(),
+            // Of some the PV is open all the time.
+            subscribes: number == 0,
+            random: Random(seed ^ (number as u64 + 1)),
+            address: Arc::clone(address),
+            told: Arc::clone(&told),
+            last: 0,
+        };
+        let stopped = Arc::clone(&stop);
+        let thread = Some(thread::spawn(move || side.run(&stopped)));
+        Self {
+            record,
+            mark,
+            told,
+            stop,
+            thread,
+        }
+    }
+
+    fn done(&self) -> usize {
+        let told = self.told.lock().unwrap();
+        told.iter().filter(|(_, end)| end.is_done()).count()
+    }
+
+    fn fail_if_ended(&mut self) {
+        if self.thread.as_ref().is_some_and(JoinHandle::is_finished) {
+            let ended = self.thread.take().map(JoinHandle::join);
+            panic!("the client that writes {} failed: {ended:?}", self.record);
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The client's thread.
+struct Side {
+    record: String,
+    mark: String,
+    subscribes: bool,
+    random: Random,
+    address: Address,
+    told: Arc<Mutex<Vec<(u64, End)>>>,
+    /// Number of the last put.
+    last: u64,
+}
+
+impl Side {
+    fn run(mut self, stopped: &AtomicBool) {
+        let mut client = None;
+        while !stopped.load(Ordering::Relaxed) {
+            if !client.as_ref().is_some_and(is_open) {
+                client = self.connect();
+            }
+            match &mut client {
+                Some(client) => self.put(client),
+                // The relay is down, starting or full.
+                None => thread::sleep(Duration::from_millis(50)),
+            }
+        }
+    }
+
+    fn connect(&self) -> Option<Client> {
+        let relay = (*self.address.lock().unwrap())?;
+        let mut client = Client::try_connect(relay, How::default())?;
+        let names = Vec::from_iter(self.subscribes.then(|| self.record.clone()));
+        (names.is_empty() || client.try_subscribe(names)).then_some(client)
+    }
+
+    /// Puts once or several times, waits for the outcomes, and then for a while.
+    fn put(&mut self, client: &mut Client) {
+        let mut open = Vec::new();
+        for _ in 0..self.random.below(AT_ONCE) + 1 {
+            self.last += 1;
+            let request = client.request(RequestBody::Put(PutRequest {
+                name: self.record.clone(),
+                value: PutValue::Text(format!("{} {}", self.mark, self.last)),
+                wait: self.random.one_in(2),
+                timeout_ms: self.random.pick(&[0, 0, 500]),
+                expected: None,
+            }));
+            open.push((self.last, request));
+        }
+        let since = Instant::now();
+        for (number, request) in open {
+            while !client.has_answer(request) && is_open(client) {
+                let waited = since.elapsed();
+                assert!(
+                    waited < DEADLINE,
+                    "put {number} has no outcome after {waited:?}"
+                );
+                client.read_for_a_moment();
+            }
+            let end = if client.has_answer(request) {
+                match client.wait_answer(request).0 {
+                    Reply::PutDone { outcome, .. } => End::Answered(outcome),
+                    other => panic!("{other:?} answers a put"),
+                }
+            } else {
+                End::Lost
+            };
+            self.told.lock().unwrap().push((number, end));
+        }
+        client.forget_history();
+        let until = Instant::now() + self.random.millis(1, 200);
+        while is_open(client) && Instant::now() < until {
+            client.read_for_a_moment();
+        }
+    }
+}
+
+fn is_open(client: &Client) -> bool {
+    client.closed.is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DONE: End = End::Answered(Outcome::Done);
+    const NOT_CONNECTED: End = End::Answered(Outcome::NotConnected);
+    const TIMED_OUT: End = End::Answered(Outcome::TimedOut);
+
+    #[test]
+    fn outcomes_that_say_what_was_written_are_true() {
+        let told = [
+            (1, DONE),
+            (2, NOT_CONNECTED),
+            (3, TIMED_OUT),
+            (4, End::Lost),
+            (5, DONE),
+        ];
+        assert_eq!(untrue(&told, &[1, 5, 4]), [""; 0]);
+        assert_eq!(untrue(&told, &[1, 3, 5]), [""; 0]);
+    }
+
+    #[test]
+    fn outcomes_that_the_journal_belies_are_found() {
+        let found = |told: &[_], written: &[_]| untrue(told, written).len();
+        assert_eq!(found(&[(1, DONE)], &[]), 1, "done, but not written");
+        assert_eq!(
+            found(&[(1, NOT_CONNECTED)], &[1]),
+            1,
+            "refused, but written"
+        );
+        assert_eq!(found(&[(1, TIMED_OUT)], &[1, 1]), 1, "written twice");
+        assert_eq!(found(&[(1, DONE), (2, DONE)], &[2, 1]), 1, "swapped");
+    }
+}
