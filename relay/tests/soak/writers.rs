@@ -18,7 +18,7 @@ use testbed::random::Random;
 use testbed::{Client, DEADLINE, How, SoftIoc, eventually, in_tmp, prefix};
 
 const WRITERS: usize = 3;
-/// A client may put again before the outcome of the last put, up to so many times.
+/// Most puts that a client makes before it waits for their outcomes.
 const AT_ONCE: usize = 3;
 /// While this record is 0 the IOC allows no put to the others.
 const SWITCH: &str = "journal";
