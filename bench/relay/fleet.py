@@ -191,7 +191,7 @@ def monitors(iocs, protocol, folder):
     for number in range(len(iocs.processes)):
         if protocol == "pva":
             report = iocs.ask(number, "pvxsr 9", folder, REPORT_WITHIN_S)
-            served += re.findall(r"(?m)^\s*Channel.*?(BENCH\S+?)['\"]?\s.*$", report)
+            served += served_by_pv_access(report)
         else:
             report = iocs.ask(number, "casr 4", folder, REPORT_WITHIN_S)
             served += served_by_channel_access(report)
@@ -207,6 +207,16 @@ def served_by_channel_access(report):
             channel = line.removeprefix("Channel: '").rstrip("'")
         elif line.startswith("# on eventq=") and channel and "." not in channel:
             served += [channel] * (int(line.removeprefix("# on eventq=").split(",")[0]) // 2)
+    return served
+
+
+def served_by_pv_access(report):
+    """The server writes the name of a channel before the traffic, and then the channel's operations."""
+    channel, served = None, []
+    for found in re.finditer(r"(?P<channel>\S+) TX=\d+ RX=\d+|ioid=\d+ MONITOR", report):
+        channel = found["channel"] or channel
+        if not found["channel"]:
+            served.append(channel)
     return served
 
 
