@@ -46,6 +46,8 @@ struct Next {
     to: Arc<Handover>,
     events: Vec<Event>,
     rows: VecDeque<Row>,
+    /// Numbers of rows before which the bus has lost updates, and how many.
+    lost: Vec<(u32, u32)>,
     /// What the events have made known.
     entry: Box<Entry>,
     /// Since when it has all that it takes to feed the PV.
@@ -110,6 +112,7 @@ impl Entry {
             to,
             events: Vec::new(),
             rows: VecDeque::new(),
+            lost: Vec::new(),
             entry: Box::new(entry),
             complete_since: None,
         });
@@ -201,6 +204,16 @@ impl Next {
         if self.rows.len() >= most {
             self.rows.pop_front();
         }
+        let before = self.rows.back().map_or(0, |before| before.sequence);
+        let gap = row
+            .sequence
+            .wrapping_sub(before.wrapping_add(1 + row.squashed));
+        if gap > 0 && self.entry.lost_on_bus > 0 {
+            let lost = mem::take(&mut self.entry.lost_on_bus);
+            let first = self.rows.front().map_or(row.sequence, |row| row.sequence);
+            (self.lost).retain(|(number, _)| number.wrapping_sub(first) < u32::MAX / 2);
+            self.lost.push((row.sequence, lost));
+        }
         self.rows.push_back(row);
     }
 }
@@ -287,6 +300,10 @@ impl Table {
         for (number, mut row) in rows {
             if number == 0 {
                 row.value = row.value.into_whole();
+            }
+            let lost = next.lost.iter().find(|(number, _)| *number == row.sequence);
+            if let Some((_, lost)) = lost.filter(|_| at.is_some()) {
+                self.entries[pv.index()].lost_on_bus = *lost;
             }
             self.apply(changes, now, Taken::Row(row));
         }
@@ -492,6 +509,30 @@ mod tests {
         assert_eq!(times(&changes), [1]);
         assert_eq!(changes.rows[0].alarm, Some(HIHI));
         assert!(to.shift().is_some());
+    }
+
+    #[test]
+    fn updates_that_the_bus_loses_during_a_handover_count_as_lost_there() {
+        let (mut bench, line, next, _) = handing_over();
+        let send = |number: u32| {
+            let (time_ns, value) = (i64::from(number), RowValue::Number(f64::from(number)));
+            next.update_at((number, 0), time_ns, value, CALM, None);
+        };
+        connect(&next, "mA");
+        send(3);
+        for (number, lost) in [(5, 1), (8, 2), (10, 1)] {
+            next.event(Event::LostOnBus(lost));
+            send(number);
+            assert!(times(&bench.tick()).is_empty());
+        }
+        // The present line has the update before this one.
+        at(&line, 3);
+        at(&line, 5);
+        let changes = bench.tick();
+        assert_eq!(times(&changes), [3, 5, 8, 10]);
+        let skips: Vec<_> = changes.rows.iter().map(|row| row.skips).collect();
+        let lost = |bus| Skips { bus, ..Skips::NONE };
+        assert_eq!(skips, [lost(0), lost(0), lost(2), lost(1)]);
     }
 
     #[test]
