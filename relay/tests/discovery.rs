@@ -32,6 +32,10 @@ fn clients_are_told_where_the_live_relays_of_their_site_are() {
         eventually("both addresses", || greeting(relay).relays == told);
     }
     assert!(!greeting(&one).crowded);
+    for (host, status) in [("one", 200), ("two", 421)] {
+        let answer = get(one.address(), "/status", &[("Host", host)]);
+        assert_eq!(answer.status, status, "{host}");
+    }
     eventually("a relay without an address tells of the others", || {
         greeting(&hidden).relays.len() == 2
     });

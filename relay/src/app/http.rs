@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use hyper::Uri;
 use pvwire_schema::limits::MAX_REQUEST_BYTES;
 use pvwire_schema::types::Hello;
 use tokio::net::TcpListener;
@@ -122,7 +123,7 @@ pub(super) fn server(
         encodings: shared.encodings,
         trust: Trust {
             origins: config.allow_origin.clone(),
-            hosts: config.allow_host.clone(),
+            hosts: host_names(config),
             encrypted: front.tls.is_some(),
         },
         max_clients: config.max_clients,
@@ -139,6 +140,13 @@ pub(super) fn server(
         pvws: config.pvws.then(|| Site::new(config)),
         coniql: front.coniql,
     }
+}
+
+/// Names by which clients may address this relay: also that by which the fleet's clients are told of it.
+fn host_names(config: &Config) -> Vec<String> {
+    let member: Option<Uri> = config.member_url.parse().ok();
+    let member = member.and_then(|url| url.host().map(str::to_owned));
+    config.allow_host.iter().cloned().chain(member).collect()
 }
 
 /// What every client is told first.

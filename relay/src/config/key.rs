@@ -401,7 +401,7 @@ pub(super) const KEYS: &[Key] = &[
         member_url,
         socket_address,
         String::clone,
-        "Where clients reach this relay, as wss://relay1.example.org/ws. Clients of all relays of the fleet are told it, and go there when their own relay ends or has more clients than this one. Without it only clients that are given its address use this relay"
+        "Where clients reach this relay, as wss://relay1.example.org/ws. Clients of all relays of the fleet are told it, and go there when their own relay ends or has more clients than this one. The relay answers to this host name, as to those of allow_host. Without it only clients that are given its address use this relay"
     ),
     millis!(
         "shortest_tick_ms",
