@@ -166,7 +166,11 @@ impl Fleet {
             ),
             interests: Interests::new(me, planes.registry, orders),
             served: Served::new(operations, planes.memory, planes.client),
-            sent: Sent::new(Arc::clone(&bus), commands.clone()),
+            sent: Sent::new(
+                Arc::clone(&bus),
+                commands.clone(),
+                Arc::clone(&self.counters),
+            ),
             bus,
             waiting: Vec::new(),
             waiting_calls: Vec::new(),

@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pvwire_fleet::members::About;
 use pvwire_fleet::nats::{Nats, Settings};
 use pvwire_fleet::{MemberId, Role};
+use pvwire_schema::types::Outcome;
 
 use super::StartError;
 use crate::config::Config;
-use crate::fleet::{Fleet, Planes, Publisher, RunningFleet};
+use crate::fleet::{Fleet, FleetCounters, Planes, Publisher, RunningFleet};
 use crate::ops::file_reads::read_regular;
 use crate::ops::metrics::{FleetReadings, Metrics};
 
@@ -33,6 +34,16 @@ pub(super) fn check_files(config: &Config) -> Result<(), StartError> {
         read.map_err(|error| StartError::file(format!("{key}: {path}: {error}")))?;
     }
     Ok(())
+}
+
+/// The operations that other relays were asked for, by kind and outcome; without those that never occurred.
+fn operations(counters: &FleetCounters) -> Vec<(&'static str, Outcome, u64)> {
+    let kinds = [("put", &counters.puts), ("call", &counters.calls)];
+    let each = kinds.into_iter().flat_map(|(kind, counts)| {
+        let outcomes = Outcome::ALL.iter().zip(counts);
+        outcomes.map(move |(outcome, count)| (kind, *outcome, count.load(Ordering::Relaxed)))
+    });
+    each.filter(|(_, _, count)| *count > 0).collect()
 }
 
 /// A relay that joins a fleet, before its planes run.
@@ -88,6 +99,13 @@ impl Joining {
                 pvs_fed: get(&counters.pvs_fed),
                 pvs_without_owner: get(&counters.pvs_without_owner),
                 moves: get(&counters.moves),
+                pvs_with_two_owners: get(&counters.pvs_with_two_owners),
+                handovers: vec![
+                    ("done", get(&counters.handovers_done)),
+                    ("failed", get(&counters.handovers_failed)),
+                ],
+                handover_millis: get(&counters.handover_millis),
+                operations: operations(&counters),
                 gaps: get(&counters.gaps),
                 damaged: get(&counters.damaged),
                 discarded: get(&counters.discarded),

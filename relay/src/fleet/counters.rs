@@ -1,6 +1,11 @@
 //! What the fleet counts, for metrics.
 
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use pvwire_schema::types::Outcome;
+
+/// Number of the outcomes of operations.
+const OUTCOMES: usize = Outcome::ALL.len();
 
 /// Counters of one relay of a fleet.
 #[derive(Debug, Default)]
@@ -17,6 +22,18 @@ pub struct FleetCounters {
     pub is_handed_over: AtomicBool,
     /// PVs whose owner has changed.
     pub moves: AtomicU64,
+    /// PVs that this relay and another monitor now, because they move between the two.
+    pub pvs_with_two_owners: AtomicU64,
+    /// Hand-overs to another owner that ended as they should.
+    pub handovers_done: AtomicU64,
+    /// Those that took too long.
+    pub handovers_failed: AtomicU64,
+    /// Time that the former took, in milliseconds.
+    pub handover_millis: AtomicU64,
+    /// Puts that other relays were asked for, by the number of their outcome.
+    pub puts: [AtomicU64; OUTCOMES],
+    /// The same of calls.
+    pub calls: [AtomicU64; OUTCOMES],
     /// Messages published.
     pub frames_out: AtomicU64,
     /// Bytes published.
@@ -33,4 +50,12 @@ pub struct FleetCounters {
     pub discarded: AtomicU64,
     /// Snapshots published.
     pub snapshots_out: AtomicU64,
+}
+
+impl FleetCounters {
+    /// An operation that another relay was asked for has this outcome.
+    pub(super) fn operation_ended(&self, is_put: bool, outcome: Outcome) {
+        let counters = if is_put { &self.puts } else { &self.calls };
+        counters[usize::from(outcome.number())].fetch_add(1, Ordering::Relaxed);
+    }
 }

@@ -528,8 +528,10 @@ impl Edge {
     }
 
     fn count(&self) {
-        let (mut here, mut nowhere, mut fed) = (0, 0, 0);
+        let (mut here, mut nowhere, mut fed, mut twice) = (0, 0, 0, 0);
         for held in self.pvs.values() {
+            let is_moving = held.next.is_some();
+            twice += u64::from(is_moving && held.places().any(|place| place == Place::Here));
             match held.place {
                 Place::Here => here += 1,
                 Place::Nowhere => nowhere += 1,
@@ -541,6 +543,7 @@ impl Edge {
         counters.pvs_owned.store(here, Ordering::Relaxed);
         counters.pvs_without_owner.store(nowhere, Ordering::Relaxed);
         counters.pvs_fed.store(fed, Ordering::Relaxed);
+        (counters.pvs_with_two_owners).store(twice, Ordering::Relaxed);
     }
 
     /// The owner of an open PV, and what a put's condition means there. `Err` if this relay has never shown the

@@ -11,6 +11,7 @@ use pvwire_fleet::{AskError, Bus, Kind, MemberId, Reply};
 use pvwire_schema::types::{Outcome, PutRequest};
 
 use super::command::Command;
+use super::counters::FleetCounters;
 use super::message::{self, Asked, Operation};
 use super::pv::FleetPv;
 use super::unread::Unread;
@@ -155,6 +156,7 @@ pub(super) struct Sent {
     commands: Sender<Command>,
     next: u64,
     open: HashMap<u64, Open>,
+    counters: Arc<FleetCounters>,
     /// For PVs with open puts: the owner that was asked for all of them, and their number.
     puts: HashMap<u64, (MemberId, usize)>,
 }
@@ -168,10 +170,15 @@ struct Open {
 }
 
 impl Sent {
-    pub(super) fn new(bus: Arc<dyn Bus>, commands: Sender<Command>) -> Self {
+    pub(super) fn new(
+        bus: Arc<dyn Bus>,
+        commands: Sender<Command>,
+        counters: Arc<FleetCounters>,
+    ) -> Self {
         Self {
             bus,
             commands,
+            counters,
             next: 0,
             open: HashMap::new(),
             puts: HashMap::new(),
@@ -227,11 +234,11 @@ impl Sent {
     /// The owner has answered, or not.
     pub(super) fn answered(&mut self, number: u64, answer: Result<Bytes, AskError>) {
         if let Some(open) = self.open.remove(&number) {
-            let done = self.close(open);
-            done(match answer {
+            let end = match answer {
                 Ok(bytes) => message::read_outcome(&bytes),
                 Err(error) => failed(error),
-            });
+            };
+            self.end(open, end);
         }
     }
 
@@ -239,15 +246,16 @@ impl Sent {
     pub(super) fn lost(&mut self, owner: MemberId) {
         let of_owner = |_: &u64, open: &mut Open| open.owner == owner;
         for (_, open) in self.open.extract_if(of_owner).collect::<Vec<_>>() {
-            let done = self.close(open);
             let why =
                 "the relay that holds this PV was lost before it answered; it may have been done";
-            done(OpEnd::failed(Outcome::Interrupted, why));
+            self.end(open, OpEnd::failed(Outcome::Interrupted, why));
         }
     }
 
     /// An operation has an outcome.
-    fn close(&mut self, open: Open) -> OpDone {
+    fn end(&mut self, open: Open, end: OpEnd) {
+        let is_put = open.pv.is_some();
+        self.counters.operation_ended(is_put, end.outcome);
         if let Some(pv) = open.pv
             && let Some((_, count)) = self.puts.get_mut(&pv)
         {
@@ -256,7 +264,7 @@ impl Sent {
                 self.puts.remove(&pv);
             }
         }
-        open.done
+        (open.done)(end);
     }
 }
 

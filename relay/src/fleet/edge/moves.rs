@@ -3,6 +3,7 @@
 //! each other.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use pvwire_fleet::MemberId;
@@ -81,9 +82,15 @@ impl Edge {
                 continue;
             };
             let to = next.to.as_ref();
+            let took = now.duration_since(next.since);
+            let counters = &self.counters;
             if to.is_some_and(|to| to.shift().is_some()) {
+                counters.handovers_done.fetch_add(1, Ordering::Relaxed);
+                let millis = took.as_millis() as u64;
+                (counters.handover_millis).fetch_add(millis, Ordering::Relaxed);
                 self.finish_move(number);
-            } else if now.duration_since(next.since) >= MOVES_WITHIN {
+            } else if took >= MOVES_WITHIN {
+                counters.handovers_failed.fetch_add(1, Ordering::Relaxed);
                 self.detach(number);
                 self.assign(number, owner_of, now);
             }

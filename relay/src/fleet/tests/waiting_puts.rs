@@ -1,11 +1,12 @@
 //! Puts while no relay holds the PV, or another than before.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pvwire_fleet::in_process::Hub;
 use pvwire_fleet::{AskError, MemberId, Role};
-use pvwire_schema::types::{PutValue, PvId};
+use pvwire_schema::types::{Outcome, PutValue, PvId};
 use testbed::eventually;
 
 use super::{Clock, Lines, Puts, Relay, TestSource};
@@ -96,7 +97,7 @@ fn put_to_a_pv_that_has_just_come_here_does_not_overtake_an_older_one() {
 fn put_waits_for_the_answer_of_the_relay_that_held_the_pv_before() {
     let (fleet, _registry, _, pv) = unowned(&Puts::default());
     let bus = Arc::new(Hub::new().join(MemberId(1), fleet.inbox()));
-    let mut sent = Sent::new(bus, fleet.commands.clone());
+    let mut sent = Sent::new(bus, fleet.commands.clone(), fleet.counters());
     let (before, now) = (MemberId(2), MemberId(3));
     for value in [0.0, 1.0] {
         sent.put((before, None), &pv, number(value), Box::new(drop));
@@ -107,4 +108,8 @@ fn put_waits_for_the_answer_of_the_relay_that_held_the_pv_before() {
     assert!(waits(&sent), "one of two has its answer");
     sent.lost(before);
     assert!(!waits(&sent));
+    let counters = fleet.counters();
+    let count =
+        |outcome: Outcome| counters.puts[usize::from(outcome.number())].load(Ordering::Relaxed);
+    assert_eq!([Outcome::TimedOut, Outcome::Interrupted].map(count), [1, 1]);
 }

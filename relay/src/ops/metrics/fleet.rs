@@ -8,8 +8,9 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use pvwire_fleet::Role;
+use pvwire_schema::types::Outcome;
 
-use super::labels::RoleLabel;
+use super::labels::{FleetOperationLabel, ResultLabel, RoleLabel};
 use super::raise;
 
 /// Numbers that the fleet counts, read when `/metrics` is requested.
@@ -25,6 +26,14 @@ pub struct FleetReadings {
     pub pvs_without_owner: u64,
     /// Changes of the owner of a PV.
     pub moves: u64,
+    /// PVs that this relay and another monitor.
+    pub pvs_with_two_owners: u64,
+    /// Hand-overs by their result.
+    pub handovers: Vec<(&'static str, u64)>,
+    /// Time that finished ones took.
+    pub handover_millis: u64,
+    /// Operations that other relays were asked for: kind, outcome and number.
+    pub operations: Vec<(&'static str, Outcome, u64)>,
     /// Gaps in the messages of a shard.
     pub gaps: u64,
     /// Messages that could not be read.
@@ -66,6 +75,14 @@ macro_rules! fleet_metrics {
                     let role = role.token();
                     metrics.members.get_or_create(&RoleLabel { role }).set(0);
                 }
+                for result in ["done", "failed"] {
+                    drop(metrics.handovers.get_or_create(&ResultLabel { result }));
+                }
+                for kind in ["put", "call"] {
+                    let outcome = format!("{:?}", Outcome::Done);
+                    let label = FleetOperationLabel { kind, outcome };
+                    drop(metrics.operations.get_or_create(&label));
+                }
                 metrics
             }
         }
@@ -83,6 +100,14 @@ fleet_metrics! {
         "PVs that no relay owns: they are disconnected";
     moves: Counter = "fleet_pvs_moved",
         "Times that a PV left its owner for another relay or for none";
+    pvs_with_two_owners: Gauge = "fleet_pvs_with_two_owners",
+        "PVs that this relay and another both monitor, because they move between the two; a move ends within 10 s";
+    handovers: Family<ResultLabel, Counter> = "fleet_handovers",
+        "Moves of PVs of this relay's clients from a live owner to another, by result: done, or failed, which is not done within 10 s and shows the PV as disconnected";
+    handover_millis: Counter = "fleet_handover_milliseconds",
+        "Time that the moves with the result done took, added up";
+    operations: Family<FleetOperationLabel, Counter> = "fleet_operations",
+        "Puts and calls that this relay asked other relays for, by kind and outcome";
     gaps: Counter = "fleet_gaps",
         "Gaps in the messages of another relay; each costs a snapshot";
     damaged: Counter = "fleet_messages_damaged",
@@ -134,11 +159,25 @@ impl FleetMetrics {
         self.pvs_fed.set(readings.pvs_fed as i64);
         self.pvs_without_owner
             .set(readings.pvs_without_owner as i64);
+        self.pvs_with_two_owners
+            .set(readings.pvs_with_two_owners as i64);
+        for (result, total) in readings.handovers {
+            raise(
+                &self.handovers.get_or_create(&ResultLabel { result }),
+                total,
+            );
+        }
+        for (kind, outcome, total) in readings.operations {
+            let outcome = format!("{outcome:?}");
+            let label = FleetOperationLabel { kind, outcome };
+            raise(&self.operations.get_or_create(&label), total);
+        }
         self.connected.set(readings.connected.into());
         let (messages_sent, bytes_sent) = readings.sent;
         let (messages_received, bytes_received) = readings.received;
         for (counter, total) in [
             (&self.moves, readings.moves),
+            (&self.handover_millis, readings.handover_millis),
             (&self.gaps, readings.gaps),
             (&self.damaged, readings.damaged),
             (&self.discarded, readings.discarded),
@@ -167,6 +206,8 @@ mod tests {
         metrics.watch(Box::new(|| FleetReadings {
             members: vec![("edge", 3)],
             moves: 7,
+            handovers: vec![("failed", 2)],
+            operations: vec![("put", Outcome::TimedOut, 4)],
             received: (5, 500),
             connected: true,
             ..FleetReadings::default()
@@ -177,6 +218,9 @@ mod tests {
         for line in [
             "fleet_members{role=\"edge\"} 3\n",
             "fleet_pvs_moved_total 7\n",
+            "fleet_handovers_total{result=\"failed\"} 2\n",
+            "fleet_operations_total{kind=\"put\",outcome=\"TimedOut\"} 4\n",
+            "fleet_operations_total{kind=\"call\",outcome=\"Done\"} 0\n",
             "bus_bytes_received_total 500\n",
             "bus_connected 1\n",
             "fleet_gaps_total 0\n",

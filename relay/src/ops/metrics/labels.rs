@@ -27,6 +27,19 @@ pub(super) struct RoleLabel {
     pub(super) role: &'static str,
 }
 
+/// What became of hand-overs of PVs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ResultLabel {
+    pub(super) result: &'static str,
+}
+
+/// Kind and outcome of an operation that another relay was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct FleetOperationLabel {
+    pub(super) kind: &'static str,
+    pub(super) outcome: String,
+}
+
 /// A thread of the relay.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct ThreadLabel {
