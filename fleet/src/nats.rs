@@ -10,6 +10,7 @@ mod session;
 mod tests;
 
 use std::io;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -17,6 +18,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 pub use connect::{Servers, ServersError};
@@ -87,6 +89,8 @@ struct Shared {
     /// Bytes of messages of shards that wait.
     queued: AtomicUsize,
     counters: Counters,
+    /// The bus ends: also while NATS takes nothing.
+    stop: Notify,
 }
 
 /// A member's connection to NATS, made again for ever. Dropping it sends what waits and ends it.
@@ -115,6 +119,7 @@ impl Nats {
             connected: AtomicBool::new(false),
             queued: AtomicUsize::new(0),
             counters: Counters::default(),
+            stop: Notify::new(),
         });
         let of_thread = Arc::clone(&shared);
         let thread = thread::Builder::new().name("bus".to_owned());
@@ -173,6 +178,7 @@ impl Bus for Nats {
 impl Drop for Nats {
     fn drop(&mut self) {
         self.send(Command::Stop);
+        self.shared.stop.notify_one();
         if let Some(thread) = self.thread.take() {
             // A panic of the thread was reported where it happened.
             let _ = thread.join();
@@ -183,6 +189,7 @@ impl Drop for Nats {
 /// One connection after the other, until the end.
 fn run(settings: &Settings, shared: &Arc<Shared>, mut commands: UnboundedReceiver<Command>) {
     let mut follows = session::Follows::new();
+    let mut pause = Duration::ZERO;
     loop {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -195,14 +202,21 @@ fn run(settings: &Settings, shared: &Arc<Shared>, mut commands: UnboundedReceive
                 continue;
             }
         };
-        let ended = runtime.block_on(session::run(settings, shared, &mut commands, &mut follows));
+        let ended = runtime.block_on(session::run(
+            settings,
+            shared,
+            &mut commands,
+            &mut follows,
+            pause,
+        ));
         runtime.shutdown_background();
         if shared.connected.swap(false, Ordering::Relaxed) {
             shared.receiver.connected(false);
         }
         shared.requests.end_sent();
-        if ended.is_break() {
-            return shared.requests.end_all();
+        match ended {
+            ControlFlow::Break(()) => return shared.requests.end_all(),
+            ControlFlow::Continue(lasted) => pause = session::pause_after(lasted, pause),
         }
     }
 }

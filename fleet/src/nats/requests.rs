@@ -1,6 +1,6 @@
 //! Requests that wait for their answers. Each gets exactly one outcome.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,16 @@ pub(super) struct Requests {
 struct Open {
     next: u64,
     requests: HashMap<u64, Request>,
+    /// Of all requests, with their numbers.
+    deadlines: BTreeSet<(Instant, u64)>,
+}
+
+impl Open {
+    fn remove(&mut self, number: u64) -> Option<Request> {
+        let request = self.requests.remove(&number)?;
+        self.deadlines.remove(&(request.deadline, number));
+        Some(request)
+    }
 }
 
 struct Request {
@@ -44,6 +54,7 @@ impl Requests {
         let mut open = self.lock();
         open.next += 1;
         let number = open.next;
+        open.deadlines.insert((request.deadline, number));
         open.requests.insert(number, request);
         drop(open);
         self.opened.notify_one();
@@ -59,7 +70,7 @@ impl Requests {
 
     /// Gives a request its outcome, unless it has one.
     pub(super) fn end(&self, number: u64, outcome: Result<Bytes, AskError>) {
-        let request = self.lock().requests.remove(&number);
+        let request = self.lock().remove(number);
         if let Some(request) = request {
             (request.answer)(outcome);
         }
@@ -78,8 +89,12 @@ impl Requests {
 
     fn end_those(&self, which: impl Fn(&Request) -> bool, error: AskError) {
         let mut open = self.lock();
-        let ended = open.requests.extract_if(|_, request| which(request));
-        let ended: Vec<Request> = ended.map(|(_, request)| request).collect();
+        let ended = open.requests.iter().filter(|(_, request)| which(request));
+        let ended: Vec<u64> = ended.map(|(number, _)| *number).collect();
+        let ended: Vec<Request> = ended
+            .into_iter()
+            .filter_map(|number| open.remove(number))
+            .collect();
         // An answer may open another request.
         drop(open);
         for request in ended {
@@ -89,7 +104,26 @@ impl Requests {
 
     fn next_deadline(&self) -> Option<Instant> {
         let open = self.lock();
-        open.requests.values().map(|request| request.deadline).min()
+        open.deadlines.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// Ends the requests whose time is over; each says whether it was sent.
+    fn end_overdue(&self, now: Instant) {
+        let mut open = self.lock();
+        let mut ended = Vec::new();
+        while let Some((_, number)) = open.deadlines.first().copied().filter(|(at, _)| *at <= now) {
+            ended.extend(open.remove(number));
+        }
+        // An answer may open another request.
+        drop(open);
+        for request in ended {
+            let error = if request.sent {
+                AskError::TimedOut
+            } else {
+                AskError::NotSent
+            };
+            (request.answer)(Err(error));
+        }
     }
 
     /// Ends requests whose time is over, for as long as it is polled.
@@ -100,17 +134,11 @@ impl Requests {
             match next {
                 None => opened.await,
                 Some(deadline) => {
-                    // A request whose time-out is over says whether it was sent.
                     let timed_out = tokio::time::timeout_at(deadline.into(), opened)
                         .await
                         .is_err();
                     if timed_out {
-                        let now = Instant::now();
-                        self.end_those(
-                            |request| request.deadline <= now && request.sent,
-                            AskError::TimedOut,
-                        );
-                        self.end_those(|request| request.deadline <= now, AskError::NotSent);
+                        self.end_overdue(Instant::now());
                     }
                 }
             }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_nats::connection::State;
 use async_nats::{Client, Event, HeaderMap, Message, StatusCode, Subscriber};
@@ -50,19 +50,34 @@ enum Way {
     Answer(u64),
 }
 
-/// Connects, and serves the connection until it is lost (continue) or the bus ends (break).
+/// The pause before the next connection when this one has lasted so long: a server that accepts connections and ends
+/// them at once is not asked again without a pause.
+pub(super) fn pause_after(lasted: Duration, before: Duration) -> Duration {
+    if lasted >= LAST_PAUSE {
+        return Duration::ZERO;
+    }
+    (2 * before).clamp(FIRST_PAUSE, LAST_PAUSE)
+}
+
+/// Connects after a pause, and serves the connection until it is lost (continue, with the time that it lasted) or the
+/// bus ends (break).
 pub(super) async fn run(
     settings: &Settings,
     shared: &Arc<Shared>,
     commands: &mut UnboundedReceiver<Command>,
     follows: &mut Follows,
-) -> ControlFlow<()> {
+    pause: Duration,
+) -> ControlFlow<(), Duration> {
     let (sender, mut events) = unbounded_channel();
     let client = tokio::select! {
-        client = first_client(settings, shared, &sender) => client,
+        client = async {
+            tokio::time::sleep(pause).await;
+            first_client(settings, shared, &sender).await
+        } => client,
         () = refuse(shared, commands, follows) => return ControlFlow::Break(()),
         () = shared.requests.expire() => unreachable!("it has no end"),
     };
+    let begun = Instant::now();
     let session = Session {
         client: client.clone(),
         shared: Arc::clone(shared),
@@ -72,10 +87,17 @@ pub(super) async fn run(
     };
     tokio::select! {
         biased;
-        () = lost(&client, &mut events, shared) => ControlFlow::Continue(()),
+        () = lost(&client, &mut events, shared) => ControlFlow::Continue(begun.elapsed()),
         () = shared.requests.expire() => unreachable!("it has no end"),
         () = session.serve(commands, follows) => ControlFlow::Break(()),
+        () = stopped(shared) => ControlFlow::Break(()),
     }
+}
+
+/// Returns when the bus ends and NATS has not taken what waits within the time for it.
+async fn stopped(shared: &Shared) {
+    shared.stop.notified().await;
+    tokio::time::sleep(SEND_WITHIN).await;
 }
 
 /// Tries the servers until one accepts the connection.

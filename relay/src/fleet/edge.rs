@@ -220,7 +220,7 @@ impl Edge {
 
     fn want(peers: &mut HashMap<MemberId, Peer>, owner: MemberId, number: u64, now: Instant) {
         let peer = peers.entry(owner).or_insert_with(|| Peer::new(now));
-        peer.wanted.push((now, number));
+        peer.wanted.insert((now, number));
     }
 
     /// Ends the present feed of a PV: it is disconnected until another feeds it.
@@ -409,12 +409,14 @@ impl Edge {
             match (held, grant) {
                 (None, Grant::Held(id)) => peer.drops.push(PvId(id)),
                 (None, _) => {}
-                (Some(_), Grant::Elsewhere) => peer.wanted.push((now + AGAIN_AFTER, number)),
+                (Some(_), Grant::Elsewhere) => {
+                    peer.wanted.insert((now + AGAIN_AFTER, number));
+                }
                 (Some(held), Grant::Refused(reason)) => {
                     if held.next.is_none() {
                         Feed::new(held.pv.base.succeed()).refused(reason);
                     }
-                    peer.wanted.push((now + REFUSED_AGAIN_AFTER, number));
+                    peer.wanted.insert((now + REFUSED_AGAIN_AFTER, number));
                 }
                 (Some(_), Grant::Held(id)) => taken.push((number, PvId(id))),
             }

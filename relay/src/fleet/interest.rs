@@ -23,6 +23,9 @@ const LEAVES_AFTER: Duration = Duration::from_secs(2);
 /// A relay that still follows a PV after it has moved to another owner is left after this time.
 const FOLLOWS_AFTER_MOVE: Duration = Duration::from_secs(12);
 
+/// Maximum number of PVs that one other relay can want.
+const MOST_PVS: usize = 1_000_000;
+
 /// What one relay wants.
 struct Wants {
     /// The PVs, which the registry holds, with their keys.
@@ -94,6 +97,12 @@ impl Interests {
             };
             if owner_of(&key) != Some(self.me) {
                 return Grant::Elsewhere;
+            }
+            if relay.pvs.len() >= MOST_PVS {
+                let why = format!(
+                    "the relay that owns this PV shares at most {MOST_PVS} PVs with one relay"
+                );
+                return Grant::Refused(why);
             }
             let mut room = NewNames {
                 fresh: usize::from(!is_crowd),

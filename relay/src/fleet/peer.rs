@@ -1,6 +1,6 @@
 //! A relay that holds PVs of this one: what it is asked for, and what it has sent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::time::{Duration, Instant};
 
@@ -38,7 +38,7 @@ pub(super) struct Follow {
 /// A relay that holds PVs of this one.
 pub(super) struct Peer {
     /// PVs to ask for, and when.
-    pub(super) wanted: Vec<(Instant, u64)>,
+    pub(super) wanted: BTreeSet<(Instant, u64)>,
     /// PVs of the request that is under way.
     pub(super) asked: Vec<u64>,
     /// Number of that request.
@@ -65,7 +65,7 @@ pub(super) struct Peer {
 impl Peer {
     pub(super) fn new(now: Instant) -> Self {
         Self {
-            wanted: Vec::new(),
+            wanted: BTreeSet::new(),
             asked: Vec::new(),
             asking: None,
             resets: true,
@@ -93,16 +93,15 @@ impl Peer {
             return None;
         }
         let mut interest = Interest::default();
-        let mut later = Vec::new();
-        for (at, pv) in mem::take(&mut self.wanted) {
-            if at > now || interest.add.len() == MOST_NAMES {
-                later.push((at, pv));
-            } else if let Some(name) = name(pv) {
+        while interest.add.len() < MOST_NAMES
+            && let Some((_, pv)) = self.wanted.first().copied().filter(|(at, _)| *at <= now)
+        {
+            self.wanted.pop_first();
+            if let Some(name) = name(pv) {
                 interest.add.push(name);
                 self.asked.push(pv);
             }
         }
-        self.wanted = later;
         let numbers = |pvs: &mut Vec<PvId>| mem::take(pvs).into_iter().map(|pv| pv.0).collect();
         interest.drop = numbers(&mut self.drops);
         interest.describe = numbers(&mut self.describes);
