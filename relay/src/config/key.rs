@@ -365,7 +365,7 @@ pub(super) const KEYS: &[Key] = &[
         bus,
         servers,
         String::clone,
-        "NATS servers that connect the relays of a fleet, as nats://host:4222 or tls://host:4222, several separated by commas. Each PV is then monitored by one of the relays. Without it the relay is on its own"
+        "NATS servers that connect the relays of a fleet, such as nats://host:4222 or tls://host:4222, separated by commas. One of the relays then monitors each PV. Without it the relay belongs to no fleet"
     ),
     text!(
         "bus_credentials",
@@ -385,7 +385,7 @@ pub(super) const KEYS: &[Key] = &[
         role,
         word,
         show_word,
-        "What the relay does in a fleet: both, ingest (it monitors PVs) or edge (it monitors no PV and gets all from the other relays). All roles accept clients"
+        "What the relay does in a fleet: both, ingest (it monitors PVs) or edge (it monitors no PV and receives all updates from other relays). Relays of every role accept clients"
     ),
     one!(
         "site",
@@ -401,7 +401,7 @@ pub(super) const KEYS: &[Key] = &[
         member_url,
         socket_address,
         String::clone,
-        "Where clients reach this relay, as wss://relay1.example.org/ws. Clients of all relays of the fleet are told it, and go there when their own relay ends or has more clients than this one. The relay answers to this host name, as to those of allow_host. Without it only clients that are given its address use this relay"
+        "Address of this relay for clients, such as wss://relay1.example.org/ws. All relays of the fleet send it to their clients, which connect to it when their own relay stops or has more clients than the others. The relay accepts this host name like those of allow_host. Without it only clients that know the address use this relay"
     ),
     millis!(
         "shortest_tick_ms",

@@ -288,7 +288,7 @@ impl Member {
         match owner {
             None => done(OpEnd::failed(
                 Outcome::NotConnected,
-                "no relay of the fleet is there to call it; nothing was sent",
+                "no relay of the fleet owns the PV of this service; nothing was sent",
             )),
             Some(owner) if owner == self.me => {
                 let _ = source.call(&name, call, done);

@@ -148,7 +148,7 @@ impl View {
     fn note(&mut self, changes: Vec<Change>) {
         for change in changes {
             match change {
-                Change::Joined(member) => log::info!("relay {member} is in the fleet"),
+                Change::Joined(member) => log::info!("relay {member} has joined the fleet"),
                 Change::Died(member) => {
                     log::warn!("relay {member} is lost");
                     self.changed.died.push(member);
