@@ -9,6 +9,10 @@ fn main() {
     println!("cargo::rustc-link-arg=-Wl,--export-dynamic-symbol=send");
     // By it a context presents the user for whom it was created.
     println!("cargo::rustc-link-arg=-Wl,--export-dynamic-symbol=osiGetUserName");
+    // By it libca's timer threads sleep while no name is searched.
+    println!(
+        "cargo::rustc-link-arg=-Wl,--export-dynamic-symbol=_ZN21epicsTimerQueueActive8allocateEbj"
+    );
     // A packed relay carries the libraries beside it.
     println!("cargo::rustc-link-arg-bins=-Wl,-rpath,$ORIGIN/../lib");
 }

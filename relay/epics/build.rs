@@ -13,5 +13,8 @@ fn main() {
     println!("cargo::rustc-link-arg=-Wl,--export-dynamic-symbol=recv");
     println!("cargo::rustc-link-arg=-Wl,--export-dynamic-symbol=send");
     println!("cargo::rustc-link-arg=-Wl,--export-dynamic-symbol=osiGetUserName");
+    println!(
+        "cargo::rustc-link-arg=-Wl,--export-dynamic-symbol=_ZN21epicsTimerQueueActive8allocateEbj"
+    );
     println!("cargo::metadata=libdir={lib}");
 }

@@ -1,4 +1,5 @@
-//! Finds libca and its headers on this machine: in a site's EPICS base, or in the wheel.
+//! Finds libca and its headers on this machine: in a site's EPICS base, or in the wheel. Compiles
+//! the function that replaces one of libCom's.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -21,11 +22,20 @@ fn main() {
         println!("cargo::rerun-if-env-changed={name}");
     }
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=shim");
 
     let libca = match env::var_os("EPICS_BASE").filter(|base| !base.is_empty()) {
         Some(base) => from_site(Path::new(&base)),
         None => from_wheel(),
     };
+    if env::var_os("CARGO_FEATURE_INTERPOSE").is_some() {
+        cc::Build::new()
+            .cpp(true)
+            .std("c++17")
+            .file("shim/timer_queue.cpp")
+            .includes(&libca.include)
+            .compile("ca_sys");
+    }
     let lib = libca.lib.display();
     println!("cargo::rerun-if-changed={lib}");
     println!("cargo::rustc-link-search=native={lib}");

@@ -22,6 +22,7 @@ mod recv;
 mod sent_put;
 mod shape;
 mod thread_circuit;
+mod timers;
 
 use std::ffi::CString;
 use std::sync::Arc;

@@ -3,14 +3,17 @@
 //! [`ca`] is a Channel Access client over libca, [`pva`] a pvAccess client over pvxs. All `unsafe`
 //! code of pvwire is in this crate: the owners of C handles in `ca/handle.rs`, `pva/handle.rs` and
 //! `pva/array.rs`, the functions that C calls in `ca/callback.rs`, `ca/recv.rs` and
-//! `pva/callback.rs`, the user's name in `user.rs`, pvxs's values in `pva/items.rs`, and system
-//! calls in `environment.rs`, `memory.rs` and `descriptors.rs`.
+//! `pva/callback.rs`, calls for libca's timers in `ca/timers.rs`, the user's name in `user.rs`,
+//! pvxs's values in `pva/items.rs`, and system calls in `environment.rs`, `memory.rs` and
+//! `descriptors.rs`.
 //!
 //! A program that links this crate sets its run path in its own build script to the folder named by
 //! `DEP_PVWIRE_EPICS_LIBDIR`. It exports the symbols `recv` and `send`
 //! (`-Wl,--export-dynamic-symbol=recv`), so that libca uses them, and `osiGetUserName`, so that
 //! contexts can identify themselves as users. Without `recv` and `send` a faulty or malicious
-//! Channel Access server can crash the program.
+//! Channel Access server can crash the program. With `epicsTimerQueueActive::allocate` (as the
+//! linker spells it: `_ZN21epicsTimerQueueActive8allocateEbj`) libca's timer threads sleep while no
+//! name is searched.
 
 pub mod ca;
 mod command_thread;

@@ -419,3 +419,12 @@ unsafe extern "C" {
     /// With 0, the EPICS libraries' messages no longer go to standard error.
     pub fn eltc(yesno: c_int) -> c_int;
 }
+
+#[cfg(feature = "interpose")]
+unsafe extern "C" {
+    /// The calling thread has created a channel, so its context must search. For
+    /// `shim/timer_queue.cpp`.
+    pub fn ca_sys_search_starts();
+    /// A channel was disconnected and will be searched again. For `shim/timer_queue.cpp`.
+    pub fn ca_sys_circuit_lost();
+}

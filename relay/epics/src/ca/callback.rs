@@ -21,7 +21,7 @@ use super::event::{AccessRights, NativeType};
 use super::put::{Held, PutError};
 use super::sent_put::SentPut;
 use super::shape::Shape;
-use super::{recv, thread_circuit};
+use super::{recv, thread_circuit, timers};
 use crate::guard::guard;
 use crate::throttle::Throttle;
 
@@ -38,6 +38,7 @@ pub(super) unsafe extern "C" fn on_connection(args: connection_handler_args) {
         // SAFETY: as the caller promises, the channel is one of `OpenChannel`.
         let state = unsafe { state_of(args.chid) };
         if args.op != CA_OP_CONN_UP {
+            timers::circuit_lost();
             state.on_disconnected();
             return;
         }

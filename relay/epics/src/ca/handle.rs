@@ -28,6 +28,7 @@ use super::field::FieldKind;
 use super::put::{Job, PutError};
 use super::sent_put::SentPut;
 use super::shape::Shape;
+use super::timers;
 
 /// Maximum number of puts of one channel that wait for its connection.
 const MAX_WAITING: usize = 1_000;
@@ -147,6 +148,7 @@ impl<'context> OpenChannel<'context> {
                 &raw mut channel,
             )
         })?;
+        timers::search_starts();
         let open = Self {
             channel,
             update: ptr::null_mut(),

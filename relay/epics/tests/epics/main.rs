@@ -10,6 +10,8 @@ mod ca_monitors;
 mod ca_put;
 #[cfg(feature = "interpose")]
 mod ca_recv;
+#[cfg(feature = "interpose")]
+mod ca_timer;
 #[cfg(not(feature = "interpose"))]
 mod ca_without_recv;
 mod pva_calls;
