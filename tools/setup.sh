@@ -88,9 +88,11 @@ coniql() {
   done_for coniql tools/coniql_clients.txt && [ -d .local/coniql/tests ] && return
   say "Coniql and its tests (.local/coniql)"
   rm -rf .local/coniql
-  python3 -m venv .local/coniql
-  .local/coniql/bin/python -m pip install --quiet --disable-pip-version-check -r tools/coniql_clients.txt
-  .local/coniql/bin/python -m pip download --quiet --disable-pip-version-check --no-deps \
+  # The first environment's pip installs into this one, which is faster than a pip of its own.
+  python3 -m venv --without-pip .local/coniql
+  local pip=".local/venv/bin/python -m pip --python .local/coniql/bin/python"
+  $pip install --quiet --disable-pip-version-check -r tools/coniql_clients.txt
+  $pip download --quiet --disable-pip-version-check --no-deps \
     --no-binary coniql --dest .local/coniql coniql==0.4.2
   tar xzf .local/coniql/coniql-0.4.2.tar.gz -C .local/coniql --strip-components=1 coniql-0.4.2/tests
   mark coniql tools/coniql_clients.txt
