@@ -1,5 +1,6 @@
 //! The messages of pvwire's own protocol: flatbuffers, with their columns of numbers plain or packed by LZ4.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use pvwire_schema::decode::{self, DecodeError};
@@ -38,6 +39,24 @@ impl FrameMaker {
         self.begin_update(changes, set, prev_tick);
         for row in changes.rows.iter().filter(|row| set.contains(row.pv)) {
             changed_row(&mut self.encoder, row);
+        }
+        self.finish_update(changes, set)
+    }
+
+    /// Like `update`, for a set that has no rows beside those of `runs`, which are indices of rows.
+    pub fn update_of_runs(
+        &mut self,
+        changes: &Changes,
+        runs: &[Range<usize>],
+        set: &PvSet,
+        prev_tick: u64,
+    ) -> Option<Frame> {
+        self.begin_update(changes, set, prev_tick);
+        for run in runs {
+            let rows = &changes.rows[run.clone()];
+            for row in rows.iter().filter(|row| set.contains(row.pv)) {
+                changed_row(&mut self.encoder, row);
+            }
         }
         self.finish_update(changes, set)
     }

@@ -6,10 +6,12 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use crossbeam_queue::SegQueue;
 use prometheus_client::metrics::counter::Counter;
 use pvwire_fleet::Bus;
@@ -17,14 +19,13 @@ use pvwire_schema::encode::FrameEncoder;
 use pvwire_schema::types::{ConnectionState, FrameKind, PvId, Reply};
 
 use super::counters::FleetCounters;
-use crate::fanout::dirty::Dirty;
 use crate::fanout::encoding::{Encoders, Encoding};
 use crate::fanout::flat::{self, FrameMaker};
 use crate::fanout::frame::Frame;
 use crate::fanout::large::{LargeValue, LargeValues};
 use crate::fanout::set::PvSet;
 use crate::ingest::Intake;
-use crate::state::table::{Changes, Entry, Now, Table};
+use crate::state::table::{ChangedRow, Changes, Entry, Now, Table};
 use crate::state::tick::TickSink;
 
 /// PV numbers of one shard.
@@ -34,8 +35,11 @@ pub(super) const SHARD_PVS: u32 = 1024;
 /// snapshot. Ticks begin at 1.
 const BROKEN: u64 = 0;
 
-/// How often a shard without updates shows that its owner lives, and that no message was lost.
-const PROBE_EVERY: Duration = Duration::from_secs(1);
+/// A shard without a message for this time shows that its owner lives, and that no message was lost.
+const PROBE_AFTER: Duration = Duration::from_secs(1);
+
+/// Interval between searches for what is no longer in use.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 /// The shard of a PV.
 #[must_use]
@@ -107,6 +111,8 @@ struct Shard {
     snapshot: Vec<PvId>,
     /// `wanted` has changed since `set` was made.
     is_changed: bool,
+    /// When its last message was sent.
+    sent: Option<Instant>,
 }
 
 impl Shard {
@@ -124,6 +130,38 @@ impl Shard {
     }
 }
 
+/// The rows of one tick by shard: indices of rows that follow each other.
+#[derive(Debug, Default)]
+struct Runs(Vec<Vec<Range<usize>>>);
+
+impl Runs {
+    /// Finds the rows of the shards below `shards`.
+    fn find(&mut self, rows: &[ChangedRow], shards: usize) {
+        self.0.iter_mut().for_each(Vec::clear);
+        self.0.resize_with(shards, Vec::new);
+        let mut end = 0;
+        for run in rows.chunk_by(|row, next| shard_of(row.pv) == shard_of(next.pv)) {
+            let start = end;
+            end += run.len();
+            if let Some(runs) = self.0.get_mut(usize::from(shard_of(run[0].pv))) {
+                runs.push(start..end);
+            }
+        }
+    }
+
+    fn of(&self, shard: u16) -> &[Range<usize>] {
+        self.0.get(usize::from(shard)).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// A message for the bus.
+struct Message {
+    shard: u16,
+    segments: [Bytes; 3],
+    /// It names no tick, so the message after it does not show that it is missing.
+    is_large: bool,
+}
+
 /// The sink.
 pub struct Publisher {
     bus: Arc<dyn Bus>,
@@ -134,13 +172,14 @@ pub struct Publisher {
     large: LargeValues,
     encoders: Encoders,
     plain: Encoding,
-    probed: Option<Instant>,
+    runs: Runs,
+    out: Out,
+    swept: Option<Instant>,
     /// PVs of which relays want the description.
     described: HashSet<PvId>,
     /// Those of them whose description was not yet published in this connection.
     undescribed: HashSet<PvId>,
     made: Counter,
-    counters: Arc<FleetCounters>,
 }
 
 impl Publisher {
@@ -155,11 +194,12 @@ impl Publisher {
             large: LargeValues::new(&encodings),
             encoders: encodings.encoders(),
             plain: encodings.all()[0],
-            probed: None,
+            runs: Runs::default(),
+            out: Out::new(counters),
+            swept: None,
             described: HashSet::new(),
             undescribed: HashSet::new(),
             made: Counter::default(),
-            counters,
         }
     }
 
@@ -193,26 +233,29 @@ impl Publisher {
         let mut changes = Arc::clone(changes);
         let large = self.large.of_tick(table, &mut changes);
         let tick = changes.tick;
-        let dirty = (self.shards.len() > 1).then(|| Dirty::new(&changes.rows));
-        let out = Out(&*self.bus, &self.counters);
+        let shards = (self.shards.keys().next_back()).map_or(0, |last| usize::from(*last) + 1);
+        self.runs.find(&changes.rows, shards);
+        let has_others = !(changes.metadata.is_empty() && changes.connections.is_empty());
         for (number, shard) in &mut self.shards {
-            let frame = (self.maker).gather(&changes, dirty.as_ref(), &shard.set, shard.last);
+            let runs = self.runs.of(*number);
+            if runs.is_empty() && large.is_empty() && !has_others {
+                continue;
+            }
+            let frame = (self.maker).update_of_runs(&changes, runs, &shard.set, shard.last);
             let Some(frame) = frame else { continue };
-            out.send(*number, frame);
+            self.out.frame(*number, frame);
             shard.last = tick;
             let wanted = large.iter().filter(|value| shard.set.contains(value.pv()));
             for value in wanted {
-                let frame = large_frame(value, false, (self.plain, &mut self.encoders), &self.made);
-                if !out.share(*number, &frame) {
-                    shard.last = BROKEN;
-                }
+                let encoding = (self.plain, &mut self.encoders);
+                self.out
+                    .large(*number, large_frame(value, false, encoding, &self.made));
             }
         }
     }
 
     /// Everything that is known of the PVs that relays have newly asked for, or have missed updates of.
     fn publish_snapshots(&mut self, table: &Table, tick: u64) {
-        let out = Out(&*self.bus, &self.counters);
         for (number, shard) in &mut self.shards {
             let mut ids = mem::take(&mut shard.snapshot);
             ids.retain(|pv| shard.wanted.contains_key(pv));
@@ -223,7 +266,8 @@ impl Publisher {
             }
             if shard.last != tick {
                 // Updates go on after this tick.
-                out.link(*number, &mut self.encoder, (tick, shard.last));
+                self.out
+                    .link(*number, &mut self.encoder, (tick, shard.last));
                 shard.last = tick;
             }
             let errors = Vec::new();
@@ -233,13 +277,12 @@ impl Publisher {
             };
             let parts = (table, ids.as_slice());
             let frame = (self.maker).reply_with(FrameKind::Snapshot, tick, 0, &reply, parts);
-            out.send(*number, frame);
-            self.counters.snapshots_out.fetch_add(1, Ordering::Relaxed);
+            self.out.frame(*number, frame);
+            (self.out.counters.snapshots_out).fetch_add(1, Ordering::Relaxed);
             for value in &*self.large.changed(table, &ids, 0) {
-                let frame = large_frame(value, true, (self.plain, &mut self.encoders), &self.made);
-                if !out.share(*number, &frame) {
-                    shard.last = BROKEN;
-                }
+                let encoding = (self.plain, &mut self.encoders);
+                self.out
+                    .large(*number, large_frame(value, true, encoding, &self.made));
             }
         }
     }
@@ -266,20 +309,35 @@ impl Publisher {
             // It is looked at again when it has connected.
             !is_known && state == Some(ConnectionState::Connected)
         });
-        let out = Out(&*self.bus, &self.counters);
         for (shard, ids) in known {
             let errors = Vec::new();
             self.encoder.begin(FrameKind::Answer, changes.tick, 0);
             self.encoder.reply(0, &Reply::Got { ids, errors });
-            out.message(shard, &mut self.encoder);
+            self.out.message(shard, &mut self.encoder);
         }
     }
 
+    /// Sends an empty message to the shards that have had none for a while.
     fn probe(&mut self, now: Instant) {
-        if (self.probed).is_some_and(|at| now.duration_since(at) < PROBE_EVERY) {
+        for message in &self.out.messages {
+            if let Some(shard) = self.shards.get_mut(&message.shard) {
+                shard.sent = Some(now);
+            }
+        }
+        for (number, shard) in &mut self.shards {
+            if (shard.sent).is_none_or(|at| now.duration_since(at) >= PROBE_AFTER) {
+                shard.sent = Some(now);
+                let last = shard.last;
+                self.out.link(*number, &mut self.encoder, (last, last));
+            }
+        }
+    }
+
+    fn sweep(&mut self, now: Instant) {
+        if (self.swept).is_some_and(|at| now.duration_since(at) < SWEEP_EVERY) {
             return;
         }
-        self.probed = Some(now);
+        self.swept = Some(now);
         self.large.sweep();
         let shards = &self.shards;
         let is_wanted = |pv: &PvId| {
@@ -287,10 +345,20 @@ impl Publisher {
             shard.is_some_and(|shard| shard.wanted.contains_key(pv))
         };
         self.described.retain(is_wanted);
-        let out = Out(&*self.bus, &self.counters);
-        for (number, shard) in &self.shards {
-            let last = shard.last;
-            out.link(*number, &mut self.encoder, (last, last));
+    }
+
+    /// Gives the bus the tick's messages, one right after the other: its thread wakes up once for all of them.
+    fn send(&mut self) {
+        for message in self.out.messages.drain(..) {
+            let used = if message.segments[1].is_empty() { 1 } else { 3 };
+            let is_taken = (self.bus).publish(message.shard, &message.segments[..used]);
+            // The frame after one that names its tick shows the gap.
+            if !is_taken
+                && message.is_large
+                && let Some(shard) = self.shards.get_mut(&message.shard)
+            {
+                shard.last = BROKEN;
+            }
         }
     }
 }
@@ -304,41 +372,50 @@ fn large_frame(
     value.frame(is_first, plain, encoders, made)
 }
 
-/// The bus, with counters.
-struct Out<'a>(&'a dyn Bus, &'a FleetCounters);
+/// The messages of a tick, with counters.
+struct Out {
+    messages: Vec<Message>,
+    counters: Arc<FleetCounters>,
+}
 
-impl Out<'_> {
-    /// Sends a frame that names its tick.
-    fn send(&self, shard: u16, frame: Frame) {
-        let _ = self.share(shard, &Arc::new(frame));
+impl Out {
+    fn new(counters: Arc<FleetCounters>) -> Self {
+        Self {
+            messages: Vec::new(),
+            counters,
+        }
     }
 
-    /// Returns false if the bus refuses the frame. The frame after one that names its tick shows the gap; a large
-    /// value names none.
-    fn share(&self, shard: u16, frame: &Arc<Frame>) -> bool {
-        let pieces = frame.pieces();
-        let length = pieces.iter().map(|piece| piece.len() as u64).sum();
-        let is_taken = self.0.publish(shard, &pieces);
-        self.count(length);
-        is_taken
+    /// A frame that names its tick.
+    fn frame(&mut self, shard: u16, frame: Frame) {
+        self.add(shard, Arc::new(frame).pieces(), false);
+    }
+
+    /// The frame of a large value.
+    fn large(&mut self, shard: u16, frame: Arc<Frame>) {
+        self.add(shard, frame.pieces(), true);
     }
 
     /// An update without content, which says that nothing was published between two ticks.
-    fn link(&self, shard: u16, encoder: &mut FrameEncoder, (tick, before): (u64, u64)) {
+    fn link(&mut self, shard: u16, encoder: &mut FrameEncoder, (tick, before): (u64, u64)) {
         encoder.begin(FrameKind::Update, tick, before);
         self.message(shard, encoder);
     }
 
-    fn message(&self, shard: u16, encoder: &mut FrameEncoder) {
-        let message = bytes::Bytes::copy_from_slice(encoder.finish());
-        let length = message.len() as u64;
-        self.0.publish(shard, &[message]);
-        self.count(length);
+    fn message(&mut self, shard: u16, encoder: &mut FrameEncoder) {
+        let message = Bytes::copy_from_slice(encoder.finish());
+        self.add(shard, [message, Bytes::new(), Bytes::new()], false);
     }
 
-    fn count(&self, length: u64) {
-        self.1.frames_out.fetch_add(1, Ordering::Relaxed);
-        self.1.bytes_out.fetch_add(length, Ordering::Relaxed);
+    fn add(&mut self, shard: u16, segments: [Bytes; 3], is_large: bool) {
+        let length = segments.iter().map(|segment| segment.len() as u64).sum();
+        self.counters.frames_out.fetch_add(1, Ordering::Relaxed);
+        (self.counters.bytes_out).fetch_add(length, Ordering::Relaxed);
+        self.messages.push(Message {
+            shard,
+            segments,
+            is_large,
+        });
     }
 }
 
@@ -370,5 +447,49 @@ impl TickSink for Publisher {
         self.publish_described(table, changes);
         self.shards.values_mut().for_each(Shard::leave);
         self.probe(now.instant);
+        self.sweep(now.instant);
+        self.send();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ingest::RowValue;
+    use pvwire_schema::types::Skips;
+
+    #[test]
+    fn frames_of_shards_have_the_rows_that_a_search_of_all_rows_finds() {
+        let row = |(place, pv): (usize, u32)| ChangedRow {
+            pv: PvId(pv),
+            time_ns: place as i64,
+            value: RowValue::Number(place as f64),
+            alarm: None,
+            detail: None,
+            skips: Skips::NONE,
+        };
+        // Sorted, mixed, and of shards that aren't published.
+        let pvs = [1, 2, 3, 1030, 2, 2050, 1, 1, 1030, 9000, 3000, 5, 70_000];
+        let changes = Changes {
+            tick: 7,
+            rows: pvs.into_iter().enumerate().map(row).collect(),
+            ..Changes::default()
+        };
+        let (mut maker, mut runs) = (FrameMaker::default(), Runs::default());
+        for _ in 0..2 {
+            runs.find(&changes.rows, 4);
+            for (shard, wanted) in [
+                (0, vec![1, 2, 5]),
+                (1, vec![1030]),
+                (2, vec![2051]),
+                (9, vec![]),
+            ] {
+                let set = PvSet::new(wanted.into_iter().map(PvId).collect());
+                let frame = maker.update_of_runs(&changes, runs.of(shard), &set, 6);
+                let expected = maker.update(&changes, &set, 6);
+                let bytes = |frame: Option<Frame>| frame.map(|frame| frame.bytes().to_vec());
+                assert_eq!(bytes(frame), bytes(expected), "{shard}");
+            }
+        }
     }
 }
