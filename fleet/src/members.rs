@@ -21,9 +21,6 @@ pub const ANNOUNCE_EVERY: Duration = Duration::from_millis(500);
 /// A member is dead after this time without an announcement. Its PVs must be disconnected everywhere within 3 s.
 pub const DEAD_AFTER: Duration = Duration::from_millis(2500);
 
-/// How often [`Members::poll`] must be called.
-pub const POLL_EVERY: Duration = Duration::from_millis(100);
-
 /// How long a member listens before it uses what it has heard: every other member announces itself meanwhile.
 pub const SETTLE: Duration = Duration::from_millis(1500);
 
@@ -157,7 +154,21 @@ impl Members {
         changes
     }
 
-    /// Looks for what time alone has changed. Call it every [`POLL_EVERY`].
+    /// When time alone next changes something, or an announcement is due, unless something is heard before. `None`
+    /// while it can't: then this member waits for the bus.
+    pub fn next_poll(&self, now: Duration) -> Option<Duration> {
+        let lease = self.echo.iter().map(|(sent, _)| *sent + DEAD_AFTER);
+        let deaths = (self.others.values()).map(|other| other.heard + DEAD_AFTER);
+        let announcement = self.up.then_some(self.next_announcement);
+        let settled = self.listening.map(|since| since + SETTLE);
+        let owns = settled.map(|settled| settled + self.wait());
+        (lease.chain(deaths))
+            .chain([announcement, settled, owns].into_iter().flatten())
+            .filter(|at| *at > now)
+            .min()
+    }
+
+    /// Looks for what time alone has changed. Call it no later than [`next_poll`](Self::next_poll) says.
     pub fn poll(&mut self, now: Duration) -> Vec<Change> {
         let mut changes = Vec::new();
         if self.has_lease(now) {
@@ -301,11 +312,16 @@ impl Members {
         if !self.others.values().any(|other| owns(&other.presence)) {
             return true;
         }
-        let seen = self.others.values();
-        let seen = seen.filter_map(|other| other.presence.deaths.get(&self.about.name));
-        let wait = wait_after(seen.copied().max().unwrap_or(0));
+        let wait = self.wait();
         self.listening
             .is_some_and(|since| now >= since + SETTLE + wait)
+    }
+
+    /// How long this member waits before it owns PVs again, after it has listened.
+    fn wait(&self) -> Duration {
+        let seen = self.others.values();
+        let seen = seen.filter_map(|other| other.presence.deaths.get(&self.about.name));
+        wait_after(seen.copied().max().unwrap_or(0))
     }
 
     /// The members that own PVs now, in the order of their ids.

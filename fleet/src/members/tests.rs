@@ -11,6 +11,9 @@ use world::{Fault, World, millis_of};
 
 const SECOND: Duration = Duration::from_secs(1);
 
+/// Members look at the time in steps, and messages take a step.
+const SOON: Duration = Duration::from_millis(100);
+
 /// After this all members that run have heard of each other and own PVs.
 const START: Duration = Duration::from_secs(3);
 
@@ -53,7 +56,7 @@ fn killed_member_is_dead_within_its_time_and_not_before() {
     while world.owners(2).members() != world.ids(&[0]) {
         world.step();
     }
-    assert!(world.now() - killed <= DEAD_AFTER + POLL_EVERY);
+    assert!(world.now() - killed <= DEAD_AFTER + SOON);
     assert!(world.changes(2).contains(&Change::Died(world.id(1))));
 }
 
@@ -72,7 +75,7 @@ fn draining_member_hands_over_while_it_lives() {
     let mut world = World::new(&[Role::Both, Role::Both, Role::Edge]);
     world.run(START);
     world.drain(0);
-    world.run(POLL_EVERY);
+    world.run(SOON);
     for at in 0..3 {
         assert_eq!(world.owners(at).members(), world.ids(&[1]), "{at}");
     }
@@ -202,7 +205,7 @@ fn join_that_a_cut_off_member_misses_gives_two_owners_for_its_lease() {
     world.isolate(1, true);
     world.run(2 * DEAD_AFTER);
     assert!(world.longest_double() > Duration::ZERO);
-    assert!(world.longest_double() <= DEAD_AFTER + POLL_EVERY);
+    assert!(world.longest_double() <= DEAD_AFTER + SOON);
 }
 
 fn fault() -> impl Strategy<Value = Fault> {

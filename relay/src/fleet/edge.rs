@@ -519,6 +519,11 @@ impl Edge {
         silent
     }
 
+    /// Whether other relays hold PVs of this one, so that it must look for what they don't send.
+    pub(super) fn has_owners(&self) -> bool {
+        !self.peers.is_empty() || !self.moving.is_empty()
+    }
+
     /// Number of PVs that this relay holds.
     pub(super) fn owned(&self) -> u64 {
         self.counters.pvs_owned.load(Ordering::Relaxed)

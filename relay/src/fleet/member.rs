@@ -22,8 +22,11 @@ use crate::session::neighbours::Neighbours;
 /// Name of the thread.
 pub(super) const THREAD: &str = "fleet";
 
-/// How often owners, interest and members are looked at.
+/// How often owners, moves and waiting puts are looked at, while there are any.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
+
+/// How often interest and PVs are looked at without them. Each look costs a wake-up.
+const REST: Duration = Duration::from_millis(500);
 
 /// Commands between two looks at the time, so that much that comes doesn't delay what is due.
 const MOST_AT_ONCE: usize = 256;
@@ -54,7 +57,7 @@ impl Member {
         let _alive = Indispensable(THREAD);
         let mut checked = Instant::now();
         loop {
-            let due = checked + CHECK_EVERY;
+            let due = self.next_check(checked);
             let due = (self.served.next_deadline()).map_or(due, |deadline| due.min(deadline));
             let wait = due.saturating_duration_since(Instant::now());
             let first = match commands.recv_timeout(wait) {
@@ -71,13 +74,23 @@ impl Member {
                 self.take(command, now);
             }
             let now = Instant::now();
-            if now.saturating_duration_since(checked) >= CHECK_EVERY {
+            if now >= self.next_check(checked) {
                 checked = now;
                 self.check(now);
             }
             self.served.answer(now);
             self.edge.ask(now);
         }
+    }
+
+    /// When `check` is to be called next.
+    fn next_check(&self, checked: Instant) -> Instant {
+        let waits = !self.waiting.is_empty() || !self.waiting_calls.is_empty();
+        if waits || self.edge.has_owners() || self.view.is_draining() {
+            return checked + CHECK_EVERY;
+        }
+        let rested = checked + REST;
+        (self.view.next_poll(checked)).map_or(rested, |at| at.min(rested))
     }
 
     fn take(&mut self, command: Command, now: Instant) {

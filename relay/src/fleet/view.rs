@@ -65,6 +65,12 @@ impl View {
         self.members.drain(self.at(now));
     }
 
+    /// When `poll` next has something to do after `now`, unless something is heard before.
+    pub(super) fn next_poll(&self, now: Instant) -> Option<Instant> {
+        let next = self.members.next_poll(self.at(now));
+        next.map(|at| self.begun + at)
+    }
+
     /// Notices what time has changed. Returns the announcement that is due, and what has changed since the last call.
     pub(super) fn poll(
         &mut self,

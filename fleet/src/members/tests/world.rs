@@ -60,6 +60,7 @@ struct Process {
     bus: InProcess,
     inbox: Arc<Inbox>,
     changes: Vec<Change>,
+    looked: Duration,
     alive: bool,
     stopped: bool,
 }
@@ -67,6 +68,12 @@ struct Process {
 impl Process {
     fn look(&mut self, now: Duration) {
         let told: Vec<Told> = self.inbox.0.lock().unwrap().drain(..).collect();
+        // As the thread of a relay does, which sleeps meanwhile.
+        let next = self.members.next_poll(self.looked);
+        if told.is_empty() && next.is_none_or(|at| at > now) {
+            return;
+        }
+        self.looked = now;
         for told in told {
             self.changes.extend(match told {
                 Told::Connected(up) => self.members.connected(up, now),
@@ -122,6 +129,7 @@ impl World {
             members: Members::new(about, self.now()),
             bus,
             inbox,
+            looked: self.now(),
             changes: Vec::new(),
             alive: true,
             stopped: false,
