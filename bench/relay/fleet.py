@@ -307,13 +307,19 @@ def edge_figures(scenario, found, fleet):
 
 
 def beyond_figures(figures):
-    """What the bus adds. Of an edge, to a lone relay without the EPICS libraries, which an edge has not."""
+    """What the bus adds. Of an edge, to a lone relay without the EPICS libraries, which an edge has not.
+
+    The libraries do the same work at the owner and at the lone relay, but beside an owner the other cores have edge and
+    NATS to serve. What they cost the owner in excess shows how far the two differ for other reasons than the bus.
+    """
     own = figures["lone_own_us_per_update"]
     of_owner = {}
     if "owner_us_per_update" in figures:
         of_owner = {
             "bus_owner_us_per_update": figures["owner_own_us_per_update"] - own,
             "owner_beyond_lone_us_per_update": figures["owner_us_per_update"] - figures["lone_us_per_update"],
+            "ratio_owner_library_to_lone": (figures["owner_us_per_update"] - figures["owner_own_us_per_update"])
+            / (figures["lone_us_per_update"] - own),
         }
     return of_owner | {
         "bus_edge_us_per_update": figures["edge_us_per_update"] - own,
@@ -348,6 +354,7 @@ LABELS = {
     "owner_bus_us_per_update": ("of it: connection to NATS", "µs"),
     "bus_owner_us_per_update": ("Bus at the owner: its threads but the library's, minus those of the lone relay", "µs"),
     "owner_beyond_lone_us_per_update": ("Owner minus lone relay, all threads", "µs"),
+    "ratio_owner_library_to_lone": ("Threads of the EPICS library (same work), owner ÷ lone relay", ""),
     "edge_us_per_update": ("Edge, all threads: CPU per update of the IOC", "µs"),
     "edge_tick_us_per_update": ("of it: tick", "µs"),
     "edge_shard_us_per_update": ("of it: shards", "µs"),
