@@ -67,9 +67,11 @@ fn main() {
     println!("cargo::rerun-if-changed={}", library.display());
     println!("cargo::rustc-link-search=native={lib}");
     println!("cargo::rustc-link-lib=dylib=pvxs");
-    // Reaches this crate's own tests only. A crate that links a program takes the folder from
-    // `DEP_PVXS_LIBDIR` and sets the run path itself.
+    // Reaches this crate's own tests only. A crate that links a program takes the folders from
+    // `DEP_PVXS_LIBDIR` and `DEP_CA_LIBDIR` and sets the run path itself.
     println!("cargo::rustc-link-arg=-Wl,-rpath,{lib}");
+    let libca = env::var("DEP_CA_LIBDIR").expect("set by ca-sys");
+    println!("cargo::rustc-link-arg=-Wl,-rpath,{libca}");
     println!("cargo::metadata=libdir={lib}");
 }
 
