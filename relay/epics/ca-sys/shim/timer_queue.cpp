@@ -117,8 +117,8 @@ public:
         timer.waits = false;
     }
 
+    // The timer is about to be destroyed and is not started again.
     void remove(Timer &timer) {
-        waits_no_longer(timer);
         const std::lock_guard<std::mutex> lock(mutex);
         timers.erase(&timer);
     }
@@ -155,8 +155,10 @@ void Queue::release() {
 }
 
 void Timer::destroy() {
-    own.destroy();
     queue.remove(*this);
+    // Waits until no other thread is in `expire`.
+    own.destroy();
+    queue.waits_no_longer(*this);
     delete this;
 }
 
