@@ -49,8 +49,7 @@ pub async fn run(
     descriptors: Descriptors,
 ) -> Result<(), StartError> {
     let started = Instant::now();
-    let tls = (!config.tls_cert.is_empty()).then(|| Tls::open(&config.tls_cert, &config.tls_key));
-    let tls = tls.transpose().map_err(StartError::file)?;
+    let tls = open_tls(&config)?;
     fleet::check_files(&config)?;
     // Before the port is bound: a signal would kill the relay until then.
     let hangup = signal(SignalKind::hangup())?;
@@ -95,11 +94,8 @@ pub async fn run(
     );
     spawn_local(reload.keep_fresh(read, hangup));
     if let Some(tokens) = access.tokens.clone() {
-        spawn_local(keys::keep_fresh(
-            tokens,
-            config.clone(),
-            Arc::clone(&metrics),
-        ));
+        let metrics = Arc::clone(&metrics);
+        spawn_local(keys::keep_fresh(tokens, config.clone(), metrics));
     }
     if let Some(tls) = tls.clone() {
         spawn_local(tls.keep_fresh(metrics));
@@ -124,4 +120,10 @@ pub async fn run(
     drop(delivery);
     access::finish(audit.as_deref());
     Ok(())
+}
+
+/// The certificate and its key, if the configuration names them.
+fn open_tls(config: &Config) -> Result<Option<Arc<Tls>>, StartError> {
+    let tls = (!config.tls_cert.is_empty()).then(|| Tls::open(&config.tls_cert, &config.tls_key));
+    tls.transpose().map_err(StartError::file)
 }

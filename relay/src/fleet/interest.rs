@@ -33,6 +33,24 @@ struct Wants {
     until: Instant,
 }
 
+impl Wants {
+    /// Takes out the PVs that the relay no longer wants.
+    fn leave(&mut self, interest: &Interest) -> Vec<PvId> {
+        let mut dropped = Vec::new();
+        if interest.reset {
+            dropped.extend(self.pvs.drain().map(|(pv, _)| pv));
+        }
+        if let Some(keep) = &interest.keep {
+            let keep: HashSet<u32> = keep.iter().copied().collect();
+            let others = |pv: &PvId, _: &mut String| !keep.contains(&pv.0);
+            dropped.extend(self.pvs.extract_if(others).map(|(pv, _)| pv));
+        }
+        let given_up = interest.drop.iter().copied().map(PvId);
+        dropped.extend(given_up.filter(|pv| self.pvs.remove(pv).is_some()));
+        dropped
+    }
+}
+
 /// See the module.
 pub(super) struct Interests {
     me: MemberId,
@@ -75,17 +93,7 @@ impl Interests {
             until,
         });
         relay.until = until;
-        let mut dropped = Vec::new();
-        if interest.reset {
-            dropped.extend(relay.pvs.drain().map(|(pv, _)| pv));
-        }
-        if let Some(keep) = &interest.keep {
-            let keep: HashSet<u32> = keep.iter().copied().collect();
-            let others = |pv: &PvId, _: &mut String| !keep.contains(&pv.0);
-            dropped.extend(relay.pvs.extract_if(others).map(|(pv, _)| pv));
-        }
-        let given_up = interest.drop.iter().copied().map(PvId);
-        dropped.extend(given_up.filter(|pv| relay.pvs.remove(pv).is_some()));
+        let dropped = relay.leave(interest);
 
         // As for a client: many names at once are searched apart from the others.
         let is_crowd = interest.add.len() > FRESH_NAMES;
