@@ -88,7 +88,7 @@ coniql() {
   done_for coniql tools/coniql_clients.txt && [ -d .local/coniql/tests ] && return
   say "Coniql and its tests (.local/coniql)"
   rm -rf .local/coniql
-  # The first environment's pip installs into this one, which is faster than a pip of its own.
+  # The first environment's pip installs into this one, which takes less time than to install pip there too.
   python3 -m venv --without-pip .local/coniql
   local pip=".local/venv/bin/python -m pip --python .local/coniql/bin/python"
   $pip install --quiet --disable-pip-version-check -r tools/coniql_clients.txt
