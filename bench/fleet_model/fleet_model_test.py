@@ -28,8 +28,7 @@ COSTS = model.Costs(
 class Replay(unittest.TestCase):
     def test_measured_points_come_out_again(self):
         costs = model.Costs.measured()
-        if costs is None:
-            self.skipTest("there are no results")
+        self.assertIsNotNone(costs, "a result that `model.Costs.measured` reads is missing")
         for name, computed, measured in model.replay(costs):
             with self.subTest(name):
                 self.assertLess(abs(computed - measured), MOST_OFF * measured, (computed, measured))
@@ -78,6 +77,18 @@ class Sizes(unittest.TestCase):
         fleet = model.size(COSTS, model.Load(1_000_000, 1, 100_000, 200))
         self.assertGreaterEqual((fleet.ingest - 1) * model.MOST_PVS, 1_000_000)
         self.assertGreaterEqual((fleet.edges - 1) * model.MOST_CLIENTS, 100_000)
+
+    def test_no_edge_is_busier_than_planned(self):
+        with self.assertRaises(model.TooMuch):
+            model.size(COSTS, model.Load(1_000_000, 10, 100_000, 200))
+        fleet = model.size(COSTS, model.Load(1_000_000, 10, 100_000, 200, 100))
+        self.assertLessEqual(fleet.edge_cores / (fleet.edges - 1), model.CORES * model.BUSY)
+
+    def test_edges_of_an_area_follow_its_shards(self):
+        whole = model.size(COSTS, model.Load(100_000, 1, 10_000, 200))
+        fleet = model.size(COSTS, model.Load(100_000, 1, 10_000, 200, 10))
+        self.assertAlmostEqual(fleet.followed, whole.followed / 10, delta=0.01)
+        self.assertLess(fleet.nats_cores, 10 * whole.nats_cores)
 
     def test_messages_are_one_for_each_update_when_there_are_few(self):
         self.assertAlmostEqual(model.messages(10, 1, 0.005), 10, delta=0.5)

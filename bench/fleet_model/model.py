@@ -26,14 +26,20 @@ BUSY, CORES = 0.5, 4
 # No more of a relay than was measured: PVs that connect at once, clients of a relay.
 MOST_PVS, MOST_CLIENTS = 100_000, 5_000
 
+# Few threads share what an edge takes in. If they use one core together, the busiest is about half busy.
+MOST_TAKEN_CORES = 1
+
 # What a network card takes, half busy, in MB/s: 10 Gbit/s.
 NETWORK_MB_S = 600
 
 # Bytes that a message has beside its updates: a frame's tables, the subject, headers of TCP and IP.
 MESSAGE_BYTES = 250
 
-# One more of each, so that nothing is missing when one fails.
+# One more of each, so that nothing is missing when one fails. An edge of another area can stand in.
 SPARE = 1
+
+# Edges of an area.
+MOST_EDGES = 1000
 
 
 def figures(scenario, label=None, results=RESULTS):
@@ -190,8 +196,10 @@ class Load:
     pvs: int
     rate_hz: float
     clients: int
-    # PVs of each client, drawn at random of all.
+    # PVs of each client, drawn at random from those of its area.
     each: int
+    # Areas of equal size. The clients of an edge are of one area.
+    areas: int = 1
 
 
 @dataclass(frozen=True)
@@ -243,26 +251,42 @@ def ticks(updates_per_s):
     return (1 - math.exp(-updates_per_s * SHORTEST_TICK_S)) / SHORTEST_TICK_S
 
 
+class TooMuch(Exception):
+    """No fleet of such relays does it."""
+
+
 def size(costs, load):
-    """The smallest fleet in which no relay and no server is busier than planned, with spares."""
+    """The smallest fleet in which no relay and no server is busier than planned, with spares.
+
+    Raises `TooMuch` if the updates of an area are too many for an edge: further edges would take the same.
+    """
     updates = load.pvs * load.rate_hz
-    edges, ingest = 1, max(1, math.ceil(load.pvs / MOST_PVS))
+    # Of an area.
+    edges = 1
+    ingest = max(1, math.ceil(load.pvs / MOST_PVS))
     while True:
         shards = ingest * math.ceil(load.pvs / ingest / SHARD_PVS)
         published = messages(updates, shards, SHORTEST_TICK_S)
         wakes = ticks(updates / ingest)
         bus = costs.owner.cost(updates / ingest, wakes, published / ingest)
         owner = costs.idle_cores + (updates / ingest * costs.take + bus) / 1e6
-        share = followed_shards(load, shards, math.ceil(load.clients / edges))
+        clients = load.clients / load.areas / edges
+        of_area = math.ceil(shards / load.areas)
+        share = followed_shards(load, of_area, math.ceil(clients)) * of_area / shards
         bus = costs.edge.cost(share * updates, ingest * wakes, share * published)
         takes = costs.idle_cores + (share * updates * costs.table + bus) / 1e6
-        writes = client_cores(costs, load, load.clients / edges)
+        writes = client_cores(costs, load, clients)
         if owner > CORES * BUSY and ingest < 1000:
             ingest += 1
-        elif (writes > (CORES - 1) * BUSY or load.clients / edges > MOST_CLIENTS) and edges < 10_000:
+        elif takes + writes > CORES * BUSY or clients > MOST_CLIENTS:
             edges += 1
         else:
             break
+        if edges > MOST_EDGES:
+            break
+    if takes > MOST_TAKEN_CORES or edges > MOST_EDGES:
+        raise TooMuch(f"an edge needs {takes:.3g} cores for the updates of its area alone: more areas are needed")
+    edges *= load.areas
     copies = 1 + edges * share
     at_nats = ingest * wakes * (1 + edges) + announced(ingest + edges)
     nats_cores = costs.nats.cost(updates, at_nats, published * copies) / 1e6

@@ -1,5 +1,6 @@
 """Blocks of the documents about fleets: what was measured, and the table for sizing."""
 
+import math
 import sys
 
 from drawing import BLUE, GREEN, ORANGE, ROOT, missing, plt, result, save, source, table
@@ -16,9 +17,11 @@ MEASURED = ("fleet-cost", "fleet-growth")
 LOADS = (
     model.Load(10_000, 10, 1_000, 200),
     model.Load(100_000, 1, 10_000, 200),
-    model.Load(300_000, 1, 30_000, 200),
-    model.Load(1_000_000, 1, 100_000, 200),
+    model.Load(300_000, 1, 30_000, 200, 3),
+    model.Load(1_000_000, 1, 100_000, 200, 10),
 )
+
+CLIENTS_OF_AREA = 10_000
 
 
 def sizing_block():
@@ -31,6 +34,7 @@ def sizing_block():
     heads = (
         "PVs × rate",
         "clients × PVs",
+        "areas",
         "ingest relays",
         "their cores",
         "edges",
@@ -47,6 +51,7 @@ def sizing_block():
             (
                 f"{load.pvs:,} × {load.rate_hz} Hz",
                 f"{load.clients:,} × {load.each}",
+                str(load.areas),
                 str(fleet.ingest),
                 figure(fleet.ingest_cores),
                 str(fleet.edges),
@@ -71,9 +76,10 @@ def sizing_block():
 
 
 def draw(costs):
-    """Cores by clients, with ten PVs for each client, at 1 Hz."""
+    """Cores by clients, with ten PVs for each client, at 1 Hz, in areas of at most as many clients as the table's."""
     clients = [100, 300, 1_000, 3_000, 10_000, 30_000, 100_000]
-    fleets = [model.size(costs, model.Load(10 * each, 1, each, 200)) for each in clients]
+    loads = [model.Load(10 * each, 1, each, 200, math.ceil(each / CLIENTS_OF_AREA)) for each in clients]
+    fleets = [model.size(costs, load) for load in loads]
     drawing, axes = plt.subplots()
     for key, label, colour in (
         ("edge_cores", "edges", BLUE),
