@@ -71,7 +71,7 @@ pub struct Session {
     pub live: Store,
     /// PVs of the last answered Get, one slot per requested name.
     pub answer: Store,
-    /// The relay's description of itself, once received.
+    /// The relay's description of itself, once received. Its list of relays is the newest that the relay has sent.
     pub hello: Option<Hello>,
     /// Names of the last answered Get that have no answer.
     pub name_errors: Vec<NameError>,
@@ -206,6 +206,11 @@ impl Session {
                 applied.answered = Answered::Rpc;
                 (self.outcome, self.error) = (outcome, message);
                 self.arrays.extend(frame.rpc_result().map(structure_row));
+            }
+            Some(Reply::Relays { relays }) => {
+                if let Some(hello) = &mut self.hello {
+                    hello.relays = relays;
+                }
             }
             Some(Reply::Error { message, .. }) => {
                 applied.answered = Answered::Error;
@@ -355,6 +360,21 @@ mod tests {
             e.blob_apart(id, 7, &array, marks);
             e.connection(id, connected());
         })
+    }
+
+    #[test]
+    fn newest_list_of_relays_replaces_that_of_the_hello() {
+        let mut session = Session::new();
+        session.apply(&golden("relays")).unwrap();
+        assert_eq!(session.hello, None);
+        session.apply(&golden("hello_fleet")).unwrap();
+        let applied = session.apply(&golden("relays")).unwrap();
+        assert_eq!(
+            (applied.answered, applied.moves_tick),
+            (Answered::Nothing, false)
+        );
+        let hello = session.hello.unwrap();
+        assert_eq!(hello.relays, ["wss://two/ws", "wss://three/ws"]);
     }
 
     #[test]

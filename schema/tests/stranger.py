@@ -263,6 +263,10 @@ def reply(frame):
         pong = as_table(Pong.Pong)
         times = (pong.ClientTimeNs(), pong.RelayTimeNs())
         return {kind: {"clientTimeNs": str(times[0]), "relayTimeNs": str(times[1])}}
+    if kind == "Relays":
+        from pvwire import Relays  # A client of the first release knows no such reply.
+
+        return {kind: {"relays": [text(url) for url in vector(as_table(Relays.Relays), "Relays")]}}
     if kind in ("PutDone", "RpcDone"):
         done = as_table(PutDone.PutDone if kind == "PutDone" else RpcDone.RpcDone)
         outcome = name_of(Outcome.Outcome, done.Outcome())

@@ -37,6 +37,7 @@ const FILES = [
   "unsaid",
   "put_done",
   "put_written",
+  "relays",
   "put_held",
   "rpc_done",
 ] as const;

@@ -95,6 +95,19 @@ describe("pages with one connection", () => {
     expect([first, second].map((client) => client.stats.getSnapshot().gapsTotal)).toEqual([0, 0]);
   });
 
+  it("are told of new relays, also those that come later", async () => {
+    const first = await seeing();
+    FakeSocket.last.frame("relays");
+    await settle();
+    const second = await seeing();
+    FakeSocket.last.end(1012);
+    await settle();
+    vi.advanceTimersByTime(4000);
+    await settle();
+    const used = [first, second].map((client) => client.connection.getSnapshot().relayUrl);
+    expect(used).toEqual(["wss://two/ws", "wss://two/ws"]);
+  });
+
   it("get updates only when a snapshot has come before them", async () => {
     await seeing();
     const socket = FakeSocket.last;

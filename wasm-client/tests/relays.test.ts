@@ -118,10 +118,20 @@ describe("a client of a relay that names others", () => {
     expect(snapshot()).toMatchObject({ state: "open", relayUrl: ONE });
   });
 
+  it("goes to those that its relay has named since", async () => {
+    replaceClient({ urls: [ONE] });
+    await open();
+    FakeSocket.last.frame("relays");
+    expect(snapshot()).toMatchObject({ state: "open", relayUrl: ONE });
+    for (let attempt = 0; attempt < 2; attempt += 1) fail();
+    expect(tried().sort()).toEqual([ONE, "wss://three/ws", TWO]);
+  });
+
   it("does nothing of it with `discover: false`", () => {
     replaceClient({ urls: [ONE], discover: false });
     client.pv("TEMP").subscribe(() => undefined);
     FakeSocket.last.open("hello_fleet");
+    FakeSocket.last.frame("relays");
     expect(snapshot()).toMatchObject({ state: "open", relayUrl: ONE });
     fail();
     expect(tried()).toEqual([ONE, ONE]);

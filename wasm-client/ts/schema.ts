@@ -52,6 +52,7 @@ export const ReplyBody = {
   RequestError: 6,
   PutDone: 7,
   RpcDone: 8,
+  Relays: 9,
 } as const;
 
 export const RequestBody = {
@@ -294,6 +295,10 @@ export const PutValueField = {
   count: 2,
   data: 3,
   text: 4,
+} as const;
+
+export const RelaysField = {
+  relays: 0,
 } as const;
 
 export const RequestField = {

@@ -200,7 +200,8 @@ impl Member {
 
     fn check(&mut self, now: Instant) {
         self.look(now);
-        (self.neighbours).update(self.view.neighbours(self.edge.owned(), (self.clients)()));
+        let all = (self.view).neighbours(self.edge.owned(), (self.clients)());
+        (self.neighbours).update(all, self.view.hears_bus(now), now);
         let view = &self.view;
         let owner_of = |key: &str| view.owner(key);
         for owner in self.edge.check(now) {

@@ -86,6 +86,11 @@ impl View {
         (announcement, std::mem::take(&mut self.changed))
     }
 
+    /// Whether this relay has heard itself on the bus just now.
+    pub(super) fn hears_bus(&self, now: Instant) -> bool {
+        self.members.has_lease(self.at(now))
+    }
+
     /// Whether another member lives, as far as it is known.
     pub(super) fn is_live(&self, member: MemberId) -> bool {
         self.members.others().any(|presence| presence.id == member)

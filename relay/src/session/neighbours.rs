@@ -3,6 +3,7 @@
 //! The thread of the fleet writes it. Shards read it for each new client. It stays empty without a bus.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
@@ -14,6 +15,10 @@ const SLACK: u64 = 4;
 
 /// The share of a relay beyond which it sends new clients elsewhere, in eighths of the mean.
 const EIGHTHS: u64 = 9;
+
+/// Connected clients are told of another list after it has not changed for this long: a relay that restarts, or all
+/// relays after a fault of the bus, cause one message.
+const SETTLED: Duration = Duration::from_secs(2);
 
 /// A relay of the fleet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -56,6 +61,8 @@ pub struct Neighbours {
 struct Seen {
     all: Vec<Neighbour>,
     addresses: Vec<String>,
+    /// Since when `addresses` are the same and this relay reaches the bus.
+    settled: Option<Instant>,
     /// Relays that accept clients from this one, this one included; 0 while this one has no address.
     sharing: u64,
     /// Clients of this relay, and of the others that share.
@@ -66,8 +73,9 @@ struct Seen {
 }
 
 impl Neighbours {
-    /// Replaces what is known. Called several times a second.
-    pub fn update(&self, mut all: Vec<Neighbour>) {
+    /// Replaces what is known. Called several times a second. While this relay doesn't hear the bus it can't know which
+    /// relays live.
+    pub fn update(&self, mut all: Vec<Neighbour>, hears_bus: bool, now: Instant) {
         all.sort_by(|one, other| one.id.cmp(&other.id));
         let this = all.iter().position(|relay| relay.this_relay).unwrap_or(0);
         let accepts = |relay: &&Neighbour| relay.url.is_some() && !relay.draining;
@@ -82,8 +90,24 @@ impl Neighbours {
         seen.here = all.get(this).map_or(0, |relay| relay.clients);
         seen.sent = seen.sent * 3 / 4;
         let addresses = sharing.iter().filter_map(|relay| relay.url.clone());
-        seen.addresses = addresses.take(MAX_ADDRESSES).collect();
+        let addresses: Vec<String> = addresses.take(MAX_ADDRESSES).collect();
+        if !hears_bus {
+            seen.settled = None;
+        } else if seen.settled.is_none() || addresses != seen.addresses {
+            seen.settled = Some(now);
+        }
+        seen.addresses = addresses;
         seen.all = all;
+    }
+
+    /// Where clients reach the relays, if that has settled and differs from what connected clients were told.
+    #[must_use]
+    pub fn news(&self, told: &[String], now: Instant) -> Option<Vec<String>> {
+        let seen = self.seen();
+        let settled = seen.settled?;
+        let is_settled = now.saturating_duration_since(settled) >= SETTLED;
+        let is_new = !seen.addresses.is_empty() && seen.addresses != told;
+        (is_settled && is_new).then(|| seen.addresses.clone())
     }
 
     /// The relays of the fleet, this one included, by their ids.
@@ -150,11 +174,12 @@ mod tests {
             url: None,
             ..relay(4, 0)
         };
-        neighbours.update(vec![leaving, relay(3, 0), hidden, relay(2, 0)]);
+        let now = Instant::now();
+        neighbours.update(vec![leaving, relay(3, 0), hidden, relay(2, 0)], true, now);
         let told = neighbours.invite();
         assert_eq!(told.relays, ["wss://relay2/ws", "wss://relay3/ws"]);
         assert_eq!(neighbours.all().len(), 4);
-        neighbours.update((1..=200).map(|id| relay(id, 0)).collect());
+        neighbours.update((1..=200).map(|id| relay(id, 0)).collect(), true, now);
         let told = neighbours.invite().relays;
         assert_eq!(told.len(), MAX_ADDRESSES);
         assert_eq!(told[0], "wss://relay2/ws");
@@ -163,9 +188,38 @@ mod tests {
     #[test]
     fn relay_keeps_its_share_of_the_clients_that_come_at_once() {
         let neighbours = Neighbours::default();
-        neighbours.update(vec![relay(1, 0), relay(2, 0), relay(3, 0)]);
+        let all = vec![relay(1, 0), relay(2, 0), relay(3, 0)];
+        neighbours.update(all, true, Instant::now());
         let kept = (0..1000).filter(|_| !neighbours.invite().crowded).count();
         assert!((333..400).contains(&kept), "{kept}");
+    }
+
+    #[test]
+    fn list_is_told_again_once_it_has_changed_and_settled() {
+        let neighbours = Neighbours::default();
+        let begin = Instant::now();
+        let news = |told: &[String], at| neighbours.news(told, begin + Duration::from_millis(at));
+        let update = |others: &[u8], hears_bus, at| {
+            let ids = others.iter().copied().chain([2]);
+            let all = ids.map(|id| relay(id, 0)).collect();
+            neighbours.update(all, hears_bus, begin + Duration::from_millis(at));
+        };
+        assert_eq!(news(&[], 5_000), None, "without a fleet");
+        update(&[1], true, 0);
+        assert_eq!(news(&[], 1_999), None, "it may change again");
+        let both = news(&[], 2_000).unwrap();
+        assert_eq!(both, ["wss://relay2/ws", "wss://relay1/ws"]);
+        assert_eq!(news(&both, 60_000), None, "they know it");
+        update(&[1, 3], true, 60_000);
+        update(&[1, 3], true, 61_000);
+        assert_eq!(news(&both, 62_000).map(|relays| relays.len()), Some(3));
+        // The bus hangs: the others seem to be lost, and are back before the list has settled.
+        update(&[], true, 70_000);
+        update(&[], false, 71_000);
+        assert_eq!(news(&both, 90_000), None, "the others may live");
+        update(&[], true, 90_000);
+        update(&[1], true, 90_500);
+        assert_eq!(news(&both, 99_000), None, "it is the list that they know");
     }
 
     #[test]
@@ -176,7 +230,7 @@ mod tests {
             ..relay(2, 500)
         };
         for all in [vec![relay(2, 500)], vec![alone, relay(1, 0), relay(3, 0)]] {
-            neighbours.update(all);
+            neighbours.update(all, true, Instant::now());
             assert!(!neighbours.invite().crowded);
         }
     }

@@ -183,6 +183,8 @@ struct Run {
     leaving: VecDeque<(Instant, ClientId)>,
     /// Generation of the keys with which clients' tokens were last checked.
     keys_seen: Option<u64>,
+    /// The relays of the fleet that connected clients were told of last.
+    relays_told: Vec<String>,
 }
 
 impl Run {
@@ -226,6 +228,7 @@ impl Run {
             paces: Paces::new(Instant::now()),
             leaving: VecDeque::new(),
             keys_seen: None,
+            relays_told: Vec::new(),
         }
     }
 
@@ -266,6 +269,7 @@ impl Run {
                 next_check = now + CHECK_EVERY;
                 self.check(now);
                 self.look_for_silent(now);
+                self.tell_relays(now);
             }
             if self.only_acks && self.again.is_empty() && self.turns.is_empty() {
                 thread::park_timeout(GATHER);

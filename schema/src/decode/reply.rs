@@ -52,6 +52,9 @@ impl<'a> FrameView<'a> {
                 outcome: Outcome::from_number(body.u8(fb::RpcDone::VT_OUTCOME)),
                 message: body.text(fb::RpcDone::VT_MESSAGE).to_owned(),
             },
+            fb::ReplyBody::Relays => Reply::Relays {
+                relays: (body.texts(fb::Relays::VT_RELAYS).map(str::to_owned)).collect(),
+            },
             fb::ReplyBody::RequestError => Reply::Error {
                 problem: RequestProblem::from_number(body.u8(fb::RequestError::VT_PROBLEM)),
                 message: body.text(fb::RequestError::VT_MESSAGE).to_owned(),

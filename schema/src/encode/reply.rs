@@ -67,6 +67,15 @@ impl FrameEncoder {
             Reply::RpcDone { outcome, message } => {
                 return self.rpc_done(reply_to, *outcome, message, None);
             }
+            Reply::Relays { relays } => {
+                let args = fb::RelaysArgs {
+                    relays: text_list(builder, relays),
+                };
+                (
+                    fb::ReplyBody::Relays,
+                    fb::Relays::create(builder, &args).as_union_value(),
+                )
+            }
             Reply::Error { problem, message } => {
                 let args = fb::RequestErrorArgs {
                     problem: fb::RequestProblem(problem.number()),
@@ -119,12 +128,7 @@ impl FrameEncoder {
 }
 
 fn hello_args<'b>(builder: &mut FlatBufferBuilder<'b>, hello: &Hello) -> fb::HelloArgs<'b> {
-    let relays = (!hello.relays.is_empty()).then(|| {
-        let relays: Vec<_> = (hello.relays.iter())
-            .map(|relay| builder.create_string(relay))
-            .collect();
-        builder.create_vector(&relays)
-    });
+    let relays = text_list(builder, &hello.relays);
     fb::HelloArgs {
         relay_version: Some(builder.create_string(&hello.relay_version)),
         relay_instance: hello.relay_instance,
@@ -138,6 +142,21 @@ fn hello_args<'b>(builder: &mut FlatBufferBuilder<'b>, hello: &Hello) -> fb::Hel
         relays,
         crowded: hello.crowded,
     }
+}
+
+type Texts<'b> = flatbuffers::Vector<'b, flatbuffers::ForwardsUOffset<&'b str>>;
+
+fn text_list<'b>(
+    builder: &mut FlatBufferBuilder<'b>,
+    texts: &[String],
+) -> Option<WIPOffset<Texts<'b>>> {
+    if texts.is_empty() {
+        return None;
+    }
+    let texts: Vec<_> = (texts.iter())
+        .map(|text| builder.create_string(text))
+        .collect();
+    Some(builder.create_vector(&texts))
 }
 
 fn id_vector<'b>(

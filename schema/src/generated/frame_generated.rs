@@ -821,10 +821,10 @@ impl ::flatbuffers::SimpleToVerifyInSlice for Outcome {}
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
 pub const ENUM_MIN_REPLY_BODY: u8 = 0;
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
-pub const ENUM_MAX_REPLY_BODY: u8 = 8;
+pub const ENUM_MAX_REPLY_BODY: u8 = 9;
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
 #[allow(non_camel_case_types)]
-pub const ENUM_VALUES_REPLY_BODY: [ReplyBody; 9] = [
+pub const ENUM_VALUES_REPLY_BODY: [ReplyBody; 10] = [
   ReplyBody::NONE,
   ReplyBody::Hello,
   ReplyBody::Subscribed,
@@ -834,6 +834,7 @@ pub const ENUM_VALUES_REPLY_BODY: [ReplyBody; 9] = [
   ReplyBody::RequestError,
   ReplyBody::PutDone,
   ReplyBody::RpcDone,
+  ReplyBody::Relays,
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -850,9 +851,10 @@ impl ReplyBody {
   pub const RequestError: Self = Self(6);
   pub const PutDone: Self = Self(7);
   pub const RpcDone: Self = Self(8);
+  pub const Relays: Self = Self(9);
 
   pub const ENUM_MIN: u8 = 0;
-  pub const ENUM_MAX: u8 = 8;
+  pub const ENUM_MAX: u8 = 9;
   pub const ENUM_VALUES: &'static [Self] = &[
     Self::NONE,
     Self::Hello,
@@ -863,6 +865,7 @@ impl ReplyBody {
     Self::RequestError,
     Self::PutDone,
     Self::RpcDone,
+    Self::Relays,
   ];
   /// Returns the variant's name or "" if unknown.
   pub fn variant_name(self) -> Option<&'static str> {
@@ -876,6 +879,7 @@ impl ReplyBody {
       Self::RequestError => Some("RequestError"),
       Self::PutDone => Some("PutDone"),
       Self::RpcDone => Some("RpcDone"),
+      Self::Relays => Some("Relays"),
       _ => None,
     }
   }
@@ -4020,6 +4024,104 @@ impl ::core::fmt::Debug for RequestError<'_> {
       ds.finish()
   }
 }
+pub enum RelaysOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// The list of relays has changed; replaces `Hello.relays`. Answers no request.
+pub struct Relays<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for Relays<'a> {
+  type Inner = Relays<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> Relays<'a> {
+  pub const VT_RELAYS: ::flatbuffers::VOffsetT = 4;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    Relays { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args RelaysArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<Relays<'bldr>> {
+    let mut builder = RelaysBuilder::new(_fbb);
+    if let Some(x) = args.relays { builder.add_relays(x); }
+    builder.finish()
+  }
+
+
+  /// As `Hello.relays`; never empty.
+  #[inline]
+  pub fn relays(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>(Relays::VT_RELAYS, None)}
+  }
+}
+
+impl ::flatbuffers::Verifiable for Relays<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<&'_ str>>>>("relays", Self::VT_RELAYS, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct RelaysArgs<'a> {
+    pub relays: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>,
+}
+impl<'a> Default for RelaysArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    RelaysArgs {
+      relays: None,
+    }
+  }
+}
+
+pub struct RelaysBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> RelaysBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_relays(&mut self, relays: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , ::flatbuffers::ForwardsUOffset<&'b  str>>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Relays::VT_RELAYS, relays);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> RelaysBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    RelaysBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<Relays<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for Relays<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("Relays");
+      ds.field("relays", &self.relays());
+      ds.finish()
+  }
+}
 pub enum FrameOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
@@ -4320,6 +4422,21 @@ impl<'a> Frame<'a> {
     }
   }
 
+  #[inline]
+  #[allow(non_snake_case)]
+  pub fn reply_as_relays(&self) -> Option<Relays<'a>> {
+    if self.reply_type() == ReplyBody::Relays {
+      self.reply().map(|t| {
+       // Safety:
+       // Created from a valid Table for this object
+       // Which contains a valid union in this slot
+       unsafe { Relays::init_from_table(t) }
+     })
+    } else {
+      None
+    }
+  }
+
 }
 
 impl ::flatbuffers::Verifiable for Frame<'_> {
@@ -4349,6 +4466,7 @@ impl ::flatbuffers::Verifiable for Frame<'_> {
           ReplyBody::RequestError => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<RequestError>>("ReplyBody::RequestError", pos),
           ReplyBody::PutDone => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<PutDone>>("ReplyBody::PutDone", pos),
           ReplyBody::RpcDone => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<RpcDone>>("ReplyBody::RpcDone", pos),
+          ReplyBody::Relays => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Relays>>("ReplyBody::Relays", pos),
           _ => Ok(()),
         }
      })?
@@ -4545,6 +4663,13 @@ impl ::core::fmt::Debug for Frame<'_> {
         },
         ReplyBody::RpcDone => {
           if let Some(x) = self.reply_as_rpc_done() {
+            ds.field("reply", &x)
+          } else {
+            ds.field("reply", &"InvalidFlatbuffer: Union discriminant does not match value.")
+          }
+        },
+        ReplyBody::Relays => {
+          if let Some(x) = self.reply_as_relays() {
             ds.field("reply", &x)
           } else {
             ds.field("reply", &"InvalidFlatbuffer: Union discriminant does not match value.")

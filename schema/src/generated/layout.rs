@@ -51,7 +51,7 @@ pub(super) static FRAME: Layout = Layout(&[
     Vector { bytes: 4, align: 4 }, // sequences
     Number(4), // reply_to
     Number(1), // reply_type
-    Union(&[&HELLO, &GOT, &UNSUBSCRIBED, &GOT, &LIMITS, &REQUEST_ERROR, &PUT_DONE, &PUT_DONE]), // reply
+    Union(&[&HELLO, &GOT, &UNSUBSCRIBED, &GOT, &LIMITS, &REQUEST_ERROR, &PUT_DONE, &PUT_DONE, &RELAYS]), // reply
     Tables(&DETAIL), // details
     Number(1), // skip_cause
 ]);
@@ -138,6 +138,11 @@ pub(super) static PUT_DONE: Layout = Layout(&[
     Number(1), // outcome
     Text, // message
     Table(&NODE), // readback
+]);
+
+/// Relays.
+pub(super) static RELAYS: Layout = Layout(&[
+    Texts, // relays
 ]);
 
 /// RequestError.

@@ -47,6 +47,11 @@ pub enum Reply {
         /// The reason if it was not done; empty otherwise.
         message: String,
     },
+    /// The list of relays in the Hello has changed; answers no request.
+    Relays {
+        /// As `Hello::relays`; not empty.
+        relays: Vec<String>,
+    },
     /// The request failed as a whole.
     Error {
         /// Why.

@@ -72,6 +72,7 @@ fn reply(reply: &Reply) -> Value {
             relay_time_ns,
         } => json!({ "Pong": {
             "clientTimeNs": client_time_ns.to_string(), "relayTimeNs": relay_time_ns.to_string() } }),
+        Reply::Relays { relays } => json!({ "Relays": { "relays": relays } }),
         Reply::PutDone { outcome, message } => {
             json!({ "PutDone": { "outcome": format!("{outcome:?}"), "message": message } })
         }

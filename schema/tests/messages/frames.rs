@@ -174,6 +174,10 @@ pub(crate) fn frames() -> Vec<(&'static str, Vec<u8>)> {
             }),
         );
     });
+    frame("relays", FrameKind::Answer, 7, 0, &|e| {
+        let relays = vec!["wss://two/ws".into(), "wss://three/ws".into()];
+        e.reply(0, &Reply::Relays { relays });
+    });
     frame("hello_stranger", FrameKind::Answer, 0, 0, &|e| {
         e.reply(
             0,

@@ -72,11 +72,14 @@ export class Link {
       random,
       maxRetryDelayMs: () => maxRetryDelayMs ?? (isSeen() ? SEEN_RETRY_MS : UNSEEN_RETRY_MS),
       connection: this.connection,
-      onMessage: (data) => {
-        this.#receive(data);
-      },
+      onMessage: this.#receive,
       onLost: () => {
-        this.#lost();
+        // The relay may have named others since its Hello. The list follows five other values.
+        this.learned(options.wasm()?.core.hello().slice(5) ?? []);
+        this.heartbeat.stop();
+        this.#large?.close();
+        this.#large = undefined;
+        options.onLost(clock.epochMs(), this.#heardMs);
       },
     });
     this.heartbeat = new Heartbeat({
@@ -140,7 +143,7 @@ export class Link {
    * A relay has named the relays that serve the same PVs. Returns true when this client goes to
    * another one, because this one is crowded.
    */
-  learned(relays: readonly string[], isCrowded: string | undefined): boolean {
+  learned(relays: readonly string[], isCrowded?: string): boolean {
     return this.#options.options.discover !== false && this.#socket.learned(relays, isCrowded);
   }
 
@@ -193,7 +196,7 @@ export class Link {
     }
   }
 
-  #receive(message: unknown): void {
+  readonly #receive = (message: unknown): void => {
     this.heartbeat.heard();
     if (this.#large?.takes(message)) return;
     if (typeof message === "string") {
@@ -204,7 +207,7 @@ export class Link {
     const bytes = message as ArrayBuffer & Partial<LargeRecord>;
     const { data = bytes, head = data.byteLength } = bytes;
     this.#frame(data, head);
-  }
+  };
 
   readonly #frame = (data: ArrayBuffer, head: number): void => {
     this.totals.framesTotal += 1;
@@ -216,11 +219,4 @@ export class Link {
     }
     this.#options.onMessage(data, head);
   };
-
-  #lost(): void {
-    this.heartbeat.stop();
-    this.#large?.close();
-    this.#large = undefined;
-    this.#options.onLost(this.#options.clock.epochMs(), this.#heardMs);
-  }
 }

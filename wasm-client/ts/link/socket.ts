@@ -98,7 +98,7 @@ export class RelaySocket {
   }
 
   /** The relay has named others. The first connection goes to one of them if this relay is crowded. */
-  learned(addresses: readonly string[], isCrowded: string | undefined): boolean {
+  learned(addresses: readonly string[], isCrowded?: string): boolean {
     const { relays } = this.#options;
     relays.learn(addresses);
     if (!isCrowded || this.#openedAt || this.#failures || relays.count < 2) return false;
@@ -190,11 +190,10 @@ export class RelaySocket {
     socket.onmessage = (event: MessageEvent<unknown>) => {
       this.#options.onMessage(event.data);
     };
-    socket.onclose = (event) => {
+    socket.onclose = ({ code }) => {
       this.#drop();
-      const neverOpen = this.#openedAt === undefined && event.code === CUT;
-      const reason = neverOpen ? "the relay can't be reached" : closeCode(event.code).reason;
-      this.#retry(event.code, reason);
+      const neverOpen = this.#openedAt === undefined && code === CUT;
+      this.#retry(code, neverOpen ? "the relay can't be reached" : closeCode(code).reason);
     };
     this.#socket = socket;
     this.#timer = clock.setTimeout(() => {
@@ -217,8 +216,7 @@ export class RelaySocket {
 
   #retry(code: number, reason: string): void {
     const { clock, maxRetryDelayMs, random, relays } = this.#options;
-    const held = this.#openedAt === undefined ? 0 : clock.now() - this.#openedAt;
-    if (held >= GOOD_AFTER_MS) this.#failures = 0;
+    if (clock.now() - (this.#openedAt ?? NaN) >= GOOD_AFTER_MS) this.#failures = 0;
     // The pause grows when all relays have failed.
     const rounds = Math.floor(this.#failures / relays.count);
     const delayMs = retryDelayMs(code, rounds, random(), maxRetryDelayMs());

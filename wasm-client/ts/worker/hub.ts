@@ -63,6 +63,8 @@ export class Hub {
   /** The same for every connection, because failed streams are counted per socket. */
   readonly #streamed: LargeSocket;
   #hello: ArrayBuffer | undefined;
+  /** The newest list of relays, if the relay has sent one after its Hello. */
+  #relays: ArrayBuffer | undefined;
   #pages = new Set<Page>();
   #open = new Map<number, Open>();
   #waiting: { page: Page | undefined; request: Request }[] = [];
@@ -101,6 +103,7 @@ export class Hub {
     this.#pages.add(page);
     this.#socket ??= this.#begin();
     if (this.#hello !== undefined) this.#post(page, this.#hello.slice(0));
+    if (this.#relays !== undefined) this.#post(page, this.#relays.slice(0));
     this.#pace();
     return (data) => {
       if (!this.#pages.has(page)) return;
@@ -143,6 +146,7 @@ export class Hub {
     this.#large = undefined;
     this.#socket = undefined;
     this.#hello = undefined;
+    this.#relays = undefined;
     this.#pages.clear();
     this.#open.clear();
     this.#waiting = [];
@@ -253,6 +257,11 @@ export class Hub {
     if (frame.reply === ReplyBody.Hello) {
       this.#open.clear();
       this.#hello = frame.data;
+      for (const page of this.#pages) this.#post(page, frame.data.slice(0));
+      return;
+    }
+    if (frame.reply === ReplyBody.Relays) {
+      this.#relays = frame.data;
       for (const page of this.#pages) this.#post(page, frame.data.slice(0));
       return;
     }

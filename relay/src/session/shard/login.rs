@@ -103,6 +103,29 @@ impl Run {
         })
     }
 
+    /// Tells all clients of pvwire's own protocol where the relays of the fleet are, if that has changed.
+    pub(super) fn tell_relays(&mut self, now: Instant) {
+        let Some(relays) = self.context.neighbours.news(&self.relays_told, now) else {
+            return;
+        };
+        self.relays_told.clone_from(&relays);
+        let reply = Reply::Relays { relays };
+        let frames: Vec<_> = (self.context.encodings.all().iter())
+            .map(|encoding| Arc::new(self.encoders.of(*encoding).answer(0, 0, &reply)))
+            .collect();
+        for place in 0..self.clients.capacity() {
+            let Some(client) = self.clients.get_mut(place) else {
+                continue;
+            };
+            let is_known = matches!(client.known(), Ok(Some(_)));
+            if is_known && client.conversation.is_none() && !client.is_closing() {
+                let frame = &frames[client.id.encoding.index()];
+                let said = client.socket.answer(frame);
+                self.settle(place, said.map(|()| false));
+            }
+        }
+    }
+
     /// Checks a client's token. A token with an unknown key waits, because its key may become
     /// known.
     pub(super) fn log_in(&mut self, place: usize, to: u32, token: String) -> Result<(), Broken> {
