@@ -58,7 +58,7 @@ pub fn frame(bytes: &[u8]) -> Result<FrameView<'_>, DecodeError> {
         depth: MAX_DEPTH,
     };
     let frame = table::checked(bytes, &layout::FRAME, budget)
-        .map_err(|at| DecodeError::Damaged(format!("byte {at}")))?;
+        .map_err(|at| DecodeError::Damaged(["byte ", &at.to_string()].concat()))?;
     let mut view = FrameView {
         bytes,
         frame,

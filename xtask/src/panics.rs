@@ -35,6 +35,23 @@ const PANICS: [&str; 16] = [
     "18handle_alloc_error",
 ];
 
+/// Part of the mangled names of what the panic handler calls to write a text. A table of functions
+/// keeps it.
+const MESSAGE: &str = "9panicking13panic_handler";
+
+/// Parts of the mangled names of `std::fmt` and of what implements its traits. A table of functions
+/// keeps these too, though only panics use them in a module whose own code doesn't format anything.
+const FORMATTING: [&str; 5] = [
+    "4core3fmt",
+    "5alloc3fmt",
+    "core..fmt",
+    "3fmt5Debug",
+    "3fmt7Display",
+];
+
+/// End of the names of functions that write an integer for `ToString`, without a formatter.
+const DIGITS: &str = "4__fmt";
+
 /// A body without local variables: `unreachable`, `end`.
 const UNREACHABLE: [u8; 3] = [0, 0, 0x0b];
 
@@ -63,36 +80,19 @@ pub(crate) fn removed(wasm: &[u8]) -> Result<Vec<u8>> {
     Ok(without)
 }
 
-/// Indexes of the functions that only panic, without those that are imported.
+/// Indexes of the functions that only panic, without those that are imported, and of those that only
+/// write the texts of panics.
 fn panics(wasm: &[u8]) -> Result<Vec<usize>> {
-    let mut imported = 0;
+    let functions = Functions::of(wasm)?;
     let mut found = Vec::new();
+    let mut formatting = Vec::new();
     let mut has_handler = false;
-    for payload in Parser::new(0).parse_all(wasm) {
-        match payload? {
-            Payload::ImportSection(imports) => {
-                for import in imports.into_imports() {
-                    imported += usize::from(matches!(import?.ty, TypeRef::Func(_)));
-                }
-            }
-            Payload::CustomSection(section) => {
-                let KnownCustom::Name(names) = section.as_known() else {
-                    continue;
-                };
-                for name in names {
-                    let Name::Function(functions) = name? else {
-                        continue;
-                    };
-                    for function in functions {
-                        let function = function?;
-                        if PANICS.iter().any(|end| function.name.ends_with(end)) {
-                            found.push(function.index as usize);
-                            has_handler |= function.name.ends_with(HANDLER);
-                        }
-                    }
-                }
-            }
-            _ => {}
+    for (at, name) in &functions.names {
+        has_handler |= name.ends_with(HANDLER);
+        if PANICS.iter().any(|end| name.ends_with(end)) || name.contains(MESSAGE) {
+            found.push(*at);
+        } else if FORMATTING.iter().any(|part| name.contains(part)) && !name.ends_with(DIGITS) {
+            formatting.push(*at);
         }
     }
     if !has_handler {
@@ -100,7 +100,72 @@ fn panics(wasm: &[u8]) -> Result<Vec<usize>> {
             format!("the module has no function {HANDLER}: rustc names it otherwise").into(),
         );
     }
-    Ok(found.iter().map(|index| index - imported).collect())
+    let removable = |at: &usize| found.contains(at) || formatting.contains(at);
+    let used = (functions.calls.iter())
+        .find(|(caller, called)| !removable(caller) && formatting.contains(called));
+    match used {
+        Some((caller, _)) => println!("std::fmt is kept: {} uses it", functions.name(*caller)),
+        None => found.extend(formatting),
+    }
+    Ok(found)
+}
+
+/// Functions that are not imported, by their place in the code section.
+#[derive(Default)]
+struct Functions<'a> {
+    names: Vec<(usize, &'a str)>,
+    /// Which function calls which by its name.
+    calls: Vec<(usize, usize)>,
+}
+
+impl<'a> Functions<'a> {
+    fn of(wasm: &'a [u8]) -> Result<Self> {
+        let mut functions = Self::default();
+        let mut imported = 0;
+        let mut bodies = 0;
+        for payload in Parser::new(0).parse_all(wasm) {
+            match payload? {
+                Payload::ImportSection(imports) => {
+                    for import in imports.into_imports() {
+                        imported += usize::from(matches!(import?.ty, TypeRef::Func(_)));
+                    }
+                }
+                Payload::CodeSectionEntry(body) => {
+                    for operator in body.get_operators_reader()? {
+                        if let Operator::Call { function_index } = operator? {
+                            let called = (function_index as usize).checked_sub(imported);
+                            functions
+                                .calls
+                                .extend(called.map(|called| (bodies, called)));
+                        }
+                    }
+                    bodies += 1;
+                }
+                Payload::CustomSection(section) => {
+                    let KnownCustom::Name(names) = section.as_known() else {
+                        continue;
+                    };
+                    for name in names {
+                        let Name::Function(named) = name? else {
+                            continue;
+                        };
+                        for function in named {
+                            let function = function?;
+                            let at = (function.index as usize).checked_sub(imported);
+                            functions.names.extend(at.map(|at| (at, function.name)));
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(functions)
+    }
+
+    fn name(&self, at: usize) -> &'a str {
+        let named = self.names.iter().find(|(place, _)| *place == at);
+        named.map_or("?", |(_, name)| name)
+    }
 }
 
 /// The code section with these functions replaced.
@@ -212,27 +277,30 @@ mod tests {
         section
     }
 
-    /// A module of two functions with these names, and of this memory from address 16 on.
-    fn module(names: [&str; 2], memory: &[u8]) -> Vec<u8> {
-        let body = [0, 0x41, 7, 0x1a, 0x0b];
-        let mut code = vec![2];
-        for _ in names {
+    const BEGINS_UNWIND: &str = "_RNvCs_7___rustc17rust_begin_unwind";
+
+    /// A body that drops a number.
+    const DROPS: [u8; 5] = [0, 0x41, 7, 0x1a, 0x0b];
+
+    /// A module of functions with these names and bodies, and of this memory from address 16 on.
+    fn module(functions: &[(&str, &[u8])], memory: &[u8]) -> Vec<u8> {
+        let count = functions.len() as u8;
+        let mut code = vec![count];
+        let mut named = vec![count];
+        for (at, (name, body)) in (0_u8..).zip(functions) {
             code.push(body.len() as u8);
-            code.extend(body);
-        }
-        let mut named = Vec::new();
-        for (at, name) in names.iter().enumerate() {
-            named.push(at as u8);
+            code.extend(*body);
+            named.push(at);
             named.extend(section(0, name.as_bytes())[1..].iter());
         }
-        named.insert(0, names.len() as u8);
+        let types = [&[count][..], &[0].repeat(functions.len())].concat();
         let mut data = vec![1, 0, 0x41, 16, 0x0b];
         data.extend(section(0, memory)[1..].iter());
         let custom = [&[4][..], b"name", &section(1, &named)].concat();
         [
             b"\0asm\x01\0\0\0".to_vec(),
             section(1, &[1, 0x60, 0, 0]),
-            section(3, &[2, 0, 0]),
+            section(3, &types),
             section(5, &[1, 0, 1]),
             section(10, &code),
             section(11, &data),
@@ -248,25 +316,48 @@ mod tests {
             memory.extend(word.to_le_bytes());
         }
         memory.extend(b"kept");
-        let names = ["pvwire_core::apply", "_RNvCs_7___rustc17rust_begin_unwind"];
-        let without = removed(&module(names, &memory)).unwrap();
-        let mut bodies = Vec::new();
+        let without = removed(&module(
+            &[("pvwire_core::apply", &DROPS), (BEGINS_UNWIND, &DROPS)],
+            &memory,
+        ));
+        let without = without.unwrap();
         for payload in Parser::new(0).parse_all(&without) {
-            match payload.unwrap() {
-                Payload::CodeSectionEntry(body) => bodies.push(without[body.range()].to_vec()),
-                Payload::DataSection(data) => {
-                    let piece = data.into_iter().next().unwrap().unwrap();
-                    assert_eq!(piece.data, [&[0; 28][..], b"kept"].concat());
-                }
-                _ => {}
+            if let Payload::DataSection(data) = payload.unwrap() {
+                let piece = data.into_iter().next().unwrap().unwrap();
+                assert_eq!(piece.data, [&[0; 28][..], b"kept"].concat());
             }
         }
-        assert_eq!(bodies, [vec![0, 0x41, 7, 0x1a, 0x0b], UNREACHABLE.to_vec()]);
+        assert_eq!(bodies(&without), [&DROPS[..], &UNREACHABLE]);
+    }
+
+    fn bodies(wasm: &[u8]) -> Vec<&[u8]> {
+        let payloads = Parser::new(0).parse_all(wasm);
+        let bodies = payloads.filter_map(|payload| match payload.unwrap() {
+            Payload::CodeSectionEntry(body) => Some(&wasm[body.range()]),
+            _ => None,
+        });
+        bodies.collect()
+    }
+
+    #[test]
+    fn formatting_is_removed_unless_the_code_of_the_module_uses_it() {
+        let calls_the_last = [0, 0x10, 2, 0x0b];
+        let written = |bodies_of: [&[u8]; 2]| {
+            let functions = [
+                ("pvwire_core::apply", bodies_of[0]),
+                (BEGINS_UNWIND, bodies_of[1]),
+                ("_RNvNtCs_4core3fmt5write", &DROPS),
+            ];
+            let without = removed(&module(&functions, b"")).unwrap();
+            bodies(&without)[2] != UNREACHABLE
+        };
+        assert!(!written([&DROPS, &calls_the_last]));
+        assert!(written([&calls_the_last, &DROPS]));
     }
 
     #[test]
     fn a_module_without_a_panic_handler_is_refused() {
-        let error = removed(&module(["apply", "show"], b"")).unwrap_err();
+        let error = removed(&module(&[("apply", &DROPS)], b"")).unwrap_err();
         assert!(error.to_string().contains(HANDLER), "{error}");
     }
 }

@@ -68,3 +68,34 @@ proptest! {
         prop_assert!(!taken(&bytes) || generated_verifier_takes(&bytes));
     }
 }
+
+#[test]
+fn errors_say_what_is_wrong() {
+    let errors = [
+        DecodeError::TooLong { bytes: 9, limit: 8 },
+        DecodeError::WrongKind { expected: "PVWF" },
+        DecodeError::Damaged("byte 70".to_owned()),
+        DecodeError::TooMany {
+            what: "rows",
+            count: 3,
+            limit: 2,
+        },
+        DecodeError::ColumnMismatch {
+            column: "ids",
+            rows: 12,
+        },
+        DecodeError::Missing("reply"),
+    ];
+    let texts = errors.map(|error| error.to_string());
+    assert_eq!(
+        texts,
+        [
+            "message of 9 bytes is longer than the limit of 8",
+            "file identifier is not PVWF",
+            "damaged flatbuffer: byte 70",
+            "3 rows are more than the limit of 2",
+            "column ids doesn't fit 12 rows",
+            "reply is missing or unknown",
+        ]
+    );
+}

@@ -71,7 +71,7 @@ impl Core {
         {
             Ok(applied) => applied,
             Err(error) => {
-                self.error = error.to_string();
+                self.error = error.text();
                 return false;
             }
         };
@@ -484,7 +484,7 @@ impl Core {
             let flag = |is_set| if is_set { "1" } else { "" }.to_owned();
             let own = [
                 hello.relay_version.clone(),
-                format!("{:016x}", hello.relay_instance),
+                hexadecimal(hello.relay_instance),
                 hello.ack_interval_ms.to_string(),
                 flag(hello.authenticate),
                 flag(hello.crowded),
@@ -530,6 +530,14 @@ pub fn compile(text: &str) -> String {
     } else {
         text
     })
+}
+
+/// Sixteen digits; `format!` would take 2 kB of the compressed module.
+fn hexadecimal(number: u64) -> String {
+    let digits = (0..16).rev().map(|at| (number >> (4 * at)) as u32 & 15);
+    digits
+        .filter_map(|digit| char::from_digit(digit, 16))
+        .collect()
 }
 
 thread_local! {
