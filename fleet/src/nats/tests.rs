@@ -115,6 +115,23 @@ fn messages_of_a_shard_reach_those_who_follow_in_order() {
 }
 
 #[test]
+fn member_that_ends_sends_first_what_waits() {
+    let server = shared();
+    let site = Members::of(&server);
+    let (owner, edge) = (site.join(), site.join());
+    edge.follow(&owner, SHARD);
+    let messages: Vec<Bytes> = (0..100).map(|n| Bytes::from(vec![n; 4096])).collect();
+    for message in &messages {
+        assert!(owner.bus.publish(SHARD, std::slice::from_ref(message)));
+    }
+    drop(owner);
+    edge.wait_for("all messages", |notes| {
+        notes.messages.len() >= messages.len()
+    });
+    assert_eq!(edge.notes().messages, messages);
+}
+
+#[test]
 fn large_messages_requests_and_answers_arrive_whole() {
     let server = shared();
     let site = Members::of(&server);

@@ -84,14 +84,15 @@ impl Joining {
         }))
     }
 
-    /// Shows the fleet's numbers among the metrics.
+    /// Shows the fleet's numbers among the metrics, which don't keep the bus open.
     pub(super) fn show(&self, metrics: &Metrics) {
-        let (counters, bus) = (self.fleet.counters(), Arc::clone(&self.bus));
+        let (counters, bus) = (self.fleet.counters(), Arc::downgrade(&self.bus));
         metrics.watch_fleet(move || {
             let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+            let bus = bus.upgrade()?;
             let passed = bus.counters();
             let members = Role::ALL.into_iter().zip(&counters.members);
-            FleetReadings {
+            Some(FleetReadings {
                 members: members
                     .map(|(role, count)| (role.token(), get(count)))
                     .collect(),
@@ -115,7 +116,7 @@ impl Joining {
                 sent: (get(&passed.messages_sent), get(&passed.bytes_sent)),
                 received: (get(&passed.messages_received), get(&passed.bytes_received)),
                 refused: get(&passed.messages_refused),
-            }
+            })
         });
     }
 
@@ -123,5 +124,28 @@ impl Joining {
     pub(super) fn start(self, planes: Planes) -> Result<(RunningFleet, Publisher), StartError> {
         let started = self.fleet.start(self.about, self.bus, planes);
         started.map_err(StartError::thread("the thread of the fleet"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[test]
+    fn metrics_do_not_keep_the_bus_open() {
+        let config = Config {
+            bus: "nats://127.0.0.1:1".into(),
+            ..Config::default()
+        };
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 8080));
+        let joining = Joining::begin(&config, address).unwrap().unwrap();
+        let metrics = Metrics::default();
+        joining.show(&metrics);
+        let bus = Arc::downgrade(&joining.bus);
+        // As at a planned stop: then the bus sends what waits and ends its connection.
+        drop(joining);
+        assert!(bus.upgrade().is_none());
     }
 }

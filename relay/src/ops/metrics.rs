@@ -231,8 +231,8 @@ impl Metrics {
             .inc();
     }
 
-    /// Sets where the numbers of the fleet come from, which this relay joins.
-    pub fn watch_fleet(&self, read: impl Fn() -> FleetReadings + Send + Sync + 'static) {
+    /// Sets where the numbers of the fleet come from, which this relay joins; `None` after it has left the fleet.
+    pub fn watch_fleet(&self, read: impl Fn() -> Option<FleetReadings> + Send + Sync + 'static) {
         self.fleet.watch(Box::new(read));
     }
 

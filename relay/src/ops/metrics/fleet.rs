@@ -55,7 +55,7 @@ pub struct FleetReadings {
 }
 
 /// Where the numbers come from.
-type Source = Box<dyn Fn() -> FleetReadings + Send + Sync>;
+type Source = Box<dyn Fn() -> Option<FleetReadings> + Send + Sync>;
 
 /// Declares the metrics: each field with its type, its name and its help.
 macro_rules! fleet_metrics {
@@ -150,7 +150,9 @@ impl FleetMetrics {
         let Some(source) = self.source.get() else {
             return;
         };
-        let readings = source();
+        let Some(readings) = source() else {
+            return;
+        };
         for (role, count) in readings.members {
             let gauge = self.members.get_or_create(&RoleLabel { role });
             gauge.set(count as i64);
@@ -203,14 +205,16 @@ mod tests {
         let mut registry = Registry::default();
         let metrics = FleetMetrics::register(&mut registry);
         metrics.take();
-        metrics.watch(Box::new(|| FleetReadings {
-            members: vec![("edge", 3)],
-            moves: 7,
-            handovers: vec![("failed", 2)],
-            operations: vec![("put", Outcome::TimedOut, 4)],
-            received: (5, 500),
-            connected: true,
-            ..FleetReadings::default()
+        metrics.watch(Box::new(|| {
+            Some(FleetReadings {
+                members: vec![("edge", 3)],
+                moves: 7,
+                handovers: vec![("failed", 2)],
+                operations: vec![("put", Outcome::TimedOut, 4)],
+                received: (5, 500),
+                connected: true,
+                ..FleetReadings::default()
+            })
         }));
         metrics.take();
         let mut text = String::new();
