@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use async_nats::connection::State;
-use async_nats::{Client, Event, HeaderMap, Message, StatusCode, Subscriber};
+use async_nats::{Client, Event, HeaderMap, Message, StatusCode, Subject, Subscriber};
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -27,8 +27,8 @@ pub(super) type Follows = HashSet<(MemberId, u16)>;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LAST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The library's events may be lost; its state is looked at this often.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// The library's events may be lost; its state is looked at this often. Each look costs a wake-up.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// What waits at the end is sent within this time.
 const SEND_WITHIN: Duration = Duration::from_secs(1);
@@ -68,7 +68,7 @@ pub(super) async fn run(
     follows: &mut Follows,
     pause: Duration,
 ) -> ControlFlow<(), Duration> {
-    let (sender, mut events) = unbounded_channel();
+    let (sender, events) = unbounded_channel();
     let client = tokio::select! {
         client = async {
             tokio::time::sleep(pause).await;
@@ -83,12 +83,16 @@ pub(super) async fn run(
         shared: Arc::clone(shared),
         pieces: Arc::new(Mutex::new(Assemblies::new(ASSEMBLY_BYTES))),
         next_message: 0,
+        own_shards: Vec::new(),
         shards: HashMap::new(),
     };
+    // Tasks, because what waits here beside the commands is polled for each of them. They end with the runtime.
+    let lost = tokio::spawn(lost(client, events, Arc::clone(shared)));
+    let of_requests = Arc::clone(shared);
+    tokio::spawn(async move { of_requests.requests.expire().await });
     tokio::select! {
         biased;
-        () = lost(&client, &mut events, shared) => ControlFlow::Continue(begun.elapsed()),
-        () = shared.requests.expire() => unreachable!("it has no end"),
+        _ = lost => ControlFlow::Continue(begun.elapsed()),
         () = session.serve(commands, follows) => ControlFlow::Break(()),
         () = stopped(shared) => ControlFlow::Break(()),
     }
@@ -154,7 +158,7 @@ fn unqueue(shared: &Shared, message: &[Bytes]) {
 }
 
 /// Returns when the connection is lost.
-async fn lost(client: &Client, events: &mut UnboundedReceiver<Event>, shared: &Shared) {
+async fn lost(client: Client, mut events: UnboundedReceiver<Event>, shared: Arc<Shared>) {
     loop {
         let event = tokio::time::timeout(LOOK_EVERY, events.recv()).await;
         match event {
@@ -174,6 +178,8 @@ struct Session {
     pieces: Arc<Mutex<Assemblies<Way>>>,
     /// The number of the next message in pieces.
     next_message: u64,
+    /// The subjects of this member's shards, as far as they were needed.
+    own_shards: Vec<Option<Subject>>,
     shards: HashMap<(MemberId, u16), AbortHandle>,
 }
 
@@ -218,7 +224,7 @@ impl Session {
     async fn carry_out(&mut self, command: Command, follows: &mut Follows) -> Result<(), Gone> {
         match command {
             Command::Announce(presence) => {
-                let subject = self.shared.subjects.members();
+                let subject = self.shared.subjects.members().into();
                 self.send(subject, None, presence).await
             }
             Command::Ask(request, to, kind, body) => {
@@ -227,12 +233,12 @@ impl Session {
                 }
                 let subject = self.shared.subjects.ask(to, kind);
                 let answer = self.shared.subjects.answer(request);
-                self.send(subject, Some(answer), body).await
+                self.send(subject.into(), Some(answer), body).await
             }
-            Command::Reply(subject, body) => self.send(subject, None, body).await,
+            Command::Reply(subject, body) => self.send(subject.into(), None, body).await,
             Command::Publish(shard, message) => {
                 unqueue(&self.shared, &message);
-                let subject = self.shared.subjects.own_shard(shard);
+                let subject = self.own_shard(shard);
                 self.send(subject, None, joined(&message)).await
             }
             Command::Follow(owner, shard, true) => {
@@ -254,6 +260,15 @@ impl Session {
             }
             Command::Stop => Ok(()),
         }
+    }
+
+    fn own_shard(&mut self, shard: u16) -> Subject {
+        let place = usize::from(shard);
+        if place >= self.own_shards.len() {
+            self.own_shards.resize(place + 1, None);
+        }
+        let subject = || Subject::from(self.shared.subjects.own_shard(shard));
+        self.own_shards[place].get_or_insert_with(subject).clone()
     }
 
     async fn follow(&mut self, owner: MemberId, shard: u16) -> Result<(), Gone> {
@@ -294,7 +309,7 @@ impl Session {
     /// Sends a message, in pieces when it is too large for NATS.
     async fn send(
         &mut self,
-        subject: String,
+        subject: Subject,
         reply: Option<String>,
         body: Bytes,
     ) -> Result<(), Gone> {
@@ -317,7 +332,7 @@ impl Session {
 
     async fn send_one(
         &self,
-        subject: String,
+        subject: Subject,
         reply: Option<String>,
         piece: Option<Piece>,
         body: Bytes,
