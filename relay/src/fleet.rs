@@ -4,6 +4,7 @@
 //! publishes the PVs that other relays want. One thread takes what clients and the bus bring. Nothing of it exists
 //! in a relay without a bus.
 
+mod announcements;
 mod by_number;
 mod command;
 mod counters;
@@ -34,6 +35,7 @@ use pvwire_fleet::{Bus, Receiver};
 pub use self::counters::FleetCounters;
 pub use self::publisher::Publisher;
 
+use self::announcements::Announcements;
 use self::command::{Command, Inbox};
 use self::edge::Edge;
 use self::interest::Interests;
@@ -58,6 +60,7 @@ pub struct Fleet {
     commands: Sender<Command>,
     received: mpsc::Receiver<Command>,
     numbers: Arc<AtomicU64>,
+    announcements: Arc<Announcements>,
     waiting_bytes: Arc<AtomicUsize>,
     counters: Arc<FleetCounters>,
 }
@@ -89,6 +92,7 @@ impl Default for Fleet {
             commands,
             received,
             numbers: Arc::default(),
+            announcements: Arc::default(),
             waiting_bytes: Arc::default(),
             counters: Arc::default(),
         }
@@ -113,6 +117,7 @@ impl Fleet {
     pub fn inbox(&self) -> Arc<dyn Receiver> {
         Arc::new(Inbox {
             commands: self.commands.clone(),
+            announcements: Arc::clone(&self.announcements),
             waiting_bytes: Arc::clone(&self.waiting_bytes),
             counters: Arc::clone(&self.counters),
         })
@@ -174,8 +179,10 @@ impl Fleet {
             bus,
             waiting: Vec::new(),
             waiting_calls: Vec::new(),
+            announcements: self.announcements,
             waiting_bytes: self.waiting_bytes,
             keeps: false,
+            rests_until: None,
         };
         let received = self.received;
         let thread = thread::Builder::new()

@@ -40,7 +40,9 @@ impl<T> ByNumber<T> {
     }
 
     fn place(&self, pv: PvId) -> Option<usize> {
-        let of_shard = self.places.get(usize::from(shard_of(pv)))?.as_deref()?;
+        // A damaged message may name numbers that no relay publishes.
+        let shard = (pv.0 / SHARD_PVS) as usize;
+        let of_shard = self.places.get(shard)?.as_deref()?;
         let place = of_shard[within(pv)];
         (place != NONE).then_some(place as usize)
     }
@@ -87,8 +89,22 @@ impl<T> ByNumber<T> {
         self.all.iter().map(|(pv, kept)| (*pv, kept))
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (PvId, &mut T)> {
-        self.all.iter_mut().map(|(pv, kept)| (*pv, kept))
+    /// The PVs of a shard, by their numbers.
+    pub(super) fn of_shard(&self, shard: u16) -> impl Iterator<Item = (PvId, &T)> {
+        let of_shard = self.places.get(usize::from(shard));
+        let places = of_shard.and_then(Option::as_deref).unwrap_or_default();
+        let held = places.iter().filter(|place| **place != NONE);
+        held.map(|place| &self.all[*place as usize])
+            .map(|(pv, kept)| (*pv, kept))
+    }
+
+    /// Changes what is kept of each PV of a shard.
+    pub(super) fn each_of_shard(&mut self, shard: u16, change: impl Fn(&mut T)) {
+        let of_shard = self.places.get(usize::from(shard));
+        let places = of_shard.and_then(Option::as_deref).unwrap_or_default();
+        for place in places.iter().filter(|place| **place != NONE) {
+            change(&mut self.all[*place as usize].1);
+        }
     }
 }
 
@@ -113,9 +129,16 @@ mod tests {
         assert_eq!(left, [8, 9, 1024]);
         let kept = [8, 9, 1024, 6, 2000, 70_000].map(|pv| all.get(PvId(pv)).copied());
         assert_eq!(kept, [Some(88), Some(9), Some(1024), None, None, None]);
-        for (_, kept) in all.iter_mut() {
-            *kept += 1;
-        }
+        let of_shard = |all: &ByNumber<u32>, shard| {
+            let of = all.of_shard(shard).map(|(pv, kept)| (pv.0, *kept));
+            of.collect::<Vec<_>>()
+        };
+        assert_eq!(of_shard(&all, 0), [(8, 88), (9, 9)]);
+        assert_eq!((of_shard(&all, 3), of_shard(&all, 500)), (vec![], vec![]));
+        all.each_of_shard(0, |kept| *kept += 1);
+        all.each_of_shard(500, |kept| *kept += 1);
+        assert_eq!(of_shard(&all, 0), [(8, 89), (9, 10)]);
+        assert_eq!(of_shard(&all, 1), [(1024, 1024)]);
         assert_eq!(all.get_mut(PvId(9)), Some(&mut 10));
         for pv in [8, 9, 1024] {
             all.remove(PvId(pv));

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
+use std::time::Instant;
 
 use bytes::Bytes;
 use pvwire_fleet::{AskError, Kind, MemberId, Receiver, Reply};
 
+use super::announcements::Announcements;
 use super::counters::FleetCounters;
 use super::message::Granted;
 use super::pv::FleetPv;
@@ -45,8 +47,8 @@ pub(super) enum Command {
     Granted(MemberId, u64, Result<Granted, AskError>),
     /// An owner's answer to an operation.
     Outcome(u64, Result<Bytes, AskError>),
-    /// A member announced itself.
-    Announced(Bytes),
+    /// A member announced something new.
+    Announced,
     /// Another relay asks.
     Asked(MemberId, Kind, Bytes, Reply),
     /// A message of an owner.
@@ -63,9 +65,17 @@ pub(super) enum Command {
     End,
 }
 
+impl Command {
+    /// Whether the thread may have to look again soon. A message that follows on the one before needs nothing more.
+    pub(super) fn begins_work(&self) -> bool {
+        !matches!(self, Self::Message(..) | Self::Wake)
+    }
+}
+
 /// Passes what the bus brings to the thread.
 pub(super) struct Inbox {
     pub(super) commands: Sender<Command>,
+    pub(super) announcements: Arc<Announcements>,
     pub(super) waiting_bytes: Arc<AtomicUsize>,
     pub(super) counters: Arc<FleetCounters>,
 }
@@ -79,7 +89,9 @@ impl Inbox {
 
 impl Receiver for Inbox {
     fn announced(&self, presence: Bytes) {
-        self.send(Command::Announced(presence));
+        if self.announcements.add(&presence, Instant::now()) {
+            self.send(Command::Announced);
+        }
     }
 
     fn asked(&self, from: MemberId, kind: Kind, body: Bytes, reply: Reply) {
@@ -100,6 +112,7 @@ impl Receiver for Inbox {
     }
 
     fn connected(&self, up: bool) {
+        self.announcements.forget();
         self.send(Command::Connected(up));
     }
 
@@ -119,6 +132,7 @@ mod tests {
         let (commands, taken) = mpsc::channel();
         let inbox = Inbox {
             commands,
+            announcements: Arc::default(),
             waiting_bytes: Arc::default(),
             counters: Arc::default(),
         };

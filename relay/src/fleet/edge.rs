@@ -5,7 +5,7 @@
 
 mod moves;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,7 +23,7 @@ use super::counters::FleetCounters;
 use super::feed::{Fed, Feed};
 use super::message::{Grant, Granted};
 use super::peer::{Follow, Peer};
-use super::publisher::shard_of;
+use super::publisher::{PUBLISHED_PVS, shard_of};
 use super::pv::FleetPv;
 use super::unread::Unread;
 use crate::ingest::Intake;
@@ -120,6 +120,8 @@ pub(super) struct Edge {
     asked: u64,
     /// When PVs were last counted.
     counted: Option<Instant>,
+    /// Whether one has been opened, closed or moved since.
+    is_uncounted: bool,
     unread: Unread,
 }
 
@@ -146,6 +148,7 @@ impl Edge {
             intake,
             asked: 0,
             counted: None,
+            is_uncounted: true,
             unread: Unread::default(),
         }
     }
@@ -159,6 +162,7 @@ impl Edge {
         drop(Feed::new(pv.base.succeed()));
         let place = Place::Nowhere;
         let next = None;
+        self.is_uncounted = true;
         self.pvs.insert(number, Held { pv, place, next });
         self.assign(number, owner_of, now);
     }
@@ -166,6 +170,7 @@ impl Edge {
     /// No client wants a PV any more.
     pub(super) fn closed(&mut self, number: u64) {
         self.end_move(number);
+        self.is_uncounted = true;
         let Some(held) = self.pvs.remove(&number) else {
             return;
         };
@@ -202,6 +207,7 @@ impl Edge {
 
     /// Opens a PV at this relay, or has it asked for.
     fn assign(&mut self, number: u64, owner_of: OwnerOf<'_>, now: Instant) {
+        self.is_uncounted = true;
         let Some(held) = self.pvs.get_mut(&number) else {
             return;
         };
@@ -226,6 +232,7 @@ impl Edge {
     /// Ends the present feed of a PV: it is disconnected until another feeds it.
     fn detach(&mut self, number: u64) {
         self.end_move(number);
+        self.is_uncounted = true;
         let Some(held) = self.pvs.get_mut(&number) else {
             return;
         };
@@ -402,7 +409,7 @@ impl Edge {
             return now.duration_since(peer.answered) < LOST_AFTER;
         };
         peer.answered = now;
-        let mut shards = Vec::new();
+        let mut shards = BTreeSet::new();
         let mut taken = Vec::new();
         for (number, grant) in asked.into_iter().zip(granted.pvs) {
             let held = self.pvs.get(&number).filter(|held| held.asks(owner));
@@ -418,7 +425,13 @@ impl Edge {
                     }
                     peer.wanted.insert((now + REFUSED_AGAIN_AFTER, number));
                 }
-                (Some(_), Grant::Held(id)) => taken.push((number, PvId(id))),
+                (Some(_), Grant::Held(id)) if id < PUBLISHED_PVS => {
+                    taken.push((number, PvId(id)));
+                }
+                (Some(_), Grant::Held(_)) => {
+                    // No relay grants it.
+                    peer.wanted.insert((now + REFUSED_AGAIN_AFTER, number));
+                }
             }
         }
         for (number, id) in taken {
@@ -427,7 +440,6 @@ impl Edge {
         let Some(peer) = self.peers.get_mut(&owner) else {
             return true;
         };
-        shards.dedup();
         for shard in shards {
             peer.ask_for_snapshot(shard, now);
         }
@@ -439,6 +451,7 @@ impl Edge {
     /// An owner feeds a PV under its number `id`. Returns the shard.
     fn take(&mut self, owner: MemberId, number: u64, id: PvId, now: Instant) -> Option<u16> {
         let place = Place::Fed(owner, id);
+        self.is_uncounted = true;
         let held = self.pvs.get_mut(&number)?;
         let is_described = held.pv.is_described();
         let feed = if held.next.is_some() {
@@ -512,16 +525,23 @@ impl Edge {
                 peer.ask_for_snapshot(shard, now);
             }
         }
-        if (self.counted).is_none_or(|at| now.duration_since(at) >= COUNT_EVERY) {
-            self.counted = Some(now);
+        let is_due = (self.counted).is_none_or(|at| now.duration_since(at) >= COUNT_EVERY);
+        if self.is_uncounted && is_due {
+            (self.counted, self.is_uncounted) = (Some(now), false);
             self.count();
         }
         silent
     }
 
-    /// Whether other relays hold PVs of this one, so that it must look for what they don't send.
-    pub(super) fn has_owners(&self) -> bool {
-        !self.peers.is_empty() || !self.moving.is_empty()
+    /// When something is due if nothing comes before, or never; `None` while something is under way, which is looked
+    /// at often.
+    pub(super) fn next_work(&self, now: Instant) -> Option<Option<Instant>> {
+        if !self.moving.is_empty() {
+            return None;
+        }
+        let dues = self.peers.values().map(|peer| peer.next_work(now));
+        let dues = dues.collect::<Option<Vec<_>>>()?;
+        Some(dues.into_iter().flatten().min())
     }
 
     /// Number of PVs that this relay holds.

@@ -9,7 +9,7 @@ use pvwire_schema::types::PvId;
 
 use super::edge::OwnerOf;
 use super::message::{Grant, Granted, Interest};
-use super::publisher::Orders;
+use super::publisher::{Orders, PUBLISHED_PVS};
 use crate::limits::memory::{Memory, MemoryLimits, Owner};
 use crate::limits::subscriptions::{FRESH_NAMES, NewNames};
 use crate::state::registry::Registry;
@@ -118,6 +118,13 @@ impl Interests {
             };
             match (self.registry).acquire_for_relay(name, &self.owner, &mut room) {
                 Err(refusal) => Grant::Refused(refusal.message),
+                Ok(pv) if pv.0 >= PUBLISHED_PVS => {
+                    self.registry.release([pv], now);
+                    let why = format!(
+                        "the relay that owns this PV has more than {PUBLISHED_PVS} PVs open"
+                    );
+                    Grant::Refused(why)
+                }
                 Ok(pv) => {
                     // It may have moved away and come back.
                     self.moved.remove(&(from, pv));

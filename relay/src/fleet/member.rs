@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use pvwire_fleet::{Bus, Kind, MemberId};
 use pvwire_schema::types::Outcome;
 
+use super::announcements::Announcements;
 use super::command::Command;
 use super::counters::FleetCounters;
 use super::edge::Edge;
@@ -22,10 +23,10 @@ use crate::session::neighbours::Neighbours;
 /// Name of the thread.
 pub(super) const THREAD: &str = "fleet";
 
-/// How often owners, moves and waiting puts are looked at, while there are any.
+/// How often requests, moves and waiting puts are looked at, while there are any.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
 
-/// How often interest and PVs are looked at without them. Each look costs a wake-up.
+/// How often owners, interest and PVs are looked at without them. Each look costs a wake-up.
 const REST: Duration = Duration::from_millis(500);
 
 /// Commands between two looks at the time, so that much that comes doesn't delay what is due.
@@ -46,9 +47,12 @@ pub(super) struct Member {
     pub(super) waiting: Vec<Waiting>,
     /// Calls of services that no relay could make so far.
     pub(super) waiting_calls: Vec<Command>,
+    pub(super) announcements: Arc<Announcements>,
     pub(super) waiting_bytes: Arc<AtomicUsize>,
     /// This relay will stop, and keeps its PVs because no other can own them.
     pub(super) keeps: bool,
+    /// Nothing is under way: only what comes, or this time, brings work.
+    pub(super) rests_until: Option<Instant>,
 }
 
 impl Member {
@@ -71,26 +75,38 @@ impl Member {
                 if matches!(command, Command::End) {
                     return;
                 }
+                if command.begins_work() {
+                    self.rests_until = None;
+                }
                 self.take(command, now);
             }
             let now = Instant::now();
-            if now >= self.next_check(checked) {
+            let is_due = now >= self.next_check(checked);
+            if is_due {
                 checked = now;
                 self.check(now);
             }
             self.served.answer(now);
             self.edge.ask(now);
+            if is_due {
+                self.rests_until = self.next_work(now);
+            }
         }
     }
 
     /// When `check` is to be called next.
     fn next_check(&self, checked: Instant) -> Instant {
-        let waits = !self.waiting.is_empty() || !self.waiting_calls.is_empty();
-        if waits || self.edge.has_owners() || self.view.is_draining() {
-            return checked + CHECK_EVERY;
+        self.rests_until.unwrap_or(checked + CHECK_EVERY)
+    }
+
+    /// When something is due if nothing comes before; `None` while something is under way.
+    fn next_work(&self, now: Instant) -> Option<Instant> {
+        if !self.waiting.is_empty() || !self.waiting_calls.is_empty() || self.view.is_draining() {
+            return None;
         }
-        let rested = checked + REST;
-        (self.view.next_poll(checked)).map_or(rested, |at| at.min(rested))
+        let due = self.edge.next_work(now)?;
+        let due = due.map_or(now + REST, |at| at.clamp(now + CHECK_EVERY, now + REST));
+        Some((self.view.next_poll(now)).map_or(due, |at| at.min(due)))
     }
 
     fn take(&mut self, command: Command, now: Instant) {
@@ -131,10 +147,7 @@ impl Member {
                 self.sent.answered(number, answer);
                 self.put_waiting(now);
             }
-            Command::Announced(presence) => {
-                self.view.heard(&presence, now);
-                self.look(now);
-            }
+            Command::Announced => self.look(now),
             Command::Asked(from, Kind::Interest, body, reply) => {
                 // A request that can't be read asks for nothing.
                 let interest: Interest = serde_json::from_slice(&body).unwrap_or_default();
@@ -175,6 +188,9 @@ impl Member {
 
     /// Members and owners may have changed.
     fn look(&mut self, now: Instant) {
+        for announcement in self.announcements.take() {
+            self.view.heard(announcement, now);
+        }
         let (pvs, clients) = (self.edge.owned(), (self.clients)());
         let (announcement, changed) = self.view.poll((pvs, clients), now);
         for (counter, count) in self.counters.members.iter().zip(self.view.by_role()) {
@@ -210,8 +226,8 @@ impl Member {
         }
         self.edge.check_moves(&owner_of, now);
         self.interests.expire(now);
-        let has_moved = self.edge.holds_nothing() && self.interests.is_empty();
-        let is_handed_over = view.is_draining() && (has_moved || self.keeps);
+        let has_moved = || self.edge.holds_nothing() && self.interests.is_empty();
+        let is_handed_over = view.is_draining() && (self.keeps || has_moved());
         (self.counters.is_handed_over).store(is_handed_over, Ordering::Relaxed);
         self.put_waiting(now);
     }
@@ -257,10 +273,7 @@ impl Member {
             // The PV has come to this relay in between.
             return match pv.put(put, done) {
                 Ok(_) => {}
-                Err((_, done)) => done(OpEnd::failed(
-                    Outcome::NotConnected,
-                    "the PV was closed; nothing was written",
-                )),
+                Err((_, done)) => done(OpEnd::failed(Outcome::NotConnected, pv.why_closed())),
             };
         }
         match expected {

@@ -11,7 +11,6 @@ use pvwire_schema::types::{FrameKind, PvId, Reply};
 use super::by_number::ByNumber;
 use super::feed::{self, Fed};
 use super::message::Interest;
-use super::publisher::shard_of;
 
 /// An owner without a message for this time is lost. It publishes every second.
 const SILENCE: Duration = Duration::from_secs(3);
@@ -133,10 +132,8 @@ impl Peer {
         let Some(follow) = self.shards.get_mut(&shard) else {
             return;
         };
-        let waiting = (self.fed.iter())
-            .filter(|(pv, fed)| shard_of(*pv) == shard && !fed.is_in_step)
-            .map(|(pv, _)| pv);
-        self.snapshots.extend(waiting);
+        let waiting = (self.fed.of_shard(shard)).filter(|(_, fed)| !fed.is_in_step);
+        self.snapshots.extend(waiting.map(|(pv, _)| pv));
         follow.asked = Some(now);
         follow.awaits_since.get_or_insert(now);
     }
@@ -146,11 +143,7 @@ impl Peer {
         if let Some(follow) = self.shards.get_mut(&shard) {
             follow.last = None;
         }
-        for (pv, fed) in self.fed.iter_mut() {
-            if shard_of(pv) == shard {
-                fed.is_in_step = false;
-            }
-        }
+        self.fed.each_of_shard(shard, |fed| fed.is_in_step = false);
         self.ask_for_snapshot(shard, now);
     }
 
@@ -187,8 +180,7 @@ impl Peer {
                         fed.is_in_step = true;
                     }
                 }
-                let waits = |(pv, fed): (PvId, &Fed)| shard_of(pv) == shard && !fed.is_in_step;
-                if !fed.iter().any(waits) {
+                if fed.of_shard(shard).all(|(_, fed)| fed.is_in_step) {
                     (follow.awaits_since, follow.asked) = (None, None);
                 }
                 is_whole
@@ -202,6 +194,24 @@ impl Peer {
                 true
             }
         }
+    }
+
+    /// When something is due if its owner sends nothing before, or never; `None` while something is under way.
+    pub(super) fn next_work(&self, now: Instant) -> Option<Option<Instant>> {
+        let awaits = self
+            .shards
+            .values()
+            .any(|follow| follow.awaits_since.is_some());
+        let asks = [&self.drops, &self.describes, &self.snapshots];
+        let asks = self.verifies || asks.into_iter().any(|pvs| !pvs.is_empty());
+        if awaits || asks || self.asking.is_some() || now < self.rests_until {
+            return None;
+        }
+        let wanted = self.wanted.first().map(|(at, _)| *at);
+        let renewed = self.sent.filter(|_| !self.fed.is_empty());
+        let silent = (self.shards.values()).map(|follow| follow.heard + SILENCE);
+        let renewed = renewed.map(|at| at + RENEW_EVERY);
+        Some(silent.chain(wanted).chain(renewed).min())
     }
 
     /// Whether messages or snapshots have stayed away for too long.

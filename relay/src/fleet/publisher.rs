@@ -41,7 +41,10 @@ const PROBE_AFTER: Duration = Duration::from_secs(1);
 /// Interval between searches for what is no longer in use.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
-/// The shard of a PV.
+/// PVs with numbers from here on have no shard, and are not published.
+pub(super) const PUBLISHED_PVS: u32 = SHARD_PVS << u16::BITS;
+
+/// The shard of a PV with a number below [`PUBLISHED_PVS`].
 #[must_use]
 pub(super) fn shard_of(pv: PvId) -> u16 {
     (pv.0 / SHARD_PVS) as u16
@@ -140,10 +143,12 @@ impl Runs {
         self.0.iter_mut().for_each(Vec::clear);
         self.0.resize_with(shards, Vec::new);
         let mut end = 0;
-        for run in rows.chunk_by(|row, next| shard_of(row.pv) == shard_of(next.pv)) {
+        // PVs that are not published have other numbers.
+        let shard = |row: &ChangedRow| row.pv.0 / SHARD_PVS;
+        for run in rows.chunk_by(|row, next| shard(row) == shard(next)) {
             let start = end;
             end += run.len();
-            if let Some(runs) = self.0.get_mut(usize::from(shard_of(run[0].pv))) {
+            if let Some(runs) = self.0.get_mut(shard(&run[0]) as usize) {
                 runs.push(start..end);
             }
         }

@@ -21,6 +21,8 @@ pub(super) struct FleetPv {
     pub(super) monitor: Mutex<Option<Box<dyn Monitor>>>,
     /// Set while the PV moves to this relay and another still feeds it.
     pub(super) next: Mutex<Option<Box<dyn Monitor>>>,
+    /// Why this relay couldn't open it when it last tried.
+    pub(super) failure: Mutex<Option<String>>,
     pub(super) is_closed: AtomicBool,
     pub(super) is_described: AtomicBool,
     /// Puts that went by the thread of the fleet and have no outcome.
@@ -60,6 +62,18 @@ impl FleetPv {
         self.next.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn failure(&self) -> MutexGuard<'_, Option<String>> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why this relay has no monitor of it, in words for a client that wants to put.
+    pub(super) fn why_closed(&self) -> String {
+        match &*self.failure() {
+            Some(error) => format!("the PV can't be opened: {error}; nothing was written"),
+            None => "the PV was closed; nothing was written".to_owned(),
+        }
+    }
+
     /// Opens the monitor of this relay.
     pub(super) fn open(&self) {
         let line = self.base.succeed();
@@ -85,7 +99,9 @@ impl FleetPv {
         if self.is_closed() {
             return Ok(());
         }
-        let opened = self.source.open(&self.name, line, self.queue)?;
+        let opened = self.source.open(&self.name, line, self.queue);
+        *self.failure() = opened.as_ref().err().map(OpenError::to_string);
+        let opened = opened?;
         if self.is_described() {
             opened.describe();
         }
@@ -145,5 +161,51 @@ impl FleetPv {
             Some(monitor) => Ok(monitor.put(put, done)),
             None => Err((put, done)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ingest::Intake;
+    use pvwire_schema::types::PvId;
+
+    /// A source that opens nothing.
+    struct Off;
+
+    impl Source for Off {
+        fn scheme(&self) -> &'static str {
+            "sim"
+        }
+
+        fn open(&self, _: &str, _: Line, _: Queue) -> Result<Box<dyn Monitor>, OpenError> {
+            let why = "it did not start".into();
+            Err(OpenError::NoClient {
+                protocol: "sim",
+                why,
+            })
+        }
+    }
+
+    #[test]
+    fn put_to_a_pv_that_cannot_be_opened_says_why() {
+        let pv = FleetPv {
+            number: 0,
+            key: "sim://X".into(),
+            name: "X".into(),
+            queue: Queue::Front,
+            source: Arc::new(Off),
+            base: Line::open(&Intake::new(), PvId(0), true),
+            monitor: Mutex::new(None),
+            next: Mutex::new(None),
+            failure: Mutex::new(None),
+            is_closed: AtomicBool::new(false),
+            is_described: AtomicBool::new(false),
+            puts: Arc::default(),
+        };
+        assert_eq!(pv.why_closed(), "the PV was closed; nothing was written");
+        pv.open();
+        let says = "the PV can't be opened: the relay has no client of sim: it did not start; nothing was written";
+        assert_eq!(pv.why_closed(), says);
     }
 }

@@ -59,6 +59,7 @@ impl Source for FleetSource {
             base: line,
             monitor: Mutex::new(None),
             next: Mutex::new(None),
+            failure: Mutex::new(None),
             is_closed: AtomicBool::new(false),
             is_described: AtomicBool::new(false),
             puts: Arc::default(),

@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use pvwire_fleet::member::Presence;
 use pvwire_fleet::members::{About, Change, Members};
 use pvwire_fleet::ownership::Owners;
 use pvwire_fleet::{MemberId, Role};
 
+use super::announcements::Announcement;
 use super::unread::Unread;
 use crate::session::neighbours::Neighbour;
 
@@ -26,6 +26,8 @@ pub(super) struct View {
     owners: Owners,
     /// The clock of `members` begins here.
     begun: Instant,
+    /// When `members` were last told the time.
+    polled: Duration,
     changed: Changed,
     unread: Unread,
 }
@@ -36,6 +38,7 @@ impl View {
             members: Members::new(about, Duration::ZERO),
             owners: Owners::default(),
             begun: Instant::now(),
+            polled: Duration::ZERO,
             changed: Changed::default(),
             unread: Unread::default(),
         }
@@ -46,10 +49,13 @@ impl View {
         self.owners.owner(key)
     }
 
-    pub(super) fn heard(&mut self, presence: &[u8], now: Instant) {
-        match Presence::parse(presence) {
+    /// An announcement came at some time before.
+    pub(super) fn heard(&mut self, (came, announced): Announcement, now: Instant) {
+        match announced {
             Ok(presence) => {
-                let changes = self.members.heard(presence, self.at(now));
+                // The thread of the bus may have read the clock before this one last did, or since.
+                let at = self.at(came).min(self.at(now)).max(self.polled);
+                let changes = self.members.heard(presence, at);
                 self.note(changes);
             }
             Err(error) => (self.unread).warn(format_args!("a relay on the bus sent {error}"), now),
@@ -57,7 +63,8 @@ impl View {
     }
 
     pub(super) fn connected(&mut self, up: bool, now: Instant) {
-        let changes = self.members.connected(up, self.at(now));
+        self.polled = self.at(now);
+        let changes = self.members.connected(up, self.polled);
         self.note(changes);
     }
 
@@ -78,6 +85,7 @@ impl View {
         now: Instant,
     ) -> (Option<Bytes>, Changed) {
         let at = self.at(now);
+        self.polled = at;
         self.members.set_load(pvs, clients);
         let changes = self.members.poll(at);
         self.note(changes);

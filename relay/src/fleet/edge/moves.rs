@@ -43,6 +43,7 @@ impl Edge {
         };
         let since = now;
         held.next = Some(Move { place, to, since });
+        self.is_uncounted = true;
         self.moving.insert(number);
     }
 
@@ -52,6 +53,7 @@ impl Edge {
         let next = held.next.as_mut()?;
         let (line, to) = held.pv.base.hand_over();
         (next.place, next.to) = (place, Some(to));
+        self.is_uncounted = true;
         Some(Feed::new(line))
     }
 
@@ -64,6 +66,7 @@ impl Edge {
         let Some(next) = held.next.take() else {
             return;
         };
+        self.is_uncounted = true;
         self.arriving.remove(&held.pv.key);
         held.pv.base.keep();
         match next.place {
@@ -105,6 +108,7 @@ impl Edge {
         let Some(next) = held.next.take() else {
             return;
         };
+        self.is_uncounted = true;
         self.arriving.remove(&held.pv.key);
         let before = std::mem::replace(&mut held.place, next.place);
         match (before, next.place) {
