@@ -31,8 +31,9 @@ pub(super) fn fill(store: &mut Store, arrays: &mut Vec<ArrayRow>, frame: &FrameV
     let mut clock = Seconds::default();
     let mut numbers = frame.numbers();
     loop {
-        let plain = marks.pass_plain(numbers.len());
-        store.update(&mut numbers, plain, &mut clock);
+        let first = marks.row;
+        let plain = first..first + marks.pass_plain(numbers.len());
+        store.update(&mut numbers, plain, &mut clock, &mut marks.alarms);
         let Some(row) = numbers.next() else {
             break;
         };
@@ -81,18 +82,18 @@ where
     D: Iterator<Item = DetailRow<'a>>,
     S: Iterator<Item = u32>,
 {
-    /// Skips up to `rows` rows that carry only their value and returns how many were skipped.
-    fn pass_plain(&mut self, rows: usize) -> usize {
+    /// Passes over up to `rows` rows that carry at most an alarm beside their value, and returns how
+    /// many these are.
+    fn pass_plain(&mut self, rows: usize) -> u32 {
         // In frames of the other kinds each row carries its sequence number.
         if self.kind != FrameKind::Update {
             return 0;
         }
-        let alarm = self.alarms.peek().map_or(u32::MAX, |mark| mark.row);
         let skip = self.skips.peek().map_or(u32::MAX, |mark| mark.row);
         let detail = self.details.peek().map_or(u32::MAX, |mark| mark.row);
-        let plain = (alarm.min(skip).min(detail) - self.row).min(rows as u32);
+        let plain = (skip.min(detail) - self.row).min(rows as u32);
         self.row += plain;
-        plain as usize
+        plain
     }
 
     fn advance(&mut self) -> Mark<'a> {
@@ -186,7 +187,7 @@ mod tests {
     use super::*;
     use crate::store::{Text, part};
     use pvwire_schema::encode::{FrameEncoder, RowMarks};
-    use pvwire_schema::types::{ConnectionState, Reply};
+    use pvwire_schema::types::{ConnectionState, Reply, Severity};
 
     /// The updates that a slot has skipped, by cause.
     fn skips(session: &Session, slot: Slot) -> [f64; CAUSES] {
@@ -265,6 +266,60 @@ mod tests {
         session.apply(&golden("paced")).unwrap();
         // 150 is before the last sequence number: no loss can be inferred.
         assert_eq!(session.live.skipped_total(), 2 + 321 + 320);
+    }
+
+    #[test]
+    fn alarms_of_rows_are_those_of_their_pvs_under_each_name() {
+        let (mut session, mut slots) = at_the_snapshot();
+        let second_name = session.live.add("ca://TEMP");
+        let id = session.live.id(slots[0]);
+        session.live.bind(second_name, id);
+        slots.truncate(2);
+        slots.push(second_name);
+        let mut tick = 10;
+        let mut shown_after = |alarms: [Option<Severity>; 3]| {
+            tick += 1;
+            let ids = [slots[0], slots[1], slots[0]].map(|slot| session.live.id(slot));
+            let bytes = frame(FrameKind::Update, tick, tick - 1, |e| {
+                for (id, severity) in ids.iter().zip(alarms) {
+                    let alarm = severity.map(|severity| Alarm {
+                        severity,
+                        status: 3,
+                    });
+                    let marks = RowMarks {
+                        alarm,
+                        ..Default::default()
+                    };
+                    e.number(*id, 0, 1.0, marks);
+                }
+            });
+            session.live.clear_dirty();
+            session.apply(&bytes).unwrap();
+            let columns = &session.live.columns;
+            let of = |slot: &Slot| {
+                let at = *slot as usize;
+                let is_told = columns.parts[at] & part::ALARM != 0;
+                (columns.severity[at], is_told)
+            };
+            (slots.iter().map(of)).collect::<Vec<_>>()
+        };
+        let (minor, major) = (Some(Severity::Minor), Some(Severity::Major));
+        assert_eq!(
+            shown_after([minor, major, None]),
+            [(1, true), (2, true), (1, true)]
+        );
+        assert_eq!(
+            shown_after([None, None, major]),
+            [(2, true), (2, false), (2, true)]
+        );
+        assert_eq!(
+            shown_after([major, major, major]),
+            [(2, false), (2, false), (2, false)]
+        );
+        assert_eq!(
+            shown_after([minor, None, Some(Severity::NoAlarm)]),
+            [(0, true), (2, false), (0, true)]
+        );
     }
 
     #[test]

@@ -1,12 +1,16 @@
-//! Stores the rows that carry only value and time, the majority of all rows, with little work.
+//! Stores the rows that carry only value, time and alarm, the majority of all rows, with little work.
 //!
 //! A browser does this for every update. The rest of the module is compiled for size; this code is
 //! one loop over columns of the same known length, which calls other functions only in rare cases.
 
-use pvwire_schema::decode::NumberRows;
+use std::iter::Peekable;
+use std::ops::Range;
+
+use pvwire_schema::decode::{AlarmRow, NumberRows};
 use pvwire_schema::types::PvId;
 
 use super::ids::place;
+use super::value::shown_alarm;
 use super::{DIRECT_IDS, NO_SLOT, Slot, Store, Text, kind, part};
 
 /// Splits times into seconds and nanoseconds. The rows of a frame mostly share their second, and
@@ -46,83 +50,129 @@ impl Seconds {
 
 const SECOND_NS: i64 = 1_000_000_000;
 
-impl Store {
-    /// Applies the next `count` rows of an Update frame, which carry only value and time.
-    pub fn update(&mut self, rows: &mut NumberRows<'_>, count: usize, clock: &mut Seconds) {
-        let slots = self.names.len();
-        let value = self.columns.value.as_mut_slice();
-        let seconds = self.columns.seconds.as_mut_slice();
-        let nanoseconds = self.columns.nanoseconds.as_mut_slice();
-        let received = self.columns.received.as_mut_slice();
-        let sequence = self.columns.sequence.as_mut_slice();
-        let value_version = self.columns.value_version.as_mut_slice();
-        let parts = self.columns.parts.as_mut_slice();
-        let kinds = self.columns.kind.as_mut_slice();
-        let filled_by = self.filled_by.as_mut_slice();
-        let dirty = self.dirty.as_mut_slice();
-        let mut dirty_len = self.dirty_len;
-        let next = self.next.as_slice();
-        let direct = self.direct.as_slice();
-        // This is always true; it tells the compiler so, and each index is then checked only once.
-        let of_one_length = value.len() == slots
-            && seconds.len() == slots
-            && nanoseconds.len() == slots
-            && received.len() == slots
-            && sequence.len() == slots
-            && value_version.len() == slots
-            && parts.len() == slots
-            && kinds.len() == slots
-            && filled_by.len() == slots
-            && dirty.len() == slots
-            && next.len() == slots;
-        debug_assert!(of_one_length);
-        if !of_one_length {
-            return;
+/// The parts of slots that changed since the last flush, and which slots these are.
+struct Told<'a> {
+    parts: &'a mut [u32],
+    dirty: &'a mut [Slot],
+    dirty_len: usize,
+}
+
+impl Told<'_> {
+    #[inline(always)]
+    fn touch(&mut self, at: usize, changed: u32) {
+        let before = self.parts[at];
+        if before == 0 && changed != 0 {
+            self.dirty[self.dirty_len] = at as Slot;
+            self.dirty_len += 1;
         }
+        self.parts[at] = before | changed;
+    }
+}
+
+impl Store {
+    /// Applies the next rows of an Update frame, which have these numbers and carry only value, time
+    /// and alarm.
+    pub fn update(
+        &mut self,
+        rows: &mut NumberRows<'_>,
+        numbers: Range<u32>,
+        clock: &mut Seconds,
+        alarms: &mut Peekable<impl Iterator<Item = AlarmRow>>,
+    ) {
+        let applied = self.apply(rows, numbers, clock, alarms);
+        debug_assert!(applied.is_some(), "columns differ in length");
+    }
+
+    /// `None` if columns differ in length, which they never do. It tells the compiler that all have
+    /// the same length, and each index is then checked only once.
+    fn apply(
+        &mut self,
+        rows: &mut NumberRows<'_>,
+        numbers: Range<u32>,
+        clock: &mut Seconds,
+        alarms: &mut Peekable<impl Iterator<Item = AlarmRow>>,
+    ) -> Option<()> {
+        let slots = self.names.len();
+        let value = self.columns.value.get_mut(..slots)?;
+        let seconds = self.columns.seconds.get_mut(..slots)?;
+        let nanoseconds = self.columns.nanoseconds.get_mut(..slots)?;
+        let received = self.columns.received.get_mut(..slots)?;
+        let sequence = self.columns.sequence.get_mut(..slots)?;
+        let value_version = self.columns.value_version.get_mut(..slots)?;
+        let mut told = Told {
+            parts: self.columns.parts.get_mut(..slots)?,
+            dirty: self.dirty.get_mut(..slots)?,
+            dirty_len: self.dirty_len,
+        };
+        let kinds = self.columns.kind.get_mut(..slots)?;
+        let severity = self.columns.severity.get_mut(..slots)?;
+        let alarm_status = self.columns.alarm_status.get_mut(..slots)?;
+        let filled_by = self.filled_by.get_mut(..slots)?;
+        let next = self.next.get(..slots)?;
         let (mut local_rows, mut local_clock) = (rows.clone(), *clock);
-        for _ in 0..count {
-            let Some(row) = local_rows.next() else {
-                break;
-            };
-            let (second, nanosecond) = local_clock.split(row.time_ns);
-            let first = match direct.get(row.id.index()) {
-                Some(slot) => *slot,
-                None if row.id.0 < DIRECT_IDS => NO_SLOT,
-                None => searched(&self.others, row.id),
-            };
-            let mut at = first as usize;
-            // `NO_SLOT` is larger than every slot.
-            while at < slots {
-                let before = parts[at];
-                let mut now = before;
-                if kinds[at] != kind::NUMBER || value[at].to_bits() != row.value.to_bits() {
-                    if kinds[at] != kind::NUMBER {
-                        kinds[at] = kind::NUMBER;
-                        forget(&mut self.texts, at);
+        self.updates_total += u64::from(numbers.end - numbers.start);
+        let mut number = numbers.start;
+        while number < numbers.end {
+            // Up to the next row with an alarm.
+            let alarmed = alarms.peek().map_or(u32::MAX, |mark| mark.row);
+            let end = numbers.end.min(alarmed.saturating_add(1));
+            let mut first = NO_SLOT;
+            for _ in number..end {
+                let Some(row) = local_rows.next() else {
+                    break;
+                };
+                let (second, nanosecond) = local_clock.split(row.time_ns);
+                first = first_of(&self.direct, &self.others, row.id);
+                let mut at = first as usize;
+                // `NO_SLOT` is larger than every slot.
+                while at < slots {
+                    let mut changed = 0;
+                    if kinds[at] != kind::NUMBER || value[at].to_bits() != row.value.to_bits() {
+                        if kinds[at] != kind::NUMBER {
+                            kinds[at] = kind::NUMBER;
+                            forget(&mut self.texts, at);
+                        }
+                        value[at] = row.value;
+                        value_version[at] = value_version[at].wrapping_add(1);
+                        changed |= part::VALUE;
                     }
-                    value[at] = row.value;
-                    value_version[at] = value_version[at].wrapping_add(1);
-                    now |= part::VALUE;
+                    if seconds[at] != second || nanoseconds[at] != nanosecond {
+                        seconds[at] = second;
+                        nanoseconds[at] = nanosecond;
+                        changed |= part::TIME;
+                    }
+                    told.touch(at, changed);
+                    filled_by[at] = self.frame;
+                    sequence[at] = sequence[at].wrapping_add(1);
+                    received[at] += 1.0;
+                    at = next[at] as usize;
                 }
-                if seconds[at] != second || nanoseconds[at] != nanosecond {
-                    seconds[at] = second;
-                    nanoseconds[at] = nanosecond;
-                    now |= part::TIME;
+            }
+            number = end;
+            if let Some(mark) = alarms.next_if(|mark| mark.row < end) {
+                let alarm = shown_alarm(Some(mark.alarm));
+                let mut at = first as usize;
+                while at < slots {
+                    if (severity[at], alarm_status[at]) != alarm {
+                        (severity[at], alarm_status[at]) = alarm;
+                        told.touch(at, part::ALARM);
+                    }
+                    at = next[at] as usize;
                 }
-                parts[at] = now;
-                if before == 0 && now != 0 {
-                    dirty[dirty_len] = at as Slot;
-                    dirty_len += 1;
-                }
-                filled_by[at] = self.frame;
-                sequence[at] = sequence[at].wrapping_add(1);
-                received[at] += 1.0;
-                at = next[at] as usize;
             }
         }
         (*rows, *clock) = (local_rows, local_clock);
-        self.dirty_len = dirty_len;
-        self.updates_total += count as u64;
+        self.dirty_len = told.dirty_len;
+        Some(())
+    }
+}
+
+#[inline(always)]
+fn first_of(direct: &[Slot], others: &[(PvId, Slot)], id: PvId) -> Slot {
+    match direct.get(id.index()) {
+        Some(slot) => *slot,
+        None if id.0 < DIRECT_IDS => NO_SLOT,
+        None => searched(others, id),
     }
 }
 

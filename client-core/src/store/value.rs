@@ -7,6 +7,14 @@ use pvwire_schema::types::{
 
 use super::{CAUSES, SEVERITY_UNKNOWN, Slot, Store, Text, kind, part};
 
+/// Severity and status as the columns show them; `None` if the alarm is not known.
+pub(super) fn shown_alarm(alarm: Option<Alarm>) -> (u8, u16) {
+    match alarm {
+        Some(alarm) if alarm != Alarm::NONE => (alarm.severity.number(), alarm.status),
+        _ => (SEVERITY_UNKNOWN, 0),
+    }
+}
+
 impl Store {
     /// Sets a numeric value from an update.
     #[inline]
@@ -111,9 +119,7 @@ impl Store {
     /// Sets the alarm of an update; `None` if it is not known.
     pub fn set_alarm(&mut self, slot: Slot, alarm: Option<Alarm>) {
         let at = slot as usize;
-        let alarm = alarm.filter(|alarm| *alarm != Alarm::NONE);
-        let severity = alarm.map_or(SEVERITY_UNKNOWN, |alarm| alarm.severity.number());
-        let status = alarm.map_or(0, |alarm| alarm.status);
+        let (severity, status) = shown_alarm(alarm);
         let columns = &mut self.columns;
         if columns.severity[at] != severity || columns.alarm_status[at] != status {
             columns.severity[at] = severity;

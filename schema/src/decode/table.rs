@@ -157,12 +157,15 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// Up to eight bytes, little-endian.
+/// One, two, four or eight bytes, little-endian; 0 if there are none.
 fn word(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .rev()
-        .fold(0, |word, byte| word << 8 | u64::from(*byte))
+    match *bytes {
+        [a] => u64::from(a),
+        [a, b] => u64::from(u16::from_le_bytes([a, b])),
+        [a, b, c, d] => u64::from(u32::from_le_bytes([a, b, c, d])),
+        [a, b, c, d, e, f, g, h] => u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+        _ => 0,
+    }
 }
 
 /// One table of a message that was checked.
