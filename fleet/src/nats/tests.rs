@@ -1,5 +1,6 @@
 //! Tests against a real NATS server. Each of them has its own site; those that harm the server have their own.
 
+mod hostile;
 mod notes;
 mod trust;
 

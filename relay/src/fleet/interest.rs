@@ -59,6 +59,8 @@ pub(super) struct Interests {
     /// Pays for the memory of the PVs.
     owner: Arc<Owner>,
     relays: HashMap<MemberId, Wants>,
+    /// [`MOST_PVS`], except in tests.
+    pub(super) most_pvs: usize,
     /// PVs that have moved to another owner, until when they are published.
     moved: HashMap<(MemberId, PvId), Instant>,
     /// PVs that are not published any more, and when the hold on them ends.
@@ -74,6 +76,7 @@ impl Interests {
             // The relays of its clients have limited them.
             owner: Memory::new(MemoryLimits::NONE).owner("", None),
             relays: HashMap::new(),
+            most_pvs: MOST_PVS,
             moved: HashMap::new(),
             leaving: VecDeque::new(),
         }
@@ -106,9 +109,10 @@ impl Interests {
             if owner_of(&key) != Some(self.me) {
                 return Grant::Elsewhere;
             }
-            if relay.pvs.len() >= MOST_PVS {
+            if relay.pvs.len() >= self.most_pvs {
                 let why = format!(
-                    "the relay that owns this PV shares at most {MOST_PVS} PVs with one relay"
+                    "the relay that owns this PV shares at most {} PVs with one relay",
+                    self.most_pvs
                 );
                 return Grant::Refused(why);
             }

@@ -1,4 +1,4 @@
-//! A PV whose owner changes and changes back.
+//! What an owner grants: PVs that move away and come back, and not more than its limit.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,14 +17,18 @@ const ME: MemberId = MemberId(1);
 const OTHER: MemberId = MemberId(2);
 const EDGE: MemberId = MemberId(3);
 
-#[test]
-fn pv_that_comes_back_to_its_owner_is_published_on() {
+fn interests() -> Interests {
     let intake = Intake::new();
     let source = TestSource(Lines::default(), Puts::default());
     let sources = Fleet::default().share(vec![Box::new(source)]);
     let linger = Duration::from_secs(1);
     let registry = Registry::new(Arc::clone(&intake), sources, "ca", linger, Rules::default());
-    let mut interests = Interests::new(ME, Arc::new(registry.shared(true)), Orders::new(&intake));
+    Interests::new(ME, Arc::new(registry.shared(true)), Orders::new(&intake))
+}
+
+#[test]
+fn pv_that_comes_back_to_its_owner_is_published_on() {
+    let mut interests = interests();
     let begun = Instant::now();
     let at = |secs| begun + Duration::from_secs(secs);
     let ask = |interests: &mut Interests, interest: &Interest, secs| {
@@ -56,4 +60,29 @@ fn pv_that_comes_back_to_its_owner_is_published_on() {
         let renewed = ask(&mut interests, &Interest::default(), secs);
         assert_eq!(renewed.held, 1, "after {secs} s");
     }
+}
+
+#[test]
+fn pvs_beyond_the_limit_of_one_relay_are_refused_until_it_gives_some_up() {
+    let mut interests = interests();
+    interests.most_pvs = 2;
+    let mut ask = |from, add: &[&str], drop: &[u32]| {
+        let interest = Interest {
+            add: add.iter().map(|name| format!("ca://{name}")).collect(),
+            drop: drop.to_vec(),
+            ..Interest::default()
+        };
+        interests.asked(from, &interest, &|_| Some(ME), Instant::now())
+    };
+    let Granted { pvs, held: 2 } = ask(EDGE, &["A", "B", "C"], &[]) else {
+        panic!("two are granted");
+    };
+    let [Grant::Held(first), Grant::Held(_), Grant::Refused(why)] = &pvs[..] else {
+        panic!("two are granted: {pvs:?}");
+    };
+    assert!(why.contains("at most 2 PVs"), "{why}");
+    let of_other = ask(OTHER, &["C"], &[]);
+    assert_eq!(of_other.held, 1, "each relay has its own limit");
+    let later = ask(EDGE, &["C"], &[*first]);
+    assert!(matches!(later.pvs[..], [Grant::Held(_)]), "{later:?}");
 }
