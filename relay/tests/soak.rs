@@ -19,6 +19,7 @@ mod door;
 mod entry;
 mod faults;
 mod fleet;
+mod guards;
 mod liar;
 mod pressure;
 mod pvws;
@@ -101,6 +102,9 @@ impl World {
             })
             .collect();
         let address = Address::default();
+        let fleet = setting("PVWIRE_SOAK_FLEET").map(|_| Fleet::start());
+        // Where some of the clients are in a fleet.
+        let second = fleet.as_ref().map_or(&address, |fleet| &fleet.second);
         let mut world = Self {
             network,
             wire: Wire::lay_with_searches(network.server_port()),
@@ -110,12 +114,12 @@ impl World {
             entries,
             ioc: None,
             relay: None,
-            fleet: setting("PVWIRE_SOAK_FLEET").map(|_| Fleet::start()),
             audit: AuditDisk::new(),
             liar: Liar::start(),
             waits: Waits::start(network, &address),
-            writers: Writers::start(&prefix, seed, &address),
+            writers: Writers::start(&prefix, seed, [&address, second]),
             prefix,
+            fleet,
             address,
             watchers: Vec::new(),
             doors: Vec::new(),
@@ -158,6 +162,11 @@ impl World {
             ("small buffer, few PVs", small, all[..9].to_vec()),
         ] {
             let watcher = Watcher::start(title, how, wanted, &world.address);
+            world.watchers.push(watcher);
+        }
+        if let Some(fleet) = &world.fleet {
+            let how = How::default();
+            let watcher = Watcher::start("at the second edge", how, all, &fleet.second);
             world.watchers.push(watcher);
         }
         world

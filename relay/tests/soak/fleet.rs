@@ -1,8 +1,10 @@
-//! The fleet of a run with `PVWIRE_SOAK_FLEET`: the bus, two relays that hold the PVs, and their faults.
+//! The fleet of a run with `PVWIRE_SOAK_FLEET`: the bus, two relays that hold the PVs, a second edge, and their faults.
 
+use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
+use super::watcher::Address;
 use super::{World, waits};
 use testbed::{NatsServer, Relay, Wire, relay_command};
 
@@ -13,7 +15,7 @@ const SLOW: Duration = Duration::from_millis(100);
 const OWNER_FINDS: &str = "127.0.0.4";
 
 /// The faults. Each comes once before any comes again.
-const FAULTS: [&str; 10] = [
+const FAULTS: [&str; 12] = [
     "an owner dies and comes back",
     "an owner hangs for a while",
     "the bus dies and comes back",
@@ -24,6 +26,8 @@ const FAULTS: [&str; 10] = [
     "an owner is stopped as planned, and another comes",
     "an owner is cut off from the bus for a while",
     "the connection of an owner to the bus is cut",
+    "the second edge dies and comes back",
+    "the second edge hangs for a while",
 ];
 
 /// The bus and the relays behind it.
@@ -34,6 +38,9 @@ pub(super) struct Fleet {
     /// Between the bus and the first owner.
     owner_wire: Wire,
     owners: [Option<Relay>; 2],
+    second_edge: Option<Relay>,
+    /// Where clients find the second edge.
+    pub(super) second: Address,
     /// Numbers of the faults that come next.
     next: Vec<usize>,
 }
@@ -46,8 +53,15 @@ impl Fleet {
             owner_wire: Wire::lay_from(OWNER_FINDS, nats.port()),
             nats,
             owners: [None, None],
+            second_edge: None,
+            second: Address::default(),
             next: Vec::new(),
         }
+    }
+
+    /// The address of the second edge, while it runs.
+    pub(super) fn second_address(&self) -> Option<SocketAddr> {
+        *self.second.lock().unwrap()
     }
 
     /// Where the edge finds the bus.
@@ -57,7 +71,7 @@ impl Fleet {
 }
 
 impl World {
-    /// Starts the relays that hold the PVs of the fleet, unless they run.
+    /// Starts the relays that hold the PVs of the fleet, and its second edge, unless they run.
     pub(super) fn start_owners(&mut self) {
         let addresses = self.liar.addresses(&format!("127.0.0.2 {}", waits::HOST));
         let rules = self.rules.path.to_str().unwrap();
@@ -85,6 +99,14 @@ impl World {
                 &allowed,
             ];
             *owner = Some(Relay::spawn(command, &flags));
+        }
+        if fleet.second_edge.is_none() {
+            let bus = fleet.nats.url();
+            let fixed = ["--bus", &bus, "--role", "edge", "--config", rules, "--pvws"];
+            let puts = ["--enable-put", &allowed];
+            let edge = Relay::spawn(relay_command(self.network), &[&fixed[..], &puts].concat());
+            *fleet.second.lock().unwrap() = Some(edge.address());
+            fleet.second_edge = Some(edge);
         }
     }
 
@@ -120,7 +142,12 @@ impl World {
                 assert!(ended.success(), "{ended:?}");
             }
             8 => fleet.owner_wire.set(true),
-            _ => fleet.owner_wire.sever(),
+            9 => fleet.owner_wire.sever(),
+            10 => {
+                *fleet.second.lock().unwrap() = None;
+                fleet.second_edge = None;
+            }
+            _ => fleet.second_edge.as_ref().unwrap().signal("STOP"),
         }
         if kind == 6 {
             self.burst();
@@ -130,21 +157,24 @@ impl World {
             return;
         };
         match kind {
-            0 | 7 => self.start_owners(),
+            0 | 7 | 10 => self.start_owners(),
             1 => (fleet.owners[which].as_ref().unwrap()).signal("CONT"),
             2 => fleet.nats.restart(),
             3 => fleet.nats.go_on(),
             4 => fleet.wire.set(false),
             6 => fleet.wire.slow(Duration::ZERO),
             8 => fleet.owner_wire.set(false),
+            11 => fleet.second_edge.as_ref().unwrap().signal("CONT"),
             _ => {}
         }
     }
 
     /// Fails when a relay has ended by itself, or one of its threads has panicked.
     pub(super) fn check_relays(&mut self) {
-        let owners = self.fleet.iter_mut().flat_map(|fleet| &mut fleet.owners);
-        for relay in owners.chain([&mut self.relay]).flatten() {
+        let of_fleet = self.fleet.iter_mut();
+        let others =
+            of_fleet.flat_map(|fleet| fleet.owners.iter_mut().chain([&mut fleet.second_edge]));
+        for relay in others.chain([&mut self.relay]).flatten() {
             assert!(relay.runs(), "a relay has ended by itself");
             let output = relay.output();
             assert!(!output.contains("panicked"), "{output}");

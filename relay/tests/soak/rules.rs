@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
+use super::fleet::Fleet;
 use super::watcher::Order;
 use super::{World, door};
 use testbed::{Client, How, eventually, file};
@@ -70,11 +71,14 @@ impl World {
             .map(|entry| entry.name.clone())
             .collect();
         let relay = self.relay.as_ref().unwrap().address();
-        eventually("the rules allow everything", || {
-            // For a moment an attack may have left too few file descriptors.
-            let client = Client::try_connect(relay, How::default());
-            client.is_some_and(|mut client| client.subscribe(&names).is_empty())
-        });
+        let second = self.fleet.as_ref().and_then(Fleet::second_address);
+        for relay in [relay].into_iter().chain(second) {
+            eventually("the rules allow everything", || {
+                // For a moment an attack may have left too few file descriptors.
+                let client = Client::try_connect(relay, How::default());
+                client.is_some_and(|mut client| client.subscribe(&names).is_empty())
+            });
+        }
         for watcher in &mut self.watchers {
             watcher.order(Order::Cut);
         }

@@ -1,9 +1,10 @@
 //! Clients that put through the relay all the time. Each put has one outcome, in time, and it is true.
 //!
 //! Each client writes a separate record of the IOC that dies and hangs. The record's device support prints every
-//! value that is written; the prints go to a file, the journal, which outlives the IOC.
+//! value that is written; the prints go to a file, the journal, which outlives the IOC. Two further clients, of two edges
+//! in a fleet, write one record with guarded puts alone.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,13 +12,18 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use pvwire_schema::types::{Outcome, PutRequest, PutValue, Reply, RequestBody};
+use pvwire_schema::types::{
+    ConnectionState, Expected, Outcome, PutRequest, PutValue, Reply, RequestBody,
+};
 
+use super::guards::{Guarded, START, overtaken};
 use super::watcher::Address;
 use testbed::random::Random;
-use testbed::{Client, DEADLINE, How, SoftIoc, eventually, in_tmp, prefix};
+use testbed::{Client, DEADLINE, How, Kept, SoftIoc, eventually, in_tmp, prefix};
 
 const WRITERS: usize = 3;
+/// Further clients, which make guarded puts to one record.
+const GUARDED: usize = 2;
 /// Most puts that a client makes before it waits for their outcomes.
 const AT_ONCE: usize = 3;
 /// While this record is 0 the IOC allows no put to the others.
@@ -30,12 +36,13 @@ pub(super) struct Writers {
 }
 
 impl Writers {
-    pub(super) fn start(prefix: &str, seed: u64, address: &Address) -> Self {
+    /// Starts the clients, in turn of each of these relays.
+    pub(super) fn start(prefix: &str, seed: u64, addresses: [&Address; 2]) -> Self {
         let journal = in_tmp(&format!("{}journal", self::prefix().replace(':', "-")));
         fs::write(&journal, "").unwrap();
-        let start = |number| Writer::start(prefix, number, seed, address);
+        let start = |number| Writer::start(prefix, number, seed, addresses[number % 2]);
         Self {
-            clients: (0..WRITERS).map(start).collect(),
+            clients: (0..WRITERS + GUARDED).map(start).collect(),
             journal,
         }
     }
@@ -43,7 +50,7 @@ impl Writers {
     /// The records that they write.
     pub(super) fn database(prefix: &str) -> String {
         let mut database = format!(r#"record(ao, "{prefix}{SWITCH}") {{ field(VAL, "0") }}"#);
-        for number in 0..WRITERS {
+        for number in 0..=WRITERS {
             database += &format!(
                 r#"record(stringout, "{}") {{
                     field(DTYP, "stdio") field(OUT, "@stderr") field(ASG, "JOURNAL")
@@ -69,7 +76,8 @@ impl Writers {
     pub(super) fn open_journal(&self, ioc: &mut SoftIoc) {
         let journal = self.journal.to_str().unwrap();
         ioc.run(&format!(
-            "import os\nos.dup2(os.open({journal:?}, os.O_WRONLY | os.O_APPEND), 2)"
+            "import os\nos.dup2(os.open({journal:?}, os.O_WRONLY | os.O_APPEND), 2)\n\
+             os.write(2, b'{START}\\n')"
         ));
         ioc.put(SWITCH, "1");
     }
@@ -98,6 +106,29 @@ impl Writers {
             let untrue = untrue(&told, &written);
             assert!(untrue.is_empty(), "{}: {untrue:#?}", client.record);
         }
+        self.check_guarded();
+    }
+
+    /// Compares the guarded puts with the journal.
+    fn check_guarded(&self) {
+        let mut puts = HashMap::new();
+        for client in &self.clients[WRITERS..] {
+            let told: HashMap<u64, End> = client.told.lock().unwrap().iter().copied().collect();
+            for (number, expected) in client.expected.lock().unwrap().iter() {
+                let put = Guarded {
+                    end: told.get(number).copied(),
+                    expected: expected.clone(),
+                };
+                puts.insert(format!("{} {number}", client.mark), put);
+            }
+        }
+        let journal = fs::read_to_string(&self.journal).unwrap();
+        let lines = journal.lines().map(str::to_owned);
+        let written: Vec<_> = lines
+            .filter(|line| line == START || puts.contains_key(line))
+            .collect();
+        let overtaken = overtaken(&puts, &written);
+        assert!(overtaken.is_empty(), "guarded puts: {overtaken:#?}");
     }
 
     /// Puts by outcome.
@@ -119,25 +150,26 @@ impl Writers {
     }
 }
 
+/// The record of a client; those with guarded puts share the last one.
 fn record(prefix: &str, number: usize) -> String {
-    format!("{prefix}journal{number}")
+    format!("{prefix}journal{}", number.min(WRITERS))
 }
 
 /// How a put ended for its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+pub(super) enum End {
     Answered(Outcome),
     /// The client lost the relay before.
     Lost,
 }
 
 impl End {
-    fn is_done(self) -> bool {
+    pub(super) fn is_done(self) -> bool {
         self == Self::Answered(Outcome::Done)
     }
 
     /// Whether it says that nothing was written.
-    fn is_refusal(self) -> bool {
+    pub(super) fn is_refusal(self) -> bool {
         match self {
             Self::Lost => false,
             Self::Answered(outcome) => !matches!(
@@ -181,12 +213,17 @@ fn untrue(told: &[(u64, End)], written: &[u64]) -> Vec<String> {
     found
 }
 
+/// Numbers of guarded puts, and the values that they expect.
+type Expectations = Arc<Mutex<Vec<(u64, String)>>>;
+
 /// A client in a separate thread, which reconnects whenever it has lost the relay.
 struct Writer {
     record: String,
     /// Begins every value that it writes.
     mark: String,
     told: Arc<Mutex<Vec<(u64, End)>>>,
+    /// Empty if its puts aren't guarded.
+    expected: Expectations,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -194,13 +231,15 @@ struct Writer {
 impl Writer {
     fn start(prefix: &str, number: usize, seed: u64, address: &Address) -> Self {
         let (record, mark) = (record(prefix, number), format!("w{number}"));
-        let told = Arc::<Mutex<Vec<_>>>::default();
+        let (told, expected) = (Arc::<Mutex<Vec<_>>>::default(), Arc::<Mutex<_>>::default());
+        let is_guarded = number >= WRITERS;
         let stop = Arc::<AtomicBool>::default();
         let side = Side {
             record: record.clone(),
             mark: mark.clone(),
             // Of some the PV is open all the time.
-            subscribes: number == 0,
+            subscribes: number == 0 || is_guarded,
+            expected: is_guarded.then(|| Arc::clone(&expected)),
             random: Random(seed ^ (number as u64 + 1)),
             address: Arc::clone(address),
             told: Arc::clone(&told),
@@ -212,6 +251,7 @@ impl Writer {
             record,
             mark,
             told,
+            expected,
             stop,
             thread,
         }
@@ -241,6 +281,8 @@ struct Side {
     record: String,
     mark: String,
     subscribes: bool,
+    /// Set if it makes guarded puts.
+    expected: Option<Expectations>,
     random: Random,
     address: Address,
     told: Arc<Mutex<Vec<(u64, End)>>>,
@@ -270,17 +312,42 @@ impl Side {
         (names.is_empty() || client.try_subscribe(names)).then_some(client)
     }
 
+    /// The last update of the record and its value, if the client makes guarded puts and the PV is connected.
+    fn known(&self, client: &Client) -> Option<(Expected, String)> {
+        self.expected.as_ref()?;
+        let pv = client.held(&self.record)?;
+        let is_connected = pv.connection?.state == ConnectionState::Connected;
+        let now = pv.now.as_ref().filter(|_| is_connected)?;
+        let update = Expected {
+            sequence: pv.sequence,
+            epoch: pv.metadata.as_ref()?.epoch,
+        };
+        match &now.value {
+            Kept::Text(value) => Some((update, value.clone())),
+            other => panic!("{other:?} is no text"),
+        }
+    }
+
     /// Puts once or several times, waits for the outcomes, and then for a while.
     fn put(&mut self, client: &mut Client) {
         let mut open = Vec::new();
-        for _ in 0..self.random.below(AT_ONCE) + 1 {
+        let known = self.known(client);
+        let puts = match (&self.expected, &known) {
+            (Some(_), None) => 0,
+            _ => self.random.below(AT_ONCE) + 1,
+        };
+        for _ in 0..puts {
             self.last += 1;
+            if let (Some(expected), Some((_, value))) = (&self.expected, &known) {
+                let mut expected = expected.lock().unwrap();
+                expected.push((self.last, value.clone()));
+            }
             let request = client.request(RequestBody::Put(PutRequest {
                 name: self.record.clone(),
                 value: PutValue::Text(format!("{} {}", self.mark, self.last)),
                 wait: self.random.one_in(2),
                 timeout_ms: self.random.pick(&[0, 0, 500]),
-                expected: None,
+                expected: known.as_ref().map(|(update, _)| *update),
             }));
             open.push((self.last, request));
         }
