@@ -5,7 +5,8 @@
 //! proxy, and clients that read well or badly, some of them clients of PVWS and of Coniql; all of them stop,
 //! stall and restart at random. An independent Channel Access client then reads the IOC for comparison.
 //! Other clients put all the time, and each outcome is compared with what the IOC has written. A second IOC
-//! with three clients stays healthy throughout. `make soak` runs it; `PVWIRE_SOAK_SECONDS` sets the duration,
+//! with three clients stays healthy throughout. With `PVWIRE_SOAK_FLEET` the relay is one of two edges of a fleet, whose
+//! owners and bus fail too, and a client watches some of the records by pvAccess. `make soak` runs it; `PVWIRE_SOAK_SECONDS` sets the duration,
 //! and `PVWIRE_SOAK_SEED` repeats the driver's choices.
 
 #![allow(clippy::print_stdout, reason = "it prints its progress")]
@@ -22,6 +23,7 @@ mod fleet;
 mod guards;
 mod liar;
 mod pressure;
+mod pva;
 mod pvws;
 mod pvws_truth;
 mod rules;
@@ -166,8 +168,11 @@ impl World {
         }
         if let Some(fleet) = &world.fleet {
             let how = How::default();
-            let watcher = Watcher::start("at the second edge", how, all, &fleet.second);
-            world.watchers.push(watcher);
+            let by_pva = pva::names(&world.entries);
+            for (title, wanted) in [("at the second edge", all), ("by pvAccess", by_pva)] {
+                let watcher = Watcher::start(title, how, wanted, &fleet.second);
+                world.watchers.push(watcher);
+            }
         }
         world
     }
@@ -226,7 +231,11 @@ impl World {
              {}",
             Writers::rules(prefix)
         );
-        let mut ioc = SoftIoc::with_prefix(self.network, prefix, &database, &rules);
+        let start = match self.fleet {
+            None => SoftIoc::with_prefix,
+            Some(_) => SoftIoc::with_prefix_and_pv_access,
+        };
+        let mut ioc = start(self.network, prefix, &database, &rules);
         self.writers.open_journal(&mut ioc);
         self.ioc = Some(ioc);
         for entry in &mut self.entries {
@@ -421,6 +430,16 @@ impl World {
                     let kind = kinds[name];
                     format!("{}: {name} ({kind}): {}", watcher.title, fields.join("; "))
                 }));
+                for (name, pv) in &report.pvs {
+                    let Some(record) = pva::record_of(name) else {
+                        continue;
+                    };
+                    let kind = kinds[record];
+                    let found = pva::differences(kind, truth.told(record), pv);
+                    if !found.is_empty() {
+                        different.push(format!("{name} ({kind}): {}", found.join("; ")));
+                    }
+                }
             }
             for door in &mut self.doors {
                 let report = door.tell();

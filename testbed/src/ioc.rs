@@ -75,6 +75,17 @@ impl SoftIoc {
         )
     }
 
+    /// The same with pvAccess.
+    pub fn with_prefix_and_pv_access(
+        network: Network,
+        prefix: &str,
+        database: &str,
+        rules: &str,
+    ) -> Self {
+        let database = database.as_bytes();
+        Self::run_main(Some(network), prefix, database, rules, WITH_PV_ACCESS)
+    }
+
     /// The same in the network of this process's environment, with a database that need not be
     /// UTF-8.
     pub fn in_environment(prefix: &str, database: &[u8], rules: &str) -> Self {

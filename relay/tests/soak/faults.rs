@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::watcher::Order;
-use super::{World, attacks, door};
+use super::{World, attacks, door, pva};
 use testbed::records::KINDS;
 
 /// Longer than any time-out: libca gives a circuit up after 10 s, the relay a client after 15.
@@ -23,12 +23,16 @@ impl World {
             }
             _ => {
                 self.say("the IOC dies and comes back with other types, and not with all records");
-                for entry in &mut self.entries {
+                for (number, entry) in self.entries.iter_mut().enumerate() {
                     // The long string is asked for by a name that other types don't have.
                     if entry.kind != "lso" && self.random.one_in(3) {
                         entry.kind = self.random.pick(&KINDS);
                         if entry.kind == "lso" {
                             entry.kind = "lsi";
+                        }
+                        let by_pva = self.fleet.is_some() && pva::is_watched(number);
+                        if by_pva && pva::NOT_SERVED.contains(&entry.kind) {
+                            entry.kind = "SHORT";
                         }
                     }
                     entry.variant = self.random.below(1000) as u32;

@@ -50,7 +50,7 @@ fn server_that_ends_connections_is_asked_again_after_growing_pauses() {
     }
     drop(listener);
     let between: Vec<Duration> = accepted.windows(2).map(|two| two[1] - two[0]).collect();
-    // The pauses are 50, 100, 200 and 400 ms. After a connection that lasts a second there is none.
+    // The pauses are 50, 100, 200 and 400 ms, but begin again after a connection that lasts a second.
     assert!(
         accepted[4] - accepted[0] >= Duration::from_millis(350),
         "{between:?}"
