@@ -21,6 +21,7 @@ import { Relay } from "../../testbed/ts/relay";
 import { SoftIoc } from "../../testbed/ts/soft_ioc";
 import { serveConiql } from "./coniql_server";
 import { camera } from "./measure_camera";
+import { compiling } from "./measure_compile";
 import { wall } from "./measure_wall";
 import { checkArrived, mainThread, performance, type Bench, type Measurement } from "./measure";
 import { modes } from "./measure_modes";
@@ -324,7 +325,9 @@ export async function main(words: string[]): Promise<number> {
       quick: { type: "boolean", default: false },
     },
   });
-  const wanted = MEASUREMENTS.filter(({ name }) => values.scenario?.includes(name) ?? true);
+  const wanted = [...MEASUREMENTS, compiling].filter(
+    ({ name }) => values.scenario?.includes(name) ?? true,
+  );
   const rounds = values.quick ? 1 : Number(values.rounds);
   const [warmUpMs, ms, longMs] = values.quick
     ? [2000, 2000, 30_000]

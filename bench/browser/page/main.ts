@@ -1,6 +1,7 @@
 /** What `bench.ts` can ask of this page. */
 
 import { arrays } from "./arrays";
+import { compileTimes } from "./compile";
 import { lastRead, recordScans, runWay, startWay } from "./costs";
 import { latency, latencyIn } from "./latency";
 import { showWidgets } from "./widgets";
@@ -12,6 +13,7 @@ const showCamera = async (url: string, name: string) =>
 
 const measurements = {
   arrays,
+  compileTimes,
   lastRead,
   latency,
   latencyIn,
