@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod layouts;
+mod order;
 mod panics;
 mod wasm;
 

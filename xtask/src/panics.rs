@@ -258,7 +258,7 @@ fn file_name(pieces: &[Piece<'_>], address: usize, len: usize) -> Option<Range<u
 }
 
 /// Appends a number as LEB128.
-fn push_number(mut number: usize, to: &mut Vec<u8>) {
+pub(crate) fn push_number(mut number: usize, to: &mut Vec<u8>) {
     while number > 0x7f {
         to.push(number as u8 | 0x80);
         number >>= 7;

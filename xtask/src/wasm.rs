@@ -15,7 +15,7 @@ use flate2::write::GzEncoder;
 use wasm_bindgen_cli_support::Bindgen;
 use wasmparser::{Parser, Payload};
 
-use crate::panics;
+use crate::{order, panics};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -226,13 +226,20 @@ fn optimise(root: &Path, module: &Path) -> Result<()> {
         return Err("wasm-opt is missing: run `npm ci` first".into());
     }
     run(Command::new("node")
-        .arg(wasm_opt)
+        .arg(&wasm_opt)
         .args(["-O3", "--strip-debug", "--strip-producers"])
         // rustc has already inlined the functions where it pays; more inlining only increases the
         // size.
         .args(["--always-inline-max-function-size=0"])
         .args(["--flexible-inline-max-function-size=0"])
         .args(["--one-caller-inline-max-function-size=0"])
+        .arg(module)
+        .arg("-o")
+        .arg(module))?;
+    fs::write(module, order::named(&fs::read(module)?)?)?;
+    run(Command::new("node")
+        .arg(wasm_opt)
+        .args(["--reorder-functions-by-name", "--strip-debug"])
         .arg(module)
         .arg("-o")
         .arg(module))
