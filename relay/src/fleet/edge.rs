@@ -261,11 +261,14 @@ impl Edge {
         now: Instant,
     ) {
         let me = self.me;
-        let moved = (self.pvs.iter())
+        let mut moved: Vec<_> = (self.pvs.iter())
             .map(|(number, held)| (*number, held, owner_of(&held.pv.key)))
             .filter(|(_, held, owner)| held.target(me) != *owner)
-            .map(|(number, held, owner)| (number, held.place, owner));
-        for (number, place, owner) in moved.collect::<Vec<_>>() {
+            .map(|(number, held, owner)| (number, held.place, owner))
+            .collect();
+        // As clients opened them: what one IOC updates together then lies together in memory.
+        moved.sort_unstable_by_key(|(number, ..)| *number);
+        for (number, place, owner) in moved {
             let was_placed = place != Place::Nowhere;
             (self.counters.moves).fetch_add(u64::from(was_placed), Ordering::Relaxed);
             self.end_move(number);
@@ -291,10 +294,11 @@ impl Edge {
 
     /// An owner is lost, or all that it was asked for is in doubt: its PVs are disconnected and asked for again.
     pub(super) fn lose(&mut self, owner: MemberId, owner_of: OwnerOf<'_>, now: Instant) {
-        let lost = (self.pvs.iter())
+        let mut lost: Vec<_> = (self.pvs.iter())
             .filter(|(_, held)| held.uses(owner))
-            .map(|(number, held)| (*number, held.place));
-        let lost: Vec<_> = lost.collect();
+            .map(|(number, held)| (*number, held.place))
+            .collect();
+        lost.sort_unstable_by_key(|(number, _)| *number);
         let is_fed = |place| match place {
             Place::Here => true,
             Place::Fed(of, _) => of != owner,

@@ -7,6 +7,7 @@ mod early_value;
 mod full_bus;
 mod moved_back;
 mod moves;
+mod order;
 mod waiting_puts;
 
 use std::collections::{BTreeMap, HashMap};
