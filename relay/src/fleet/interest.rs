@@ -209,8 +209,9 @@ impl Interests {
         self.release(lost, now);
     }
 
-    /// Whether no other relay wants anything.
-    pub(super) fn is_empty(&self) -> bool {
-        self.relays.values().all(|relay| relay.pvs.is_empty())
+    /// Whether a live relay wants anything. A lost one can't say that it has found another owner.
+    pub(super) fn are_live(&self, is_live: impl Fn(MemberId) -> bool) -> bool {
+        let mut relays = self.relays.iter();
+        relays.any(|(relay, wants)| !wants.pvs.is_empty() && is_live(*relay))
     }
 }

@@ -226,7 +226,8 @@ impl Member {
         }
         self.edge.check_moves(&owner_of, now);
         self.interests.expire(now);
-        let has_moved = || self.edge.holds_nothing() && self.interests.is_empty();
+        let has_moved =
+            || self.edge.holds_nothing() && !self.interests.are_live(|relay| view.is_live(relay));
         let is_handed_over = view.is_draining() && (self.keeps || has_moved());
         (self.counters.is_handed_over).store(is_handed_over, Ordering::Relaxed);
         self.put_waiting(now);

@@ -86,3 +86,15 @@ fn pvs_beyond_the_limit_of_one_relay_are_refused_until_it_gives_some_up() {
     let later = ask(EDGE, &["C"], &[*first]);
     assert!(matches!(later.pvs[..], [Grant::Held(_)]), "{later:?}");
 }
+
+#[test]
+fn interest_of_a_lost_relay_does_not_count() {
+    let mut interests = interests();
+    let add = Interest {
+        add: vec!["ca://X".into()],
+        ..Interest::default()
+    };
+    interests.asked(EDGE, &add, &|_| Some(ME), Instant::now());
+    assert!(interests.are_live(|relay| relay == EDGE));
+    assert!(!interests.are_live(|relay| relay == OTHER));
+}
