@@ -1,7 +1,7 @@
 //! The records of the soft IOC, and the puts that process them.
 
 use testbed::random::Random;
-use testbed::records::{CHOICES, TEXTS, analog_value};
+use testbed::records::{ANALOG, CHOICES, TEXTS, analog_value};
 
 /// One record of the IOC, as it is since the IOC's last start.
 pub(super) struct Entry {
@@ -22,6 +22,11 @@ impl Entry {
             _ => self.name.clone(),
         }
     }
+}
+
+/// Whether the IOC queues copies of the updates of a record of this kind.
+pub(super) fn has_copies(kind: &str) -> bool {
+    ANALOG.contains(&kind) || ["bi", "bo", "mbbi"].contains(&kind)
 }
 
 /// A record's DESC: empty, short, or the full 40 bytes.

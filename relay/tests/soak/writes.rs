@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::World;
-use super::entry::process;
+use super::entry::{has_copies, process};
 use testbed::Truth;
 use testbed::records::{ANALOG, CHOICES, TEXTS, analog_value};
 
@@ -86,7 +86,6 @@ for field, value in [{pairs}]: dbCore.dbpf(field.encode(), bytes.fromhex(value))
     /// monitors get the second value with the first one's alarm and time stamp, and nothing more; a
     /// get then returns something that no monitor has seen.
     pub(super) fn last_words(&mut self) {
-        let has_copies = |kind| ANALOG.contains(&kind) || ["bi", "bo", "mbbi"].contains(&kind);
         let mut puts = Vec::new();
         for entry in &mut self.entries {
             if !has_copies(entry.kind) {
