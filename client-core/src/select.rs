@@ -58,20 +58,53 @@ pub fn selection(text: &str) -> String {
 /// # Errors
 /// When the text is not a selection of a PV's fields.
 pub fn program(text: &str) -> Result<Program, SelectionError> {
-    let document = compile(text, Form::Selection, Bounds::default());
-    let failed = |error: &DocumentError| SelectionError::of(error, text);
-    if let Some(error) = document.errors.first() {
-        return Err(failed(error));
+    match compiled(text) {
+        Ok((program, _)) => Ok(program),
+        Err(errors) => Err(errors.first().map_or_else(
+            || SelectionError::of(&DocumentError::new(&[], "", &[]), text),
+            |error| SelectionError::of(error, text),
+        )),
     }
-    let (given, errors) = values::coerce(&document, FIRST, "");
-    let (plan, error) = plan::plan(&document, FIRST, &given);
-    if let Some(error) = errors.first().or(error.as_ref()) {
-        return Err(failed(error));
+}
+
+/// Like [`program`], with the plan that was compiled, as [`selection`] returns it. Without a program
+/// the text is a JSON list of errors.
+#[must_use]
+pub fn planned_program(text: &str) -> (Option<Program>, String) {
+    match compiled(text) {
+        Ok((program, plan)) => (Some(program), plan),
+        Err(errors) => (None, failure("", &errors, text)),
     }
-    Program::new(&plan, false).map_err(|unknown| {
-        let message = error::fill("A PV has no field \"%\".", &[&unknown.0]);
-        failed(&DocumentError::new(&[], &message, &[]))
-    })
+}
+
+fn compiled(text: &str) -> Result<(Program, String), Vec<DocumentError>> {
+    let mut document = compile(text, Form::Selection, Bounds::default());
+    if !document.errors.is_empty() {
+        return Err(std::mem::take(&mut document.errors));
+    }
+    let plan = planned(&document, FIRST, "")?;
+    match Program::new(&plan, false) {
+        Ok(program) => Ok((program, plan)),
+        Err(unknown) => {
+            let message = "% is answered by pvwire/graphql only";
+            let place = place_of(unknown.0.split('.').nth(1).unwrap_or(&unknown.0), text);
+            Err(vec![DocumentError::new(&[place], message, &[&unknown.0])])
+        }
+    }
+}
+
+/// Where a text first has a name, byte by byte.
+fn place_of(name: &str, text: &str) -> u32 {
+    let is_inside = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
+    let bytes = text.as_bytes();
+    let found = (0..bytes.len()).find(|at| {
+        bytes
+            .get(*at..)
+            .is_some_and(|rest| rest.starts_with(name.as_bytes()))
+            && !is_inside(bytes.get(at + name.len()))
+            && !is_inside(at.checked_sub(1).and_then(|before| bytes.get(before)))
+    });
+    found.unwrap_or(0) as u32
 }
 
 /// Index of a document's first definition.

@@ -8,7 +8,8 @@ import { createInterface } from "node:readline";
 import { expect, it } from "vitest";
 
 import { Plans, type Operation } from "../ts/graphql/plans.js";
-import { ALL_PARTS, CONNECTION, planSelection, View, type ObjectPlan } from "../ts/pv/fields.js";
+import type { Shown } from "../ts/pv/objects.js";
+import { ALL_PARTS, CONNECTION, planSelection, type Plan } from "../ts/pv/plan.js";
 import { load, Wasm, type ArrayRow } from "../ts/store/core.js";
 import { Slot } from "../ts/store/slot.js";
 import { wasm as module } from "./golden.js";
@@ -77,18 +78,18 @@ class Host {
     }
   }
 
-  show(view: View): unknown {
+  show(plan: Plan, last: Shown): Shown {
     const { columns, core } = this.wasm;
     const slot = this.slot as Slot;
     for (const dirty of this.wasm.dirty()) this.changed |= columns.parts[dirty] as number;
     core.clear_dirty();
-    const shown = view.show(slot, this.wasm.columns, this.changed);
+    const shown = this.wasm.show(plan, slot, this.changed, last);
     this.changed = 0;
     return shown;
   }
 }
 
-function planOf({ document, selection }: Case): ObjectPlan {
+function planOf({ document, selection }: Case): Plan {
   if (document === undefined) return planSelection(selection);
   const plans = new Plans();
   const { roots } = plans.operation({ query: document }) as Operation;
@@ -113,11 +114,13 @@ function same(one: unknown, other: unknown): boolean {
 /** The steps of a case whose results differ, as text. */
 function differences(of: Case): string[] {
   const host = new Host();
-  const view = new View(planOf(of));
+  const plan = planOf(of);
+  let last: Shown;
   const found: string[] = [];
   for (const { inputs, expected } of of.steps) {
     for (const input of inputs) host.take(input);
-    const shown = tagged(host.show(view));
+    last = host.show(plan, last);
+    const shown = tagged(last);
     if (!same(shown, expected)) {
       found.push(
         `${of.selection ?? of.document ?? ""}\nis  ${JSON.stringify(shown)}\nnot ${JSON.stringify(expected)}`,

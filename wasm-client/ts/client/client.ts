@@ -5,11 +5,10 @@ import type { PlannedOptions } from "../link/get.js";
 import { Link } from "../link/link.js";
 import type { Operations } from "../link/operations.js";
 import { checkOptions } from "../options.js";
-import { skipped } from "../pv/fields.js";
 import type { OfPage } from "../pv/of_page.js";
 import { isOfPage } from "../pv/page_pv.js";
 import { filterOf } from "../pv/pv.js";
-import { Answered, load, type Applied } from "../store/core.js";
+import { Answered, Cause, load, type Applied } from "../store/core.js";
 import { Stats } from "../store/stats.js";
 import type {
   ClientOptions,
@@ -157,7 +156,9 @@ export class Client implements PvClient {
     return {
       sequence: columns.sequence[index] as number,
       updatesReceived: columns.received[index] as number,
-      skipped: skipped(columns, index),
+      skipped: columns.skips
+        .subarray(index * Cause.count, (index + 1) * Cause.count)
+        .reduce((sum, count) => sum + count),
     };
   }
 

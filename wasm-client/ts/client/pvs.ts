@@ -2,7 +2,7 @@
 
 import type { Clock, Timer } from "../clock.js";
 import type { Link } from "../link/link.js";
-import { ALARM, ALL_PARTS, CONNECTION, DESCRIBES } from "../pv/fields.js";
+import { ALARM, ALL_PARTS, CONNECTION, DESCRIBES } from "../pv/plan.js";
 import type { OfPage } from "../pv/of_page.js";
 import { isOfPage } from "../pv/page_pv.js";
 import { isLocal, type PvHandle, type PvOwner } from "../pv/pv.js";
@@ -43,6 +43,8 @@ export class Pvs implements PvOwner {
   #listened: readonly Slot[] | undefined;
   #counters = new Listeners();
   #idleTimer: Timer | undefined;
+  /** Handles whose results are made next. */
+  #reading: PvHandle[] = [];
 
   /** `onUsed` is called when a PV gets its first listener. */
   constructor(options: ClientOptions, clock: Clock, link: Link, onUsed: () => void) {
@@ -193,13 +195,13 @@ export class Pvs implements PvOwner {
     if (this.wasm === undefined) return;
     this.wasm.heardMs = heardMs;
     const round = new Round();
+    this.#begin(this.wasm);
     for (const { handles, slot } of this.held.values()) {
       for (const handle of slot?.needsRelay === true ? handles : []) {
-        if ((handle.mask & CONNECTION) === 0) continue;
-        handle.parts |= CONNECTION;
-        round.add(handle.told);
+        if ((handle.mask & CONNECTION) !== 0) this.#changed(handle, CONNECTION, round);
       }
     }
+    this.#read(this.wasm);
     round.add(this.#counters.told);
     round.call();
   }
@@ -312,11 +314,35 @@ export class Pvs implements PvOwner {
     this.#first[index] = handles[0];
   }
 
+  #begin(wasm: Wasm): void {
+    wasm.results.begin(wasm.columns.kind, wasm.heardMs);
+  }
+
+  /** The flush tells the handle's listeners, and reads the handle if they read it. */
+  #changed(handle: PvHandle, parts: number, round: Round): void {
+    handle.parts |= parts;
+    round.add(handle.told);
+    const { plan, slot } = handle;
+    if (!handle.isRead || plan === undefined || slot === undefined) return;
+    slot.wasm.results.add(plan, slot, slot.index, handle.parts);
+    this.#reading.push(handle);
+  }
+
+  /** Reads everything that is to be read in one call of the module. */
+  #read({ results }: Wasm): void {
+    const handles = this.#reading;
+    if (handles.length === 0) return;
+    this.#reading = [];
+    results.run();
+    for (const handle of handles) handle.take(results);
+  }
+
   /** Calls the listeners whose selections read a part that changed. */
   #flush(): void {
     const { wasm } = this;
     if (wasm === undefined) return;
     this.ofPage.value?.flush(wasm);
+    this.#begin(wasm);
     const { parts } = wasm.columns;
     const dirty = wasm.dirty();
     const round = new Round(dirty.length);
@@ -328,12 +354,11 @@ export class Pvs implements PvOwner {
       changedOfAny |= changed;
       if (((masks[slot] ?? 0) & changed) === 0) continue;
       for (let handle = first[slot]; handle !== undefined; handle = handle.next) {
-        if ((handle.mask & changed) === 0) continue;
-        handle.parts |= changed;
-        round.add(handle.told);
+        if ((handle.mask & changed) !== 0) this.#changed(handle, changed, round);
       }
     }
     wasm.core.clear_dirty();
+    this.#read(wasm);
     if (this.#listened === undefined || (changedOfAny & COUNTED) !== 0) {
       round.add(this.#counters.told);
     }

@@ -1,7 +1,7 @@
 /** Subscriptions of one client at its relay: the PVs to be subscribed, described and removed. */
 
 import type { Link } from "../link/link.js";
-import { DESCRIBES } from "../pv/fields.js";
+import { DESCRIBES } from "../pv/plan.js";
 import { isOfPage } from "../pv/page_pv.js";
 import type { FilterNumbers, PvHandle } from "../pv/pv.js";
 import type { Slot } from "../store/slot.js";

@@ -1,17 +1,17 @@
 /** Makes the results of subscriptions, in which objects that haven't changed are null. */
 
-import { ALL_PARTS, type ObjectPlan } from "../pv/fields.js";
+import { ALL_PARTS, type ObjectPlan } from "../pv/plan.js";
 import { isSimple, NO_FIELD } from "../pv/objects.js";
-import type { Columns } from "../store/core.js";
+import type { Results } from "../store/results.js";
 import type { Slot } from "../store/slot.js";
 
 /**
- * Reads the fields that `parts` affect; the result is `undefined` if nothing changed. `told` has the
+ * Makes the fields that `parts` affect from the next cells; the result is `undefined` if nothing changed. `told` has the
  * values of the last result and is brought up to date; it is empty before the first.
  */
 export type News = (
   slot: Slot,
-  columns: Columns,
+  results: Results,
   parts: number,
   told: unknown[],
 ) => object | undefined;
@@ -32,13 +32,13 @@ function newsOfFew({ fields, isObject, make }: ObjectPlan): News {
   const [a = NO_FIELD, b = NO_FIELD, c = NO_FIELD, d = NO_FIELD] = fields;
   const [[, am, ar], [, bm, br], [, cm, cr], [, dm, dr]] = [a, b, c, d];
   const [isA, isB, isC, isD] = isObject;
-  return (slot, columns, given, told) => {
+  return (slot, results, given, told) => {
     const parts = told.length === 0 ? ALL_PARTS : given;
     const [aWas, bWas, cWas, dWas] = told;
-    const a = (am & parts) === 0 ? aWas : ar(slot, columns, parts, aWas as never);
-    const b = (bm & parts) === 0 ? bWas : br(slot, columns, parts, bWas as never);
-    const c = (cm & parts) === 0 ? cWas : cr(slot, columns, parts, cWas as never);
-    const d = (dm & parts) === 0 ? dWas : dr(slot, columns, parts, dWas as never);
+    const a = (am & parts) === 0 ? aWas : ar(slot, results, parts, aWas as never);
+    const b = (bm & parts) === 0 ? bWas : br(slot, results, parts, bWas as never);
+    const c = (cm & parts) === 0 ? cWas : cr(slot, results, parts, cWas as never);
+    const d = (dm & parts) === 0 ? dWas : dr(slot, results, parts, dWas as never);
     if (a === aWas && b === bWas && c === cWas && d === dWas) return undefined;
     told[0] = a;
     told[1] = b;
@@ -54,9 +54,9 @@ function newsOfFew({ fields, isObject, make }: ObjectPlan): News {
 }
 
 function newsOfMany({ fields, isObject, show }: ObjectPlan): News {
-  return (slot, columns, parts, told) => {
+  return (slot, results, parts, told) => {
     const before = told[0] as Record<string, unknown> | undefined;
-    const now = show(slot, columns, parts, before);
+    const now = show(slot, results, parts, before);
     told[0] = now;
     if (before === undefined || now === null) return now ?? undefined;
     if (now === before) return undefined;

@@ -1,7 +1,7 @@
 /** The plan of a document, as created by the module's engine, turned into functions once. */
 
-import { plan } from "../../pkg/pvwire_wasm.js";
-import { planObject, type ObjectPlan } from "../pv/fields.js";
+import { plan, program } from "../../pkg/pvwire_wasm.js";
+import { planObject, programmed, type Plan } from "../pv/plan.js";
 import { makeReader } from "./readers.js";
 import type { GraphqlError, GraphqlPayload } from "./types.js";
 
@@ -36,7 +36,7 @@ const inJson = (_: string, value: unknown): unknown =>
 
 /** Only when the module is loaded. */
 export class Plans {
-  #channels = new Map<string, ObjectPlan>();
+  #channels = new Map<string, Plan>();
 
   operation({ operationName, query, variables }: GraphqlPayload): Operation | Refusal {
     const json = variables ? JSON.stringify(variables, inJson) : "";
@@ -50,10 +50,10 @@ export class Plans {
   }
 
   /** The plan of a field's selection for a PV. */
-  channel({ selection }: Root): ObjectPlan {
+  channel({ selection }: Root): Plan {
     let planned = this.#channels.get(selection);
     if (planned === undefined) {
-      planned = planObject(selection.split("\n"), makeReader);
+      planned = programmed(planObject(selection.split("\n"), makeReader), program(selection));
       if (this.#channels.size >= MAX_PLANS) this.#channels.clear();
       this.#channels.set(selection, planned);
     }

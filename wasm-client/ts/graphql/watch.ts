@@ -1,28 +1,27 @@
 /** Results of a subscription: complete ones first, then only changes. */
 
-import { ALL_PARTS, DESCRIBES, type ObjectPlan } from "../pv/fields.js";
+import { ALL_PARTS, DESCRIBES, type Plan } from "../pv/plan.js";
 import { PvHandle, type PvOwner } from "../pv/pv.js";
 import { newsOf, type News } from "./news.js";
-import { settled } from "./readers.js";
 
 /** One PV of one subscription. */
 class Watch {
   readonly handle: PvHandle;
   #owner: PvOwner;
   #news: News;
-  #mask: number;
+  #plan: Plan;
   /** The values of the last result. */
   #told: unknown[] = [];
   #isSettled = false;
 
-  constructor(owner: PvOwner, id: string, plan: ObjectPlan) {
+  constructor(owner: PvOwner, id: string, plan: Plan) {
     this.handle = new PvHandle(owner, id, plan);
     this.handle.prepare();
     // Until there is enough data to show, any part may complete it.
     this.handle.reads((ALL_PARTS & ~DESCRIBES) | plan.mask);
     this.#owner = owner;
     this.#news = newsOf(plan);
-    this.#mask = plan.mask;
+    this.#plan = plan;
   }
 
   /** The next result; `undefined` if nothing changed. Unchanged objects are null. */
@@ -30,16 +29,19 @@ class Watch {
     const { handle } = this;
     const owner = this.#owner;
     const slot = handle.slot ?? owner.slotOf(handle);
-    const columns = owner.columns();
     if (!this.#isSettled) {
-      if (settled(slot, columns) !== true) return undefined;
+      if (!slot.wasm.core.settled(slot.index)) return undefined;
       this.#isSettled = true;
-      handle.reads(this.#mask);
+      handle.reads(this.#plan.mask);
       handle.parts = ALL_PARTS;
     }
     const { parts } = handle;
     if (parts === 0) return undefined;
-    const news = this.#news(slot, columns, parts, this.#told);
+    const { results } = slot.wasm;
+    results.begin(slot.wasm.columns.kind, slot.wasm.heardMs);
+    results.add(this.#plan, slot, slot.index, parts);
+    results.run();
+    const news = this.#news(slot, results, parts, this.#told);
     handle.parts = 0;
     return news;
   }
@@ -49,7 +51,7 @@ class Watch {
 export function watchOne(
   owner: PvOwner,
   id: string,
-  plan: ObjectPlan,
+  plan: Plan,
   tell: (channel: object) => void,
 ): () => void {
   const watch = new Watch(owner, id, plan);
@@ -66,7 +68,7 @@ export function watchOne(
 export function watchMany(
   owner: PvOwner,
   ids: readonly string[],
-  plan: ObjectPlan,
+  plan: Plan,
   tell: (channels: readonly object[]) => void,
 ): () => void {
   const changed = new Set<Watch>();

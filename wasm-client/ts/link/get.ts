@@ -3,14 +3,7 @@
 import type { Clock, Timer } from "../clock.js";
 import type { ArrayRow, Wasm } from "../store/core.js";
 import { PvError } from "../errors.js";
-import {
-  ALL_PARTS,
-  DESCRIBES,
-  planSelection,
-  View,
-  type ObjectPlan,
-  type Selection,
-} from "../pv/fields.js";
+import { DESCRIBES, planSelection, type Plan, type Selection } from "../pv/plan.js";
 import { Slot } from "../store/slot.js";
 import type { GetOptions, GetResult } from "../types.js";
 
@@ -43,7 +36,7 @@ export interface PlannedOptions extends Omit<GetOptions, "selection"> {
 /** One call of `get`. */
 interface Job {
   readonly results: (GetResult<unknown> | undefined)[];
-  readonly plan: ObjectPlan;
+  readonly plan: Plan;
   readonly timeoutMs: number;
   readonly timer: Timer;
   readonly resolve: (results: GetResult<unknown>[]) => void;
@@ -123,17 +116,16 @@ export class Gets {
       const place = from + Number(index);
       if (place < to) this.#set(job, place, PROBLEMS[Number(problem)] ?? "UNKNOWN", message);
     }
-    const columns = wasm.answerColumns();
-    for (const slot of slots) {
-      const place = from + slot.index;
-      if (job.results[place] !== undefined) continue;
-      if (slot.index >= columns.value.length) {
-        this.#set(job, place, "UNKNOWN", "the relay's answer leaves the PV out");
-        continue;
-      }
-      const data = new View(job.plan).show(slot, columns, ALL_PARTS);
-      job.results[place] = { name: slot.name, ok: true, data };
+    const kinds = wasm.answerKinds();
+    const open = slots.filter(({ index }) => job.results[from + index] === undefined);
+    const found = open.filter(({ index }) => index < kinds.length);
+    const shown = wasm.showAll(job.plan, found, kinds);
+    found.forEach(({ index, name }, at) => {
+      job.results[from + index] = { name, ok: true, data: shown[at] };
       job.open -= 1;
+    });
+    for (const { index } of open.slice(found.length)) {
+      this.#set(job, from + index, "UNKNOWN", "the relay's answer leaves the PV out");
     }
     if (job.open === 0) this.#finish(job);
   }

@@ -1,31 +1,35 @@
 /** Makes the objects of selections, and keeps those in which nothing changed. */
 
-import type { Columns } from "../store/core.js";
+import type { Results } from "../store/results.js";
 import type { Slot } from "../store/slot.js";
 
-/** Reads a field. */
-export type Reader = (slot: Slot, columns: Columns) => unknown;
+/** Makes a field from the next cell; `last` is its last value. */
+export type Reader = (slot: Slot, results: Results, parts?: number, last?: unknown) => unknown;
 
 type Values = Readonly<Record<string, unknown>>;
 
+/** The result for a selection or one of its objects; nothing before the first. */
+export type Shown = Values | null | undefined;
+
 /**
- * Reads an object again: the fields that `parts` affect, or all if there is no `last` object. The
- * result is `last` if nothing in it changed, and `null` if there is no such object now. `made` is
- * the result so far of an object that is read in several pieces.
+ * Makes an object from the next cells, which are those of the fields that `parts` affect, or of all
+ * if there is no `last` object or the object can be missing. The result is `last` if nothing in it
+ * changed, and `null` if there is no such object now. `made` is the result so far of an object that
+ * is made in several pieces.
  */
 export type Show = (
   slot: Slot,
-  columns: Columns,
+  results: Results,
   parts: number,
-  last: Values | null | undefined,
+  last: Shown,
   made?: Record<string, unknown>,
 ) => Values | null;
 
-/** A field: its key, the parts that it reads, and what reads it. */
+/** A field: its key, the parts that it reads, and what makes it. */
 export type Field = readonly [
   key: string,
   mask: number,
-  read: (slot: Slot, columns: Columns, parts: number, last: never) => unknown,
+  read: (slot: Slot, results: Results, parts: number, last: never) => unknown,
 ];
 
 type Made = Record<string, unknown>;
@@ -49,9 +53,9 @@ type Make = (
   none: Values,
   /** How many fields the object has; 0 if it can't be made at once. */
   count: number,
-  /** Tells whether the object exists. */
-  present: Reader | undefined,
-  /** Reads the object's other fields. */
+  /** Whether the object can be missing; all of it is read then. */
+  isOptional: boolean,
+  /** Makes the object's other fields. */
   rest: Show | undefined,
 ) => Maker;
 
@@ -95,7 +99,7 @@ function areSame(
  * takes up to twice as long. They inline a constructor, but not the copying of an object.
  */
 const MAKES: readonly Make[] = [
-  ([ak, am, ar], [bk, bm, br], [ck, cm, cr], [dk, dm, dr], none, count, present, rest) => {
+  ([ak, am, ar], [bk, bm, br], [ck, cm, cr], [dk, dm, dr], none, count, isOptional, rest) => {
     // Named as what it makes: objects without a class.
     const { Object: Made }: { Object: MakeObject } = {
       Object: function (this: Made, a: unknown, b: unknown, c: unknown, d: unknown) {
@@ -107,14 +111,14 @@ const MAKES: readonly Make[] = [
     };
     Made.prototype = Object.prototype;
     const nothing = count === 0 ? none : new Made(undefined, undefined, undefined, undefined);
-    const show: Show = (slot, columns, given, last, made) => {
-      if (present !== undefined && present(slot, columns) === false) return null;
+    const show: Show = (slot, results, given, last, made) => {
+      if (isOptional && results.isMissing()) return null;
       const was = last ?? nothing;
-      const parts = was === nothing ? ALL_PARTS : given;
-      const a = (am & parts) === 0 ? was[ak] : ar(slot, columns, parts, was[ak] as never);
-      const b = (bm & parts) === 0 ? was[bk] : br(slot, columns, parts, was[bk] as never);
-      const c = (cm & parts) === 0 ? was[ck] : cr(slot, columns, parts, was[ck] as never);
-      const d = (dm & parts) === 0 ? was[dk] : dr(slot, columns, parts, was[dk] as never);
+      const parts = isOptional || was === nothing ? ALL_PARTS : given;
+      const a = (am & parts) === 0 ? was[ak] : ar(slot, results, parts, was[ak] as never);
+      const b = (bm & parts) === 0 ? was[bk] : br(slot, results, parts, was[bk] as never);
+      const c = (cm & parts) === 0 ? was[ck] : cr(slot, results, parts, was[ck] as never);
+      const d = (dm & parts) === 0 ? was[dk] : dr(slot, results, parts, was[dk] as never);
       let now = made;
       if (!areSame(a, was[ak], b, was[bk], c, was[ck], d, was[dk])) {
         if (count > 0) return new Made(a, b, c, d);
@@ -124,11 +128,11 @@ const MAKES: readonly Make[] = [
         if (cm !== 0) now[ck] = c;
         if (dm !== 0) now[dk] = d;
       }
-      return rest === undefined ? (now ?? was) : rest(slot, columns, parts, was, now);
+      return rest === undefined ? (now ?? was) : rest(slot, results, parts, was, now);
     };
     return { make: Made, show };
   },
-  ([ak, am, ar], [bk, bm, br], [ck, cm, cr], [dk, dm, dr], none, count, present, rest) => {
+  ([ak, am, ar], [bk, bm, br], [ck, cm, cr], [dk, dm, dr], none, count, isOptional, rest) => {
     // Named as what it makes: objects without a class.
     const { Object: Made }: { Object: MakeObject } = {
       Object: function (this: Made, a: unknown, b: unknown, c: unknown, d: unknown) {
@@ -140,14 +144,14 @@ const MAKES: readonly Make[] = [
     };
     Made.prototype = Object.prototype;
     const nothing = count === 0 ? none : new Made(undefined, undefined, undefined, undefined);
-    const show: Show = (slot, columns, given, last, made) => {
-      if (present !== undefined && present(slot, columns) === false) return null;
+    const show: Show = (slot, results, given, last, made) => {
+      if (isOptional && results.isMissing()) return null;
       const was = last ?? nothing;
-      const parts = was === nothing ? ALL_PARTS : given;
-      const a = (am & parts) === 0 ? was[ak] : ar(slot, columns, parts, was[ak] as never);
-      const b = (bm & parts) === 0 ? was[bk] : br(slot, columns, parts, was[bk] as never);
-      const c = (cm & parts) === 0 ? was[ck] : cr(slot, columns, parts, was[ck] as never);
-      const d = (dm & parts) === 0 ? was[dk] : dr(slot, columns, parts, was[dk] as never);
+      const parts = isOptional || was === nothing ? ALL_PARTS : given;
+      const a = (am & parts) === 0 ? was[ak] : ar(slot, results, parts, was[ak] as never);
+      const b = (bm & parts) === 0 ? was[bk] : br(slot, results, parts, was[bk] as never);
+      const c = (cm & parts) === 0 ? was[ck] : cr(slot, results, parts, was[ck] as never);
+      const d = (dm & parts) === 0 ? was[dk] : dr(slot, results, parts, was[dk] as never);
       let now = made;
       if (!areSame(a, was[ak], b, was[bk], c, was[ck], d, was[dk])) {
         if (count > 0) return new Made(a, b, c, d);
@@ -157,11 +161,11 @@ const MAKES: readonly Make[] = [
         if (cm !== 0) now[ck] = c;
         if (dm !== 0) now[dk] = d;
       }
-      return rest === undefined ? (now ?? was) : rest(slot, columns, parts, was, now);
+      return rest === undefined ? (now ?? was) : rest(slot, results, parts, was, now);
     };
     return { make: Made, show };
   },
-  ([ak, am, ar], [bk, bm, br], [ck, cm, cr], [dk, dm, dr], none, count, present, rest) => {
+  ([ak, am, ar], [bk, bm, br], [ck, cm, cr], [dk, dm, dr], none, count, isOptional, rest) => {
     // Named as what it makes: objects without a class.
     const { Object: Made }: { Object: MakeObject } = {
       Object: function (this: Made, a: unknown, b: unknown, c: unknown, d: unknown) {
@@ -173,14 +177,14 @@ const MAKES: readonly Make[] = [
     };
     Made.prototype = Object.prototype;
     const nothing = count === 0 ? none : new Made(undefined, undefined, undefined, undefined);
-    const show: Show = (slot, columns, given, last, made) => {
-      if (present !== undefined && present(slot, columns) === false) return null;
+    const show: Show = (slot, results, given, last, made) => {
+      if (isOptional && results.isMissing()) return null;
       const was = last ?? nothing;
-      const parts = was === nothing ? ALL_PARTS : given;
-      const a = (am & parts) === 0 ? was[ak] : ar(slot, columns, parts, was[ak] as never);
-      const b = (bm & parts) === 0 ? was[bk] : br(slot, columns, parts, was[bk] as never);
-      const c = (cm & parts) === 0 ? was[ck] : cr(slot, columns, parts, was[ck] as never);
-      const d = (dm & parts) === 0 ? was[dk] : dr(slot, columns, parts, was[dk] as never);
+      const parts = isOptional || was === nothing ? ALL_PARTS : given;
+      const a = (am & parts) === 0 ? was[ak] : ar(slot, results, parts, was[ak] as never);
+      const b = (bm & parts) === 0 ? was[bk] : br(slot, results, parts, was[bk] as never);
+      const c = (cm & parts) === 0 ? was[ck] : cr(slot, results, parts, was[ck] as never);
+      const d = (dm & parts) === 0 ? was[dk] : dr(slot, results, parts, was[dk] as never);
       let now = made;
       if (!areSame(a, was[ak], b, was[bk], c, was[ck], d, was[dk])) {
         if (count > 0) return new Made(a, b, c, d);
@@ -190,11 +194,11 @@ const MAKES: readonly Make[] = [
         if (cm !== 0) now[ck] = c;
         if (dm !== 0) now[dk] = d;
       }
-      return rest === undefined ? (now ?? was) : rest(slot, columns, parts, was, now);
+      return rest === undefined ? (now ?? was) : rest(slot, results, parts, was, now);
     };
     return { make: Made, show };
   },
-  ([ak, am, ar], [bk, bm, br], [ck, cm, cr], [dk, dm, dr], none, count, present, rest) => {
+  ([ak, am, ar], [bk, bm, br], [ck, cm, cr], [dk, dm, dr], none, count, isOptional, rest) => {
     // Named as what it makes: objects without a class.
     const { Object: Made }: { Object: MakeObject } = {
       Object: function (this: Made, a: unknown, b: unknown, c: unknown, d: unknown) {
@@ -206,14 +210,14 @@ const MAKES: readonly Make[] = [
     };
     Made.prototype = Object.prototype;
     const nothing = count === 0 ? none : new Made(undefined, undefined, undefined, undefined);
-    const show: Show = (slot, columns, given, last, made) => {
-      if (present !== undefined && present(slot, columns) === false) return null;
+    const show: Show = (slot, results, given, last, made) => {
+      if (isOptional && results.isMissing()) return null;
       const was = last ?? nothing;
-      const parts = was === nothing ? ALL_PARTS : given;
-      const a = (am & parts) === 0 ? was[ak] : ar(slot, columns, parts, was[ak] as never);
-      const b = (bm & parts) === 0 ? was[bk] : br(slot, columns, parts, was[bk] as never);
-      const c = (cm & parts) === 0 ? was[ck] : cr(slot, columns, parts, was[ck] as never);
-      const d = (dm & parts) === 0 ? was[dk] : dr(slot, columns, parts, was[dk] as never);
+      const parts = isOptional || was === nothing ? ALL_PARTS : given;
+      const a = (am & parts) === 0 ? was[ak] : ar(slot, results, parts, was[ak] as never);
+      const b = (bm & parts) === 0 ? was[bk] : br(slot, results, parts, was[bk] as never);
+      const c = (cm & parts) === 0 ? was[ck] : cr(slot, results, parts, was[ck] as never);
+      const d = (dm & parts) === 0 ? was[dk] : dr(slot, results, parts, was[dk] as never);
       let now = made;
       if (!areSame(a, was[ak], b, was[bk], c, was[ck], d, was[dk])) {
         if (count > 0) return new Made(a, b, c, d);
@@ -223,11 +227,11 @@ const MAKES: readonly Make[] = [
         if (cm !== 0) now[ck] = c;
         if (dm !== 0) now[dk] = d;
       }
-      return rest === undefined ? (now ?? was) : rest(slot, columns, parts, was, now);
+      return rest === undefined ? (now ?? was) : rest(slot, results, parts, was, now);
     };
     return { make: Made, show };
   },
-  ([ak, am, ar], [bk, bm, br], [ck, cm, cr], [dk, dm, dr], none, count, present, rest) => {
+  ([ak, am, ar], [bk, bm, br], [ck, cm, cr], [dk, dm, dr], none, count, isOptional, rest) => {
     // Named as what it makes: objects without a class.
     const { Object: Made }: { Object: MakeObject } = {
       Object: function (this: Made, a: unknown, b: unknown, c: unknown, d: unknown) {
@@ -239,14 +243,14 @@ const MAKES: readonly Make[] = [
     };
     Made.prototype = Object.prototype;
     const nothing = count === 0 ? none : new Made(undefined, undefined, undefined, undefined);
-    const show: Show = (slot, columns, given, last, made) => {
-      if (present !== undefined && present(slot, columns) === false) return null;
+    const show: Show = (slot, results, given, last, made) => {
+      if (isOptional && results.isMissing()) return null;
       const was = last ?? nothing;
-      const parts = was === nothing ? ALL_PARTS : given;
-      const a = (am & parts) === 0 ? was[ak] : ar(slot, columns, parts, was[ak] as never);
-      const b = (bm & parts) === 0 ? was[bk] : br(slot, columns, parts, was[bk] as never);
-      const c = (cm & parts) === 0 ? was[ck] : cr(slot, columns, parts, was[ck] as never);
-      const d = (dm & parts) === 0 ? was[dk] : dr(slot, columns, parts, was[dk] as never);
+      const parts = isOptional || was === nothing ? ALL_PARTS : given;
+      const a = (am & parts) === 0 ? was[ak] : ar(slot, results, parts, was[ak] as never);
+      const b = (bm & parts) === 0 ? was[bk] : br(slot, results, parts, was[bk] as never);
+      const c = (cm & parts) === 0 ? was[ck] : cr(slot, results, parts, was[ck] as never);
+      const d = (dm & parts) === 0 ? was[dk] : dr(slot, results, parts, was[dk] as never);
       let now = made;
       if (!areSame(a, was[ak], b, was[bk], c, was[ck], d, was[dk])) {
         if (count > 0) return new Made(a, b, c, d);
@@ -256,11 +260,11 @@ const MAKES: readonly Make[] = [
         if (cm !== 0) now[ck] = c;
         if (dm !== 0) now[dk] = d;
       }
-      return rest === undefined ? (now ?? was) : rest(slot, columns, parts, was, now);
+      return rest === undefined ? (now ?? was) : rest(slot, results, parts, was, now);
     };
     return { make: Made, show };
   },
-  ([ak, am, ar], [bk, bm, br], [ck, cm, cr], [dk, dm, dr], none, count, present, rest) => {
+  ([ak, am, ar], [bk, bm, br], [ck, cm, cr], [dk, dm, dr], none, count, isOptional, rest) => {
     // Named as what it makes: objects without a class.
     const { Object: Made }: { Object: MakeObject } = {
       Object: function (this: Made, a: unknown, b: unknown, c: unknown, d: unknown) {
@@ -272,14 +276,14 @@ const MAKES: readonly Make[] = [
     };
     Made.prototype = Object.prototype;
     const nothing = count === 0 ? none : new Made(undefined, undefined, undefined, undefined);
-    const show: Show = (slot, columns, given, last, made) => {
-      if (present !== undefined && present(slot, columns) === false) return null;
+    const show: Show = (slot, results, given, last, made) => {
+      if (isOptional && results.isMissing()) return null;
       const was = last ?? nothing;
-      const parts = was === nothing ? ALL_PARTS : given;
-      const a = (am & parts) === 0 ? was[ak] : ar(slot, columns, parts, was[ak] as never);
-      const b = (bm & parts) === 0 ? was[bk] : br(slot, columns, parts, was[bk] as never);
-      const c = (cm & parts) === 0 ? was[ck] : cr(slot, columns, parts, was[ck] as never);
-      const d = (dm & parts) === 0 ? was[dk] : dr(slot, columns, parts, was[dk] as never);
+      const parts = isOptional || was === nothing ? ALL_PARTS : given;
+      const a = (am & parts) === 0 ? was[ak] : ar(slot, results, parts, was[ak] as never);
+      const b = (bm & parts) === 0 ? was[bk] : br(slot, results, parts, was[bk] as never);
+      const c = (cm & parts) === 0 ? was[ck] : cr(slot, results, parts, was[ck] as never);
+      const d = (dm & parts) === 0 ? was[dk] : dr(slot, results, parts, was[dk] as never);
       let now = made;
       if (!areSame(a, was[ak], b, was[bk], c, was[ck], d, was[dk])) {
         if (count > 0) return new Made(a, b, c, d);
@@ -289,11 +293,11 @@ const MAKES: readonly Make[] = [
         if (cm !== 0) now[ck] = c;
         if (dm !== 0) now[dk] = d;
       }
-      return rest === undefined ? (now ?? was) : rest(slot, columns, parts, was, now);
+      return rest === undefined ? (now ?? was) : rest(slot, results, parts, was, now);
     };
     return { make: Made, show };
   },
-  ([ak, am, ar], [bk, bm, br], [ck, cm, cr], [dk, dm, dr], none, count, present, rest) => {
+  ([ak, am, ar], [bk, bm, br], [ck, cm, cr], [dk, dm, dr], none, count, isOptional, rest) => {
     // Named as what it makes: objects without a class.
     const { Object: Made }: { Object: MakeObject } = {
       Object: function (this: Made, a: unknown, b: unknown, c: unknown, d: unknown) {
@@ -305,14 +309,14 @@ const MAKES: readonly Make[] = [
     };
     Made.prototype = Object.prototype;
     const nothing = count === 0 ? none : new Made(undefined, undefined, undefined, undefined);
-    const show: Show = (slot, columns, given, last, made) => {
-      if (present !== undefined && present(slot, columns) === false) return null;
+    const show: Show = (slot, results, given, last, made) => {
+      if (isOptional && results.isMissing()) return null;
       const was = last ?? nothing;
-      const parts = was === nothing ? ALL_PARTS : given;
-      const a = (am & parts) === 0 ? was[ak] : ar(slot, columns, parts, was[ak] as never);
-      const b = (bm & parts) === 0 ? was[bk] : br(slot, columns, parts, was[bk] as never);
-      const c = (cm & parts) === 0 ? was[ck] : cr(slot, columns, parts, was[ck] as never);
-      const d = (dm & parts) === 0 ? was[dk] : dr(slot, columns, parts, was[dk] as never);
+      const parts = isOptional || was === nothing ? ALL_PARTS : given;
+      const a = (am & parts) === 0 ? was[ak] : ar(slot, results, parts, was[ak] as never);
+      const b = (bm & parts) === 0 ? was[bk] : br(slot, results, parts, was[bk] as never);
+      const c = (cm & parts) === 0 ? was[ck] : cr(slot, results, parts, was[ck] as never);
+      const d = (dm & parts) === 0 ? was[dk] : dr(slot, results, parts, was[dk] as never);
       let now = made;
       if (!areSame(a, was[ak], b, was[bk], c, was[ck], d, was[dk])) {
         if (count > 0) return new Made(a, b, c, d);
@@ -322,11 +326,11 @@ const MAKES: readonly Make[] = [
         if (cm !== 0) now[ck] = c;
         if (dm !== 0) now[dk] = d;
       }
-      return rest === undefined ? (now ?? was) : rest(slot, columns, parts, was, now);
+      return rest === undefined ? (now ?? was) : rest(slot, results, parts, was, now);
     };
     return { make: Made, show };
   },
-  ([ak, am, ar], [bk, bm, br], [ck, cm, cr], [dk, dm, dr], none, count, present, rest) => {
+  ([ak, am, ar], [bk, bm, br], [ck, cm, cr], [dk, dm, dr], none, count, isOptional, rest) => {
     // Named as what it makes: objects without a class.
     const { Object: Made }: { Object: MakeObject } = {
       Object: function (this: Made, a: unknown, b: unknown, c: unknown, d: unknown) {
@@ -338,14 +342,14 @@ const MAKES: readonly Make[] = [
     };
     Made.prototype = Object.prototype;
     const nothing = count === 0 ? none : new Made(undefined, undefined, undefined, undefined);
-    const show: Show = (slot, columns, given, last, made) => {
-      if (present !== undefined && present(slot, columns) === false) return null;
+    const show: Show = (slot, results, given, last, made) => {
+      if (isOptional && results.isMissing()) return null;
       const was = last ?? nothing;
-      const parts = was === nothing ? ALL_PARTS : given;
-      const a = (am & parts) === 0 ? was[ak] : ar(slot, columns, parts, was[ak] as never);
-      const b = (bm & parts) === 0 ? was[bk] : br(slot, columns, parts, was[bk] as never);
-      const c = (cm & parts) === 0 ? was[ck] : cr(slot, columns, parts, was[ck] as never);
-      const d = (dm & parts) === 0 ? was[dk] : dr(slot, columns, parts, was[dk] as never);
+      const parts = isOptional || was === nothing ? ALL_PARTS : given;
+      const a = (am & parts) === 0 ? was[ak] : ar(slot, results, parts, was[ak] as never);
+      const b = (bm & parts) === 0 ? was[bk] : br(slot, results, parts, was[bk] as never);
+      const c = (cm & parts) === 0 ? was[ck] : cr(slot, results, parts, was[ck] as never);
+      const d = (dm & parts) === 0 ? was[dk] : dr(slot, results, parts, was[dk] as never);
       let now = made;
       if (!areSame(a, was[ak], b, was[bk], c, was[ck], d, was[dk])) {
         if (count > 0) return new Made(a, b, c, d);
@@ -355,7 +359,7 @@ const MAKES: readonly Make[] = [
         if (cm !== 0) now[ck] = c;
         if (dm !== 0) now[dk] = d;
       }
-      return rest === undefined ? (now ?? was) : rest(slot, columns, parts, was, now);
+      return rest === undefined ? (now ?? was) : rest(slot, results, parts, was, now);
     };
     return { make: Made, show };
   },
@@ -368,21 +372,21 @@ export const isSimple = (fields: readonly Field[]): boolean =>
   // Assigning to this key would set the prototype.
   fields.length <= 4 && !fields.some(([key]) => key === "__proto__");
 
-/** Makes what reads the object with these fields. Without `present` it always exists. */
-export function objectOf(fields: readonly Field[], present: Reader | undefined): Maker {
+/** Makes what makes the object with these fields. */
+export function objectOf(fields: readonly Field[], isOptional: boolean): Maker {
   const none = Object.fromEntries(fields.map(([key]) => [key, undefined]));
-  return pieceOf(fields, none, isSimple(fields) ? fields.length : 0, present);
+  return pieceOf(fields, none, isSimple(fields) ? fields.length : 0, isOptional);
 }
 
-/** Reads four fields, and then the others. */
+/** Makes four fields, and then the others. */
 function pieceOf(
   [a = NO_FIELD, b = NO_FIELD, c = NO_FIELD, d = NO_FIELD, ...others]: readonly Field[],
   none: Values,
   count: number,
-  present?: Reader,
+  isOptional: boolean,
 ): Maker {
   const make = MAKES[made % MAKES.length] as Make;
   made += 1;
-  const rest = others.length === 0 ? undefined : pieceOf(others, none, 0).show;
-  return make(a, b, c, d, none, count, present, rest);
+  const rest = others.length === 0 ? undefined : pieceOf(others, none, 0, false).show;
+  return make(a, b, c, d, none, count, isOptional, rest);
 }

@@ -6,7 +6,7 @@ import type { Wasm } from "../store/core.js";
 import { loadPage, Page } from "../store/page.js";
 import { Kind } from "../store/slot.js";
 import type { ClientOptions, GetResult, PutResult, PutValue } from "../types.js";
-import type { Selection } from "./fields.js";
+import type { Selection } from "./plan.js";
 import { Formulas } from "./formula.js";
 import { Locals } from "./local.js";
 import { failedPut, type PagePv } from "./page_pv.js";

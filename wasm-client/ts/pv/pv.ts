@@ -1,9 +1,11 @@
 /** One PV with one selection: its listeners, and the snapshot that they read. */
 
 import type { Columns } from "../store/core.js";
-import { ALL_PARTS, planSelection, type ObjectPlan, type Selection } from "./fields.js";
+import type { Shown } from "./objects.js";
+import { ALL_PARTS, planSelection, type Plan, type Selection } from "./plan.js";
 import { checkOptions } from "../options.js";
 import { Listeners, type Told } from "../store/readable.js";
+import type { Results } from "../store/results.js";
 import type { Slot } from "../store/slot.js";
 import type { Pv, PvOptions } from "../types.js";
 
@@ -57,12 +59,15 @@ export class PvHandle implements Pv<unknown> {
   told: Told = [];
   /** The next handle with listeners of the same slot. */
   next: PvHandle | undefined;
+  /** The compiled selection. */
+  plan: Plan | undefined;
+  /** The last result was read: a flush makes the next one. */
+  isRead = false;
   #owner: PvOwner;
   #selection: Selection;
-  #show: ObjectPlan["show"] | undefined;
   #error: unknown;
   #listeners = new Listeners();
-  #shown: ReturnType<ObjectPlan["show"]> | undefined;
+  #shown: Shown;
 
   constructor(
     owner: PvOwner,
@@ -87,11 +92,10 @@ export class PvHandle implements Pv<unknown> {
   /** Compiles the selection if the module is loaded; throws if the selection is wrong. */
   compile(): void {
     if (this.#error !== undefined) throw this.#error as Error;
-    if (this.#show !== undefined || !this.#owner.loaded) return;
+    if (this.plan !== undefined || !this.#owner.loaded) return;
     try {
-      const { mask, show } = planSelection(this.#selection);
-      this.#show = show;
-      this.reads(mask);
+      this.plan = planSelection(this.#selection);
+      this.reads(this.plan.mask);
     } catch (error) {
       this.#error = error;
       throw error;
@@ -129,21 +133,24 @@ export class PvHandle implements Pv<unknown> {
     };
   };
 
+  /** Makes the result from the module's next results, which are those of `parts`. */
+  take(results: Results): void {
+    this.isRead = false;
+    this.#shown = (this.plan as Plan).show(this.slot as Slot, results, this.parts, this.#shown);
+    this.parts = 0;
+  }
+
   readonly getSnapshot = (): unknown => {
-    let show = this.#show;
-    if (show === undefined) {
-      this.compile();
-      show = this.#show;
-      if (show === undefined) return undefined;
-    }
+    this.isRead = true;
     // Without listeners changes are not reported.
     const { slot } = this;
     const parts = slot === undefined ? ALL_PARTS : this.parts;
-    if (parts !== 0) {
-      const owner = this.#owner;
-      this.#shown = show(slot ?? owner.slotOf(this), owner.columns(), parts, this.#shown);
-      this.parts = 0;
-    }
+    if (parts === 0) return this.#shown;
+    this.compile();
+    if (this.plan === undefined) return undefined;
+    const own = slot ?? this.#owner.slotOf(this);
+    this.#shown = own.wasm.show(this.plan, own, parts, this.#shown);
+    this.parts = 0;
     return this.#shown;
   };
 }

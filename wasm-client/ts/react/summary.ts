@@ -3,8 +3,15 @@
 import { useMemo, useSyncExternalStore } from "react";
 
 import { Client } from "../client/client.js";
-import { SEVERITIES, STATES, unresponsive } from "../pv/fields.js";
-import type { PvClient, PvConnectionState, Readable, Severity } from "../types.js";
+import { planSelection } from "../pv/plan.js";
+import type {
+  PvClient,
+  PvConnection,
+  PvConnectionState,
+  PvStatus,
+  Readable,
+  Severity,
+} from "../types.js";
 import { useClient } from "./provider.js";
 
 /** Counts of all PVs that have listeners on the page. */
@@ -48,35 +55,35 @@ function summaryOf(client: PvClient): Readable<PvSummary> {
   };
 }
 
-const zeros = <K extends string>(names: readonly K[]): Record<K, number> =>
-  Object.fromEntries(names.map((name) => [name, 0])) as Record<K, number>;
-
 const NOTHING: PvSummary = {
   pvs: 0,
   unresponsive: 0,
-  states: zeros(STATES),
-  severities: zeros(SEVERITIES),
+  states: { connecting: 0, notFound: 0, connected: 0, disconnected: 0, relayLost: 0, refused: 0 },
+  severities: { NO_ALARM: 0, MINOR: 0, MAJOR: 0, INVALID: 0 },
 };
+
+const SELECTION = "{ connection { state unresponsive } status { severity } }";
+
+interface Shown {
+  readonly connection: Pick<PvConnection, "state" | "unresponsive">;
+  readonly status: Pick<PvStatus, "severity">;
+}
 
 function countOf(client: PvClient): PvSummary {
   const pvs = client instanceof Client && client.pvs;
   if (!pvs || !pvs.loaded) return NOTHING;
   const slots = pvs.listened();
-  const columns = pvs.columns();
-  const { severity, state } = columns;
-  let silent = 0;
-  const [states, severities] = [zeros(STATES), zeros(SEVERITIES)];
-  for (const slot of slots) {
-    const { index } = slot;
-    const name = STATES[state[index] as number] ?? "connecting";
-    states[name] += 1;
-    if (unresponsive(slot, columns)) {
-      silent += 1;
-      continue;
-    }
-    const alarm = SEVERITIES[severity[index] as number];
+  let unresponsive = 0;
+  const states = { ...NOTHING.states };
+  const severities = { ...NOTHING.severities };
+  const shown = pvs.core().showAll(planSelection(SELECTION), slots) as Shown[];
+  for (const { connection, status } of shown) {
+    states[connection.state] += 1;
     // An alarm describes the present: a disconnected PV has no alarm.
-    if (name === "connected" && alarm !== undefined) severities[alarm] += 1;
+    if (connection.unresponsive) unresponsive += 1;
+    else if (connection.state === "connected" && status.severity !== null) {
+      severities[status.severity] += 1;
+    }
   }
-  return { pvs: slots.length, states, unresponsive: silent, severities };
+  return { pvs: slots.length, states, unresponsive, severities };
 }

@@ -1,10 +1,14 @@
 /** Views of the WebAssembly module's memory, which never leave this package. */
 
-import { compile, Core, fixed, initSync } from "../../pkg/pvwire_wasm.js";
+import { compile, Core, initSync, release } from "../../pkg/pvwire_wasm.js";
 import type { InitOutput } from "../../pkg/pvwire_wasm.js";
 import { LoadError } from "../errors.js";
+import { ALL_PARTS, type Shown } from "../pv/objects.js";
+import type { Plan } from "../pv/plan.js";
 import type { WasmSource } from "../types.js";
 import { Loader } from "./loader.js";
+import { Results } from "./results.js";
+import type { Slot } from "./slot.js";
 
 /** The module's columns, one entry per slot; see `store.rs`. */
 export interface Columns {
@@ -83,23 +87,25 @@ export const isLoaded = (source: WasmSource | Promise<WasmSource> | undefined): 
 export const load = (source: WasmSource | Promise<WasmSource> | undefined): Promise<void> =>
   loader.load(source);
 
-/** A selection's plan, one line per field, or its errors; only when `isLoaded`. */
+/** A selection's program and plan, one line per field, or its errors; only when `isLoaded`. */
 export const compileSelection = compile;
 
-/** Formats a number as C's `"%.*f"` does; slow. */
-export const exactlyFixed = fixed;
+/** Drops a program that nothing executes any more. */
+export const releaseProgram = release;
 
 /** One client's state in the module. */
 export class Wasm {
   readonly core = new Core();
   /** When the relay was last heard from if it doesn't answer; NaN otherwise. */
   heardMs = NaN;
+  readonly results: Results;
   #memory: WebAssembly.Memory;
   #columns: Columns | undefined;
 
   constructor() {
     if (loader.loaded === undefined) throw new LoadError("the WebAssembly module is not loaded");
     this.#memory = loader.loaded.memory;
+    this.results = new Results(this.core, this.#memory);
   }
 
   /** The live PVs' columns. Valid until the module is called again. */
@@ -108,9 +114,27 @@ export class Wasm {
     return this.#columns?.value.length ? this.#columns : (this.#columns = this.#view(false));
   }
 
-  /** Columns of the last answered Get. Valid until the next message. */
-  answerColumns(): Columns {
-    return this.#view(true);
+  /** What a selection shows of a slot: `last` if nothing that `parts` affect changed. */
+  show(plan: Plan, slot: Slot, parts: number, last: Shown): Shown {
+    const { results } = this;
+    results.begin(this.columns.kind, this.heardMs);
+    results.add(plan, slot, slot.index, parts);
+    results.run();
+    return plan.show(slot, results, parts, last);
+  }
+
+  /** What a selection shows of each slot: of live PVs, or of those of the last answered Get. */
+  showAll(plan: Plan, slots: readonly Slot[], kinds = this.columns.kind): object[] {
+    const { results } = this;
+    results.begin(kinds, this.heardMs);
+    for (const slot of slots) results.add(plan, slot, slot.index, ALL_PARTS);
+    results.run(slots[0]?.answer);
+    return slots.map((slot) => plan.show(slot, results, ALL_PARTS, null) as object);
+  }
+
+  /** The kinds of the last answered Get's PVs. Valid until the module is called again. */
+  answerKinds(): Uint8Array {
+    return this.#view(true).kind;
   }
 
   /** A slot for a PV name. */

@@ -8,6 +8,7 @@ import { initSync, Page, type InitOutput } from "../../pkg/pvwire_page.js";
 import { ValueType } from "../schema.js";
 import type { NumericArray, PutValue, WasmSource } from "../types.js";
 import type { Columns } from "./core.js";
+import { textOf, TYPES } from "./elements.js";
 import { Loader } from "./loader.js";
 import { Kind, type Slot } from "./slot.js";
 import { stageValue } from "./value.js";
@@ -124,37 +125,39 @@ export function setInput(slot: Slot, columns: Columns, page: Page, input: number
   const severity = columns.severity[index] as number;
   const seconds = columns.seconds[index] as number;
   const nanoseconds = columns.nanoseconds[index] as number;
-  const { displayRange } = slot.metadata(columns);
-  stageSlot(slot, columns, page);
-  const message = severity === 0 ? "" : slot.alarmMessage();
-  const { min, max } = displayRange ?? { min: null, max: null };
-  page.set_input(input, severity, message, seconds, nanoseconds, min ?? NaN, max ?? NaN);
+  const { core } = slot.wasm;
+  const [type = 0, , , min = NaN, max = NaN] = core.metadata_numbers(false, index);
+  stageSlot(slot, columns, page, type);
+  const message = severity === 0 ? "" : core.alarm_message(false, index);
+  page.set_input(input, severity, message, seconds, nanoseconds, min, max);
 }
 
-function stageSlot(slot: Slot, columns: Columns, page: Page): void {
-  const number = columns.value[slot.index] as number;
-  const { choices, form, type } = slot.metadata(columns);
-  switch (columns.kind[slot.index]) {
+function stageSlot(slot: Slot, columns: Columns, page: Page, type: number): void {
+  const { index } = slot;
+  const { core } = slot.wasm;
+  const number = columns.value[index] as number;
+  switch (columns.kind[index]) {
     case Kind.number:
-      if (choices !== null) page.value_enum(number, [...choices]);
-      else if (type === "Boolean") page.value_boolean(number !== 0);
-      else if (/^U?Int/.test(type) && Number.isInteger(number)) page.value_integer(BigInt(number));
+      // After five other texts.
+      if (type === ValueType.Enum) page.value_enum(number, core.metadata_texts(false, index).slice(5));
+      else if (type === ValueType.Boolean) page.value_boolean(number !== 0);
+      else if (isInteger(type) && Number.isInteger(number)) page.value_integer(BigInt(number));
       else page.value_number(number);
       break;
     case Kind.largeInteger:
-      stageInteger(page, BigInt(slot.text(columns)));
+      stageInteger(page, BigInt(core.text(false, index)));
       break;
     case Kind.text:
-      page.value_text(slot.text(columns));
+      page.value_text(core.text(false, index));
       break;
     case Kind.textArray:
-      page.value_texts([...slot.texts(columns)]);
+      page.value_texts(core.texts(false, index));
       break;
     case Kind.array: {
-      // NAME.FIELD$ is EPICS's way to request a long string.
-      const text = slot.id.endsWith("$") || form === "String" ? slot.characters() : null;
-      if (text !== null) page.value_text(text);
-      else page.value_numbers(toNumbers(slot.array()));
+      const array = slot.array();
+      const isText = slot.hasCharacters && (slot.isLongString || slot.hasTextForm());
+      if (isText) page.value_text(textOf(array as Uint8Array | Int8Array));
+      else page.value_numbers(toNumbers(array));
       break;
     }
     default:
@@ -162,6 +165,8 @@ function stageSlot(slot: Slot, columns: Columns, page: Page): void {
       page.value_number(NaN);
   }
 }
+
+const isInteger = (type: number): boolean => /^U?Int/.test(TYPES[type] ?? "");
 
 const toNumbers = (array: NumericArray | readonly (number | bigint)[]): Float64Array =>
   array instanceof Float64Array

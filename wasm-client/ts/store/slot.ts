@@ -1,10 +1,10 @@
 /** The state of one PV that JavaScript keeps in addition to the module's columns. */
 
-import type { Columns, Wasm } from "./core.js";
-import { numericArray, textOf, TYPES } from "./elements.js";
-import { iso } from "./format.js";
+import type { Wasm } from "./core.js";
+import { numericArray, TYPES } from "./elements.js";
 import { isUnion, readStructure } from "./node.js";
-import type { NumericArray, PvDisplay, PvField, PvStructure, PvType } from "../types.js";
+import { Needs } from "./results.js";
+import type { NumericArray, PvField, PvStructure, PvType } from "../types.js";
 
 /** The kind of the value; the numbers of `store.rs`. */
 export const Kind = {
@@ -21,41 +21,23 @@ export const Kind = {
 /** Maximum number of unread changes of a structure. */
 const MAX_PARTS = 16;
 
-/** The display metadata of a PV, and the reason why a field does not exist. */
-export interface Metadata extends PvDisplay {
-  readonly missingField: string;
-}
+/** Number of an array's elements that its text shows. */
+const SHOWN = 10;
 
-export const NO_METADATA: Metadata = {
-  type: "Unknown",
-  elementCount: 0,
-  description: "",
-  typeId: "",
-  missingField: "",
-  form: null,
-  units: "",
-  precision: null,
-  choices: null,
-  controlRange: null,
-  displayRange: null,
-  alarmRange: null,
-  warningRange: null,
-};
+/** Flag of an array whose characters are one text. */
+const TEXT = 1 << 8;
 
-/** One PV: its index in the columns, and cached values from the module. */
+/** Type with flags, number of elements, and bytes of an array for the module. */
+export type Elements = readonly [type: number, count: number, bytes: Uint8Array];
+
+/** One PV: its index in the module, and its arrays and structures, which stay in JavaScript. */
 export class Slot {
   readonly id: string;
   /** Whether its values come from the relay, those of a formula through its inputs. */
   needsRelay: boolean;
-  #metadata = NO_METADATA;
-  #metadataVersion = 0;
-  #text = "";
-  #texts: readonly string[] = [];
-  #textVersion = -1;
-  #sinceMs = NaN;
-  #since: string | null = null;
   #bytes: { buffer: ArrayBuffer; offset: number; count: number; type: PvType } | undefined;
   #array: NumericArray | undefined;
+  #doubles: Float64Array | undefined;
   #structure: PvField | undefined;
   /**
    * Unread parts of a structure: the whole structure or changed fields, then further changed
@@ -74,40 +56,12 @@ export class Slot {
     this.id = name.includes("://") || name.startsWith("=") ? name : `ca://${name}`;
   }
 
-  metadata(columns: Columns): Metadata {
-    const version = columns.metadataVersion[this.index] as number;
-    if (version !== this.#metadataVersion) {
-      this.#metadataVersion = version;
-      this.#metadata = version === 0 ? NO_METADATA : this.#readMetadata();
-    }
-    return this.#metadata;
-  }
-
-  /** When the connection state began. */
-  since(columns: Columns): string | null {
-    const sinceMs = columns.sinceMs[this.index] as number;
-    if (!Object.is(sinceMs, this.#sinceMs)) {
-      this.#sinceMs = sinceMs;
-      this.#since = iso(sinceMs);
-    }
-    return this.#since;
-  }
-
-  text(columns: Columns): string {
-    this.#readTexts(columns);
-    return this.#text;
-  }
-
-  texts(columns: Columns): readonly string[] {
-    this.#readTexts(columns);
-    return this.#texts;
-  }
-
   /** An array or a structure arrived: its elements are not copied. */
   keepArray(buffer: ArrayBuffer, offset: number, count: number, type: number): void {
     const name = TYPES[type] ?? "Unknown";
     this.#bytes = { buffer, offset, count, type: name };
     this.#array = undefined;
+    this.#doubles = undefined;
     if (name !== "Structure") return;
     if (count > 0) {
       this.#structure = undefined;
@@ -119,9 +73,9 @@ export class Slot {
     this.#parts.push({ buffer, offset });
   }
 
-  /** Type of the array's elements. */
-  get elementType(): PvType {
-    return (this.#bytes ?? NO_BYTES).type;
+  /** Whether it is an array of characters. */
+  get hasCharacters(): boolean {
+    return /^U?Int8$/.test((this.#bytes ?? NO_BYTES).type);
   }
 
   /** The page itself made a structure. */
@@ -136,10 +90,48 @@ export class Slot {
     return this.#array;
   }
 
-  /** The text in an array of characters; `null` if it is another array. */
-  characters(): string | null {
-    if (!/^U?Int8$/.test(this.elementType)) return null;
-    return textOf(this.array() as Uint8Array | Int8Array);
+  /** NAME.FIELD$ is EPICS's way to ask for a long string. */
+  get isLongString(): boolean {
+    return this.id.endsWith("$");
+  }
+
+  /** Whether the metadata say that the characters of the array are one text. */
+  hasTextForm(): boolean {
+    return this.wasm.core.is_text(this.answer, this.index);
+  }
+
+  /** The first elements of the array as doubles; 0 for all. */
+  doubles(length: number): Float64Array {
+    const array = this.array();
+    const count = length === 0 ? array.length : Math.min(length, array.length);
+    if (this.#doubles?.length !== count) {
+      const some = count < array.length ? array.subarray(0, count) : array;
+      this.#doubles =
+        some instanceof Float64Array ? some : Float64Array.from(some as ArrayLike<number>, Number);
+    }
+    return this.#doubles as Float64Array;
+  }
+
+  /** What the module needs of the array. */
+  elements(needs: number): Elements {
+    const { count, type } = this.#bytes ?? NO_BYTES;
+    const { BYTES_PER_ELEMENT: size, buffer, byteOffset } = this.array();
+    const { hasCharacters } = this;
+    const isText = hasCharacters && (this.isLongString || (count > SHOWN && this.hasTextForm()));
+    const isWhole =
+      (needs & Needs.elements) !== 0 ||
+      isText ||
+      (hasCharacters && (needs & Needs.characters) !== 0);
+    const bytes = (isWhole ? count : Math.min(count, SHOWN)) * size;
+    const flag = isText ? TEXT : 0;
+    return [TYPES.indexOf(type) | flag, count, new Uint8Array(buffer, byteOffset, bytes)];
+  }
+
+  /** The same of a structure: the number of structures in a list plus one. */
+  structureElements(): Elements {
+    const structure = this.structure();
+    const count = Array.isArray(structure) ? structure.length + 1 : 0;
+    return [TYPES.indexOf("Structure"), count, new Uint8Array()];
   }
 
   /** A structure, or the elements of an array of structures. */
@@ -152,58 +144,6 @@ export class Slot {
     }
     this.#parts = [];
     return this.#structure ?? null;
-  }
-
-  userTag(): number {
-    return this.wasm.core.user_tag(this.answer, this.index);
-  }
-
-  /** The alarm message as sent by the server, if any. */
-  alarmMessage(): string {
-    return this.wasm.core.alarm_message(this.answer, this.index);
-  }
-
-  #readTexts(columns: Columns): void {
-    const version = columns.valueVersion[this.index] as number;
-    if (version === this.#textVersion) return;
-    this.#textVersion = version;
-    const { core } = this.wasm;
-    if (columns.kind[this.index] === Kind.textArray) {
-      this.#texts = core.texts(this.answer, this.index);
-    } else {
-      this.#text = core.text(this.answer, this.index);
-    }
-  }
-
-  #readMetadata(): Metadata {
-    const { core } = this.wasm;
-    const numbers = core.metadata_numbers(this.answer, this.index);
-    const [units = "", description = "", typeId = "", form = "", missingField = "", ...choices] =
-      core.metadata_texts(this.answer, this.index);
-    const number = (at: number): number | null => {
-      const value = numbers[at] as number;
-      return Number.isNaN(value) ? null : value;
-    };
-    const range = (at: number): { min: number | null; max: number | null } | null => {
-      const [min, max] = [number(at), number(at + 1)];
-      return min === null && max === null ? null : { min, max };
-    };
-    const type = TYPES[numbers[0] as number] ?? "Unknown";
-    return {
-      type,
-      elementCount: numbers[1] as number,
-      description,
-      typeId,
-      missingField,
-      form: form === "" ? null : form,
-      units,
-      precision: number(2),
-      choices: type === "Enum" ? choices : null,
-      displayRange: range(3),
-      controlRange: range(5),
-      warningRange: range(7),
-      alarmRange: range(9),
-    };
   }
 }
 

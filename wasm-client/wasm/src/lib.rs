@@ -3,14 +3,19 @@
 
 #![deny(unsafe_code)]
 
+mod execution;
+
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
 
 use pvwire_core::ingest::Session;
+use pvwire_core::select;
 use pvwire_core::store::{Shown, Slot, Store, Text};
-use pvwire_core::{format, select};
 use pvwire_schema::types::{Array, Filter, PutValue, Severity, ValueType};
 use wasm_bindgen::prelude::wasm_bindgen;
+
+use self::execution::Execution;
+pub use self::execution::{compile, constants, program, release};
 
 /// The standard library's allocator is three times as large.
 #[cfg(target_arch = "wasm32")]
@@ -33,6 +38,7 @@ pub struct Core {
     taken: usize,
     value: Option<PutValue>,
     arguments: Vec<(String, PutValue)>,
+    execution: Execution,
 }
 
 /// The store of the last answered Get, or that of the live PVs.
@@ -151,6 +157,36 @@ impl Core {
             columns.state.as_ptr() as usize,
             columns.access.as_ptr() as usize,
         ]
+    }
+
+    /// Makes room for executions, as many numbers, and returns their address.
+    pub fn entries(&mut self, numbers: usize) -> usize {
+        self.execution.reserve_entries(numbers)
+    }
+
+    /// Makes room for the bytes of arrays that executions read, and returns their address.
+    pub fn elements(&mut self, bytes: usize) -> usize {
+        self.execution.reserve_elements(bytes)
+    }
+
+    /// Carries out as many executions over the last answered Get's PVs or the live ones. `heard_ms` is
+    /// when the relay was last heard from if it doesn't answer, otherwise NaN. Returns the address of
+    /// six numbers: where and how many the cells are, the bytes of text, and the starts of its pieces.
+    pub fn execute(&mut self, answer: bool, count: usize, heard_ms: f64) -> usize {
+        let store = of(&self.session, answer);
+        self.execution.run(store, count, heard_ms)
+    }
+
+    /// Whether the characters in the slot's array are one text.
+    #[must_use]
+    pub fn is_text(&self, answer: bool, slot: Slot) -> bool {
+        of(&self.session, answer).metadata(slot).form == "String"
+    }
+
+    /// Whether a newly requested PV has enough data to show.
+    #[must_use]
+    pub fn settled(&self, slot: Slot) -> bool {
+        select::execute::settled(&self.session.live, slot)
     }
 
     /// The text of a string PV, or the digits of a large integer.
@@ -420,14 +456,6 @@ impl Core {
         self.session.outcome.number()
     }
 
-    /// User tag of the last update's time stamp.
-    #[must_use]
-    pub fn user_tag(&self, answer: bool, slot: Slot) -> i32 {
-        of(&self.session, answer)
-            .detail(slot)
-            .map_or(0, |detail| detail.user_tag)
-    }
-
     /// The last update's alarm message; empty if it has none.
     #[must_use]
     pub fn alarm_message(&self, answer: bool, slot: Slot) -> String {
@@ -521,17 +549,6 @@ impl Core {
     }
 }
 
-/// See [`select::selection`]; `*` selects every field.
-#[wasm_bindgen]
-#[must_use]
-pub fn compile(text: &str) -> String {
-    select::selection(if text == "*" {
-        select::EVERYTHING
-    } else {
-        text
-    })
-}
-
 /// Sixteen digits; `format!` would take 2 kB of the compressed module.
 fn hexadecimal(number: u64) -> String {
     let digits = (0..16).rev().map(|at| (number >> (4 * at)) as u32 & 15);
@@ -556,11 +573,4 @@ pub fn plan(text: &str, operation: Option<String>, variables: &str) -> String {
     let plan = documents.plan(text, operation.as_deref(), variables);
     DOCUMENTS.set(documents);
     plan
-}
-
-/// Formats a number as C's `"%.*f"` does.
-#[wasm_bindgen]
-#[must_use]
-pub fn fixed(value: f64, digits: usize) -> String {
-    format::fixed(value, digits)
 }

@@ -14,6 +14,10 @@ const TAG_SHIFT: u32 = 46;
 /// Lengths from this one on take a separate cell.
 const LONG: usize = (1 << 14) - 1;
 
+/// A piece of text ends with the first text that brings it to this many bytes. A substring keeps the
+/// whole of its text in a browser's memory, which a host therefore decodes piece by piece.
+const PIECE: usize = 2048;
+
 /// What a cell contains. The numbers are those of `ts/store/results.ts`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -70,6 +74,10 @@ pub struct Results {
     length: usize,
     /// Where the text that is being written starts.
     start: usize,
+    /// Where each piece of text but the first starts.
+    starts: Vec<u32>,
+    /// Where the last piece starts.
+    piece: usize,
     pub(super) times: TimeFormat,
     /// Local time's offset from UTC in seconds, at a time in seconds past the POSIX epoch.
     #[cfg(feature = "graphql")]
@@ -90,8 +98,10 @@ impl Results {
     pub fn clear(&mut self) {
         self.cells.clear();
         self.text.clear();
+        self.starts.clear();
         self.length = 0;
         self.start = 0;
+        self.piece = 0;
     }
 
     /// The cells.
@@ -104,6 +114,13 @@ impl Results {
     #[must_use]
     pub fn text(&self) -> &[u8] {
         &self.text
+    }
+
+    /// The bytes at which the text can be cut into pieces, each a few kilobytes unless a single text is
+    /// longer. No text is in two pieces.
+    #[must_use]
+    pub fn starts(&self) -> &[u32] {
+        &self.starts
     }
 
     #[inline]
@@ -167,6 +184,10 @@ impl Results {
             self.number(length as f64);
         }
         self.length += length;
+        if self.start - self.piece >= PIECE {
+            self.piece = self.start;
+            self.starts.push(self.start as u32);
+        }
     }
 }
 

@@ -1,0 +1,120 @@
+/** Compiles selections: the module's program for each, and what makes objects from its results. */
+
+import { compileSelection, releaseProgram } from "../store/core.js";
+import { SelectionError } from "../errors.js";
+import type { Results } from "../store/results.js";
+import type { Slot } from "../store/slot.js";
+import { ANY, objectOf, type Field, type Maker, type Reader } from "./objects.js";
+
+export { ALL_PARTS, type Reader } from "./objects.js";
+
+export const ALARM = 1 << 2;
+
+/** The part that contains whether a PV is connected and its server answers. */
+export const CONNECTION = 1 << 4;
+
+/**
+ * Not a part: a plan with this bit reads the description, which some sources send only on request.
+ */
+export const DESCRIBES = 1 << 29;
+
+/** One object of a selection. */
+export interface ObjectPlan extends Maker {
+  readonly fields: readonly Field[];
+  /** Whether the field at this index is an object. */
+  readonly isObject: readonly boolean[];
+  /** Parts that the whole object reads. */
+  readonly mask: number;
+}
+
+/** A selection that the module executes. */
+export interface Program {
+  /** The program's number in the module. */
+  readonly number: number;
+  /** What it reads of arrays: `Needs`. */
+  readonly needs: number;
+}
+
+/** A compiled selection. */
+export interface Plan extends ObjectPlan, Program {}
+
+/** Text as an application writes it, or compiled; everything if omitted. */
+export type Selection = string | Plan | undefined;
+
+/** Sign, key, name and mask of a field, and its arguments if it takes any. */
+export type Words = [string, string, string, string, ...string[]];
+
+/**
+ * What makes a field from its cell, by the field's path and the words of its line; consumes the lines
+ * of its contents.
+ */
+export type MakeReader = (path: string, words: Words, lines: string[]) => Reader | undefined;
+
+/** Objects that can be missing. */
+const OPTIONAL = /^(?:value|time|display(?:\.\w+Range)?)$/;
+
+const next: Reader = (slot: Slot, results: Results, _parts?: number, last?: unknown) =>
+  results.next(slot, last);
+
+/**
+ * Turns the module's plan, from the next line to the end of its object, into functions, and removes
+ * these lines. `make` takes precedence over the cell's own value.
+ */
+export function planObject(lines: string[], make?: MakeReader, path = ""): ObjectPlan {
+  const fields: Field[] = [];
+  const isObject: boolean[] = [];
+  let mask = 0;
+  let line: string | undefined;
+  // The last line of the plan is empty.
+  while ((line = lines.shift()) && line !== "}") {
+    const words = line.split(" ") as Words;
+    const [sign, key, name, own] = words;
+    const inner = path ? `${path}.${name}` : name;
+    const field =
+      make?.(inner, words, lines) ?? (sign === "{" ? planObject(lines, make, inner) : leaf(name));
+    // A function itself reads no parts.
+    const described = inner.endsWith("display.description") ? DESCRIBES : 0;
+    const parts = Number(own) | (field as ObjectPlan).mask | described;
+    const isReader = typeof field === "function";
+    fields.push([key, parts | ANY, isReader ? field : field.show]);
+    isObject.push(!isReader);
+    mask |= parts;
+  }
+  return { fields, isObject, mask, ...objectOf(fields, OPTIONAL.test(path)) };
+}
+
+/** The name of an object's type has no cell. */
+function leaf(name: string): Reader {
+  const [, type] = name.split(":");
+  return type === undefined ? next : () => type;
+}
+
+const programs = new FinalizationRegistry(releaseProgram);
+
+/** A plan with its program: 8 times its number, plus what it needs. */
+export function programmed(plan: ObjectPlan, program: number): Plan {
+  const number = program >>> 3;
+  const programmed = { ...plan, number, needs: program & 7 };
+  programs.register(programmed, number);
+  return programmed;
+}
+
+const plans = new Map<string | undefined, Plan>();
+
+/** Maximum number of compiled selections that are kept; an application has few. */
+const MAX_PLANS = 1000;
+
+/** A selection's functions, compiled once. Only when the module is loaded. */
+export function planSelection(selection: Selection): Plan {
+  if (typeof selection === "object") return selection;
+  let plan = plans.get(selection);
+  if (plan === undefined) {
+    const text = compileSelection(selection ?? "*");
+    if (text.startsWith("[")) throw new SelectionError(text);
+    const [program, ...lines] = text.split("\n");
+    plan = programmed(planObject(lines), Number(program));
+    if (plans.size >= MAX_PLANS) plans.clear();
+    plans.set(selection, plan);
+  }
+  return plan;
+}

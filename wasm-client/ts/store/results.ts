@@ -1,0 +1,239 @@
+/**
+ * Lets the module execute selections, any number in one call, and reads the results: 64-bit cells in
+ * the order of the selected fields, and one text. `execution.rs` is the other half.
+ */
+
+import { constants, type Core } from "../../pkg/pvwire_wasm.js";
+import type { Program } from "../pv/plan.js";
+import { isFields, type Slot } from "./slot.js";
+
+/** What programs need of arrays; the numbers of `select/execute.rs`. */
+export const Needs = { text: 1, characters: 2, elements: 4 } as const;
+
+/** What a cell contains that is not a number; the numbers of `select/execute/results.rs`. */
+const Cell = {
+  notANumber: 0,
+  null: 1,
+  false: 2,
+  true: 3,
+  constant: 4,
+  text: 5,
+  integer: 6,
+  texts: 7,
+  array: 8,
+  structure: 9,
+  structures: 10,
+  id: 11,
+  doubles: 13,
+} as const;
+
+/** Flags in an execution's first number: its slot has elements; the relay's silence doesn't affect it. */
+const WITH_ELEMENTS = 0x80000000;
+const WITHOUT_RELAY = 0x40000000;
+
+/** Texts of this length or longer have it in a cell of their own. */
+const LONG = (1 << 14) - 1;
+
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+
+let known: readonly string[] | undefined;
+
+export class Results {
+  #core: Core;
+  #memory: WebAssembly.Memory;
+  #kinds: Uint8Array = new Uint8Array();
+  #heardMs = NaN;
+  /** Three numbers for each execution. */
+  #entries = new Uint32Array(96);
+  #count = 0;
+  /** Three numbers for each execution that reads an array or a structure, and the bytes of these. */
+  #records: number[] = [];
+  #elements: Uint8Array[] = [];
+  /** The module's memory. */
+  #numbers = new Float64Array();
+  #words = new Uint32Array();
+  #bytes = new Uint8Array();
+  /** The next cell. */
+  #at = 0;
+  #constants = (known ??= constants().split("\n"));
+  /** The piece of the text that is decoded, and where it starts and ends. */
+  #piece = "";
+  #pieceStart = 0;
+  #pieceEnd = 0;
+  /** Address of the text, of the starts of its pieces that follow, and where these end. */
+  #textAt = 0;
+  #textBytes = 0;
+  #byte = 0;
+  #starts = 0;
+  #startsEnd = 0;
+
+  constructor(core: Core, memory: WebAssembly.Memory) {
+    this.#core = core;
+    this.#memory = memory;
+  }
+
+  /** Begins a list of executions over PVs of these kinds. `heardMs` is a silent relay's last message. */
+  begin(kinds: Uint8Array, heardMs: number): void {
+    this.#kinds = kinds;
+    this.#heardMs = heardMs;
+    this.#count = 0;
+  }
+
+  /** Adds an execution of what `parts` affect. The slot has this index. */
+  add({ needs, number }: Program, slot: Slot, index: number, parts: number): void {
+    const at = 3 * this.#count++;
+    if (at === this.#entries.length) {
+      const larger = new Uint32Array(2 * at);
+      larger.set(this.#entries);
+      this.#entries = larger;
+    }
+    const entries = this.#entries;
+    entries[at] = number;
+    entries[at + 1] = index;
+    entries[at + 2] = parts;
+    // An array or a structure.
+    if (needs !== 0 && ((this.#kinds[index] as number) & 3) === 3) this.#addElements(at, slot, needs);
+    if (!Number.isNaN(this.#heardMs) && !slot.needsRelay) {
+      entries[at] = (entries[at] as number) | WITHOUT_RELAY;
+    }
+  }
+
+  /** Carries out the executions; `next` then gives their results in order. */
+  run(answer = false): void {
+    const { length } = this.#records;
+    const end = 3 * this.#count;
+    const place = this.#core.entries(end + length);
+    let elements = 0;
+    if (length > 0) {
+      let size = 0;
+      for (const bytes of this.#elements) size += bytes.length;
+      elements = this.#core.elements(size);
+    }
+    this.#view();
+    this.#words.set(this.#entries.subarray(0, end), place >>> 2);
+    if (length > 0) {
+      this.#words.set(this.#records, (place >>> 2) + end);
+      for (const bytes of this.#elements) {
+        this.#bytes.set(bytes, elements);
+        elements += bytes.length;
+      }
+      this.#records = [];
+      this.#elements = [];
+    }
+    const outcome = this.#core.execute(answer, this.#count, this.#heardMs) >>> 2;
+    this.#view();
+    const words = this.#words;
+    this.#at = (words[outcome] as number) >>> 3;
+    this.#textAt = words[outcome + 2] as number;
+    this.#textBytes = words[outcome + 3] as number;
+    this.#starts = (words[outcome + 4] as number) >>> 2;
+    this.#startsEnd = this.#starts + (words[outcome + 5] as number);
+    this.#byte = 0;
+    this.#pieceEnd = -1;
+  }
+
+  /** The next field. A list of texts is `last` if it is equal. */
+  next(slot: Slot, last: unknown): unknown {
+    const number = this.#numbers[this.#at++] as number;
+    return number === number ? number : this.#other(slot, last);
+  }
+
+  /** Whether the next object is missing. */
+  isMissing(): boolean {
+    return this.#kind(this.#at++) === Cell.null;
+  }
+
+  #kind(at: number): number {
+    return ((this.#words[2 * at + 1] as number) >>> 14) & 31;
+  }
+
+  #other(slot: Slot, last: unknown): unknown {
+    const at = this.#at - 1;
+    const word = this.#words[2 * at] as number;
+    switch (this.#kind(at)) {
+      case Cell.text:
+        return this.#text(at, word);
+      case Cell.constant:
+        return this.#constants[word];
+      case Cell.null:
+        return null;
+      case Cell.false:
+        return false;
+      case Cell.true:
+        return true;
+      case Cell.notANumber:
+        return NaN;
+      case Cell.id:
+        return slot.id;
+      case Cell.integer:
+        return BigInt(this.#text(at, word));
+      case Cell.texts:
+        return this.#texts(slot, word, last);
+      case Cell.array:
+        return slot.array();
+      case Cell.doubles:
+        return slot.doubles(word);
+      case Cell.structure: {
+        const structure = slot.structure();
+        return isFields(structure) ? structure : null;
+      }
+      case Cell.structures: {
+        const structure = slot.structure();
+        return Array.isArray(structure) ? structure : null;
+      }
+      default:
+        // An object that is made from the slot's array or structure.
+        return undefined;
+    }
+  }
+
+  #text(at: number, start: number): string {
+    let length = (this.#words[2 * at + 1] as number) & LONG;
+    if (length === LONG) length = this.#numbers[this.#at++] as number;
+    while (start >= this.#pieceEnd) {
+      // Also for an empty text at the end of the last piece.
+      if (!this.#nextPiece()) return "";
+    }
+    const from = start - this.#pieceStart;
+    return this.#piece.substring(from, from + length);
+  }
+
+  /** A substring keeps its whole text in memory: the text is decoded piece by piece. */
+  #nextPiece(): boolean {
+    if (this.#byte >= this.#textBytes) return false;
+    const isLast = this.#starts >= this.#startsEnd;
+    const end = isLast ? this.#textBytes : (this.#words[this.#starts] as number);
+    const from = this.#textAt + this.#byte;
+    this.#pieceStart = Math.max(this.#pieceEnd, 0);
+    this.#piece = decoder.decode(this.#bytes.subarray(from, this.#textAt + end));
+    this.#pieceEnd = this.#pieceStart + this.#piece.length;
+    this.#byte = end;
+    this.#starts += 1;
+    return true;
+  }
+
+  #texts(slot: Slot, count: number, last: unknown): readonly string[] {
+    const texts: string[] = [];
+    for (let nth = 0; nth < count; nth += 1) texts.push(this.next(slot, null) as string);
+    const same =
+      Array.isArray(last) && last.length === count && texts.every((text, at) => text === last[at]);
+    return same ? (last as readonly string[]) : texts;
+  }
+
+  #addElements(at: number, slot: Slot, needs: number): void {
+    this.#entries[at] = (this.#entries[at] as number) | WITH_ELEMENTS;
+    const isStructure = this.#kinds[slot.index] !== 3;
+    const [type, count, bytes] = isStructure ? slot.structureElements() : slot.elements(needs);
+    this.#records.push(type, count, bytes.length);
+    this.#elements.push(bytes);
+  }
+
+  /** Memory that grows is moved. */
+  #view(): void {
+    const { buffer } = this.#memory;
+    if (this.#bytes.buffer === buffer) return;
+    this.#numbers = new Float64Array(buffer);
+    this.#words = new Uint32Array(buffer);
+    this.#bytes = new Uint8Array(buffer);
+  }
+}
