@@ -1,15 +1,35 @@
-/** Numbers are formatted as by C's printf. */
+/** Numbers are formatted as by C's printf, and all texts by the module. */
 
 import { expect, it } from "vitest";
 
-import { load } from "../ts/store/core.js";
-import { formatArray, formatNumber, formatTime } from "../ts/store/format.js";
+import { createFakeRelay } from "../ts/testing/index.js";
+import type { FakePv } from "../ts/testing/index.js";
 import type { PvType } from "../ts/types.js";
 import { wasm } from "./golden.js";
 
-await load(wasm);
+interface Shown {
+  readonly value: { readonly string: string };
+  readonly time: { readonly datetime: string };
+}
 
-it("rounds exact ties to even, as toFixed does not", () => {
+/** What the package shows of PVs in these states. */
+async function shown(states: readonly FakePv[]): Promise<Shown[]> {
+  const names = states.map((_, at) => `PV${String(at)}`);
+  const pvs = Object.fromEntries(names.map((name, at) => [name, states[at] as FakePv]));
+  const client = createFakeRelay({ pvs, ...(wasm && { wasm }) }).client();
+  const selection = "{ value { string } time { datetime } }";
+  const results = await client.get<Shown>(names, { selection });
+  client.dispose();
+  return results.map((result) => {
+    if (!result.ok) throw result.error;
+    return result.data;
+  });
+}
+
+const strings = async (states: readonly FakePv[]): Promise<string[]> =>
+  (await shown(states)).map(({ value }) => value.string);
+
+it("rounds exact ties to even, as toFixed does not", async () => {
   const table: [number, number, string][] = [
     [0.5, 0, "0"],
     [1.5, 0, "2"],
@@ -28,12 +48,12 @@ it("rounds exact ties to even, as toFixed does not", () => {
     [Infinity, 2, "inf"],
     [-Infinity, 2, "-inf"],
   ];
-  for (const [value, digits, text] of table) {
-    expect(formatNumber(value, digits), `${String(value)} with ${String(digits)}`).toBe(text);
-  }
+  expect(await strings(table.map(([value, precision]) => ({ value, precision })))).toEqual(
+    table.map(([, , text]) => text),
+  );
 });
 
-it("without a precision gives the shortest text that reads back", () => {
+it("without a precision gives the shortest text that reads back", async () => {
   const table: [number, PvType, string][] = [
     [0.1, "Float64", "0.1"],
     [2.5, "Float64", "2.5"],
@@ -53,33 +73,47 @@ it("without a precision gives the shortest text that reads back", () => {
     [1, "Boolean", "true"],
     [0, "Boolean", "false"],
   ];
-  for (const [value, type, text] of table) {
-    expect(formatNumber(value, null, type), `${String(value)} of ${type}`).toBe(text);
+  const texts = await strings(table.map(([value, type]) => ({ value, type })));
+  expect(texts).toEqual(table.map(([, , text]) => text));
+  for (const [at, [value, type]] of table.entries()) {
     if (type === "Boolean" || !Number.isFinite(value)) continue;
-    const back = type === "Float32" ? Math.fround(Number(text)) : Number(text);
-    expect(Object.is(back, value), text).toBe(true);
+    const back = type === "Float32" ? Math.fround(Number(texts[at])) : Number(texts[at]);
+    expect(Object.is(back, value), texts[at]).toBe(true);
   }
-  for (let step = 0; step < 2000; step += 1) {
+  const floats = Array.from({ length: 2000 }, (_, step) => {
     const bits = new DataView(new ArrayBuffer(4));
     bits.setUint32(0, Math.imul(step, 0x9e3779b1) >>> 0);
-    const value = bits.getFloat32(0);
-    if (!Number.isFinite(value)) continue;
-    const text = formatNumber(value, null, "Float32");
-    expect(Object.is(Math.fround(Number(text)), value), text).toBe(true);
+    return bits.getFloat32(0);
+  }).filter(Number.isFinite);
+  const shortest = await strings(floats.map((value) => ({ value, type: "Float32" })));
+  for (const [at, value] of floats.entries()) {
+    expect(Object.is(Math.fround(Number(shortest[at])), value), shortest[at]).toBe(true);
   }
 });
 
-it("shortens arrays", () => {
-  expect(formatArray(Float64Array.of(1, 2.25, NaN), 1)).toBe("[1.0, 2.2, nan]");
-  expect(formatArray(Float64Array.of(3.5, 0.1), null)).toBe("[3.5, 0.1]");
-  expect(formatArray(Float32Array.of(0.1), null, "Float32")).toBe("[0.1]");
-  expect(formatArray(Uint8Array.of(1, 0), null, "Boolean")).toBe("[true, false]");
-  expect(formatArray(["a", 'b"'], 1)).toBe('["a", "b\\""]');
-  expect(formatArray(BigInt64Array.of(9007199254740993n), 1)).toBe("[9007199254740993]");
-  expect(formatArray(new Uint8Array(11), 0)).toBe("[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, … 11 elements]");
+it("shortens arrays", async () => {
+  const table: [FakePv, string][] = [
+    [{ value: Float64Array.of(1, 2.25, NaN), precision: 1 }, "[1.0, 2.2, nan]"],
+    [{ value: Float64Array.of(3.5, 0.1) }, "[3.5, 0.1]"],
+    [{ value: Float32Array.of(0.1) }, "[0.1]"],
+    [{ value: Uint8Array.of(1, 0), type: "Boolean" }, "[true, false]"],
+    [{ value: ["a", 'b"'] }, '["a", "b\\""]'],
+    [{ value: BigInt64Array.of(9007199254740993n), precision: 1 }, "[9007199254740993]"],
+    [
+      { value: new Uint8Array(11), precision: 0 },
+      "[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, … 11 elements]",
+    ],
+  ];
+  expect(await strings(table.map(([state]) => state))).toEqual(table.map(([, text]) => text));
 });
 
-it("writes times with microseconds, before 1970 too", () => {
-  expect(formatTime(0, 999_999_999)).toBe("1970-01-01T00:00:00.999999Z");
-  expect(formatTime(-1, 1_000)).toBe("1969-12-31T23:59:59.000001Z");
+it("writes times with microseconds, before 1970 too", async () => {
+  const times = await shown([
+    { value: 1, timeMs: 999.999 },
+    { value: 1, timeMs: -999.999 },
+  ]);
+  expect(times.map(({ time }) => time.datetime)).toEqual([
+    "1970-01-01T00:00:00.999999Z",
+    "1969-12-31T23:59:59.000001Z",
+  ]);
 });
