@@ -153,7 +153,6 @@ instructions: setup-valgrind ## Instructions per row of what runs for every upda
 	@$(PYTHON) bench/instructions/count.py
 
 bench-browser: setup-browser relay wasm ## What an update costs in Chromium, beside JSON, graphql-ws and Apollo
-	@$(TARGET)/debug/xtask wasm-bench
 	@PVWIRE_RELAY=$${CARGO_TARGET_DIR:-$(CURDIR)/target}/release/pvwire-relay npm run --silent bench -w pvwire-bench-browser
 
 random-cases: wasm ## 100,000 random selections of random states: native, WebAssembly and a plain executor agree

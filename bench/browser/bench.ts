@@ -67,34 +67,6 @@ const decode: Measurement = {
   points: [{ label: "frames of 1,000 updates", measure: (bench) => costs(bench, WAYS) }],
 };
 
-const engine: Measurement = {
-  name: "browser-engine",
-  question: "Would a page read selections faster if WebAssembly executed them?",
-  about:
-    `Frames of ${String(PVS)} updates, applied and read without listeners. The package reads fields with` +
-    " functions in JavaScript; the engine executes the selection of all changed PVs in one call, and" +
-    " JavaScript makes the same objects from its cells and its text. CPU time of the page's main thread;" +
-    " least of 15 passes a round.",
-  settings: { pvs: PVS },
-  labels: {
-    readers_light_ns: ["light selection, JavaScript", "ns"],
-    engine_light_ns: ["light selection, WebAssembly", "ns"],
-    readers_full_ns: ["full selection, JavaScript", "ns"],
-    engine_full_ns: ["full selection, WebAssembly", "ns"],
-    updates_per_frame: ["updates in a frame", ""],
-    bytes_per_update: ["bytes of an update in a frame", "B"],
-  },
-  goals: [],
-  points: [{ label: "frames of 1,000 updates", measure: (bench) => costs(bench, READ_WAYS) }],
-};
-
-const READ_WAYS: readonly WayName[] = [
-  "readers_light_ns",
-  "engine_light_ns",
-  "readers_full_ns",
-  "engine_full_ns",
-];
-
 const WAYS: readonly WayName[] = [
   "decode_ns",
   "told_ns",
@@ -304,7 +276,7 @@ const arrays: Measurement = {
   })),
 };
 
-const MEASUREMENTS = [packageSize, decode, engine, react, wall, latency, modes, arrays, camera];
+const MEASUREMENTS = [packageSize, decode, react, wall, latency, modes, arrays, camera];
 
 /** What the page has; runs there. */
 declare const measurements: NonNullable<Window["measurements"]>;
@@ -336,7 +308,6 @@ export async function main(words: string[]): Promise<number> {
   await build({
     root: PAGE,
     logLevel: "error",
-    resolve: { alias: { "bench-engine": path.join(ROOT, ".local/bench-engine") } },
     build: { outDir: BUILT, emptyOutDir: true },
   });
   mkdirSync(path.dirname(THOUSAND_DB), { recursive: true });

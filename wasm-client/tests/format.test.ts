@@ -99,10 +99,7 @@ it("shortens arrays", async () => {
     [{ value: Uint8Array.of(1, 0), type: "Boolean" }, "[true, false]"],
     [{ value: ["a", 'b"'] }, '["a", "b\\""]'],
     [{ value: BigInt64Array.of(9007199254740993n), precision: 1 }, "[9007199254740993]"],
-    [
-      { value: new Uint8Array(11), precision: 0 },
-      "[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, … 11 elements]",
-    ],
+    [{ value: new Uint8Array(11), precision: 0 }, "[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, … 11 elements]"],
   ];
   expect(await strings(table.map(([state]) => state))).toEqual(table.map(([, text]) => text));
 });

@@ -9,7 +9,7 @@ import { expect, it } from "vitest";
 
 import { Plans, type Operation } from "../ts/graphql/plans.js";
 import type { Shown } from "../ts/pv/objects.js";
-import { ALL_PARTS, CONNECTION, planSelection, type Plan } from "../ts/pv/plan.js";
+import { ALL_PARTS, CONNECTION, planSelection, show, type Plan } from "../ts/pv/plan.js";
 import { load, Wasm, type ArrayRow } from "../ts/store/core.js";
 import { Slot } from "../ts/store/slot.js";
 import { wasm as module } from "./golden.js";
@@ -83,7 +83,7 @@ class Host {
     const slot = this.slot as Slot;
     for (const dirty of this.wasm.dirty()) this.changed |= columns.parts[dirty] as number;
     core.clear_dirty();
-    const shown = this.wasm.show(plan, slot, this.changed, last);
+    const shown = show(plan, slot, this.changed, last);
     this.changed = 0;
     return shown;
   }

@@ -1,4 +1,4 @@
-//! Chores of this workspace: `wasm` builds the browser modules, `wasm-bench` one that is only measured, `layouts` writes the layouts
+//! Chores of this workspace: `wasm` builds the browser modules, `layouts` writes the layouts
 //! generated from the schema, next to flatc's code.
 
 #![forbid(unsafe_code)]
@@ -16,14 +16,11 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match arguments[..] {
         ["wasm"] => wasm::build(),
-        ["wasm-bench"] => wasm::build_bench(),
         ["layouts", from, rust, typescript] => {
             layouts::write(Path::new(from), Path::new(rust), Path::new(typescript))
         }
         _ => {
-            eprintln!(
-                "usage: cargo run -p xtask -- wasm | wasm-bench | layouts FROM RUST TYPESCRIPT"
-            );
+            eprintln!("usage: cargo run -p xtask -- wasm | layouts FROM RUST TYPESCRIPT");
             return ExitCode::from(64);
         }
     };

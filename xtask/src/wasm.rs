@@ -55,14 +55,6 @@ const MODULES: [Module; 3] = [
     },
 ];
 
-/// Executes selections in a page, for a comparison in `bench/browser`.
-const BENCH: Module = Module {
-    package: "pvwire-bench-engine",
-    name: "pvwire_bench_engine",
-    max_wasm_gzip_bytes: 100 * 1024,
-    max_glue_gzip_bytes: 5 * 1024,
-};
-
 /// The schema in GraphQL's notation, which the package exports as a text.
 const SDL: &str = "client-core/src/graphql/sdl/pvwire.graphql";
 
@@ -108,14 +100,6 @@ pub(crate) fn build() -> Result<()> {
     write_sdl(root, &pkg)?;
     fs::write(stamp, inputs)?;
     Ok(())
-}
-
-/// Builds the module that `bench/browser` compares with the package's, in `.local/bench-engine/`.
-pub(crate) fn build_bench() -> Result<()> {
-    let manifest = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
-    let root = &workspace(manifest, &std::env::current_dir()?)?;
-    let compiled = BENCH.compile(root)?;
-    BENCH.bind(root, &compiled, &root.join(".local/bench-engine"))
 }
 
 /// Writes the schema's text as a JavaScript module.

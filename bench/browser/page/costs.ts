@@ -12,7 +12,6 @@ import {
   type Channel,
   type PeerName,
 } from "../pvs";
-import { READS, startReads } from "./engine";
 import { startPeer, subscribeWithApollo, type OnChannel } from "./peers";
 import { packed, play, record, unpacked, type Recording } from "./recording";
 
@@ -46,8 +45,7 @@ const PEER = {
 } as const satisfies Record<string, PeerName>;
 
 /** Named as the figures that they lead to. */
-export type WayName =
-  keyof typeof PVWIRE | keyof typeof GRAPHQL | keyof typeof PEER | keyof typeof READS;
+export type WayName = keyof typeof PVWIRE | keyof typeof GRAPHQL | keyof typeof PEER;
 
 export interface Sizes {
   readonly updates_per_frame: number;
@@ -91,8 +89,6 @@ export async function startWay(
     way = await pvwire(unpackedRecording, names, PVWIRE[name as keyof typeof PVWIRE]);
   } else if (name in GRAPHQL) {
     way = await graphql(unpackedRecording, names, GRAPHQL[name as keyof typeof GRAPHQL]);
-  } else if (name in READS) {
-    way = await startReads(unpackedRecording, names, READS[name as keyof typeof READS]);
   } else {
     const peerName = PEER[name as keyof typeof PEER];
     const channels = await channelsOf(unpackedRecording, names);

@@ -195,7 +195,7 @@ export class Pvs implements PvOwner {
     if (this.wasm === undefined) return;
     this.wasm.heardMs = heardMs;
     const round = new Round();
-    this.#begin(this.wasm);
+    this.wasm.begin();
     for (const { handles, slot } of this.held.values()) {
       for (const handle of slot?.needsRelay === true ? handles : []) {
         if ((handle.mask & CONNECTION) !== 0) this.#changed(handle, CONNECTION, round);
@@ -314,10 +314,6 @@ export class Pvs implements PvOwner {
     this.#first[index] = handles[0];
   }
 
-  #begin(wasm: Wasm): void {
-    wasm.results.begin(wasm.columns.kind, wasm.heardMs);
-  }
-
   /** The flush tells the handle's listeners, and reads the handle if they read it. */
   #changed(handle: PvHandle, parts: number, round: Round): void {
     handle.parts |= parts;
@@ -342,7 +338,7 @@ export class Pvs implements PvOwner {
     const { wasm } = this;
     if (wasm === undefined) return;
     this.ofPage.value?.flush(wasm);
-    this.#begin(wasm);
+    wasm.begin();
     const { parts } = wasm.columns;
     const dirty = wasm.dirty();
     const round = new Round(dirty.length);

@@ -1,8 +1,8 @@
 /** Objects of GraphQL that are made from an array or a structure. */
 
 import type { MakeReader } from "../pv/plan.js";
-import { isUnion } from "../store/node.js";
-import { isFields, type Slot } from "../store/slot.js";
+import { isFields, isUnion } from "../store/node.js";
+import type { Slot } from "../store/slot.js";
 import type { PvField, PvStructure } from "../types.js";
 import { first, isNumeric, numberType, toBase64, type Base64Array } from "./base64.js";
 import { projection, readArguments } from "./project.js";

@@ -37,8 +37,7 @@ class Watch {
     }
     const { parts } = handle;
     if (parts === 0) return undefined;
-    const { results } = slot.wasm;
-    results.begin(slot.wasm.columns.kind, slot.wasm.heardMs);
+    const results = slot.wasm.begin();
     results.add(this.#plan, slot, slot.index, parts);
     results.run();
     const news = this.#news(slot, results, parts, this.#told);

@@ -3,7 +3,7 @@
 import type { Clock, Timer } from "../clock.js";
 import type { ArrayRow, Wasm } from "../store/core.js";
 import { PvError } from "../errors.js";
-import { DESCRIBES, planSelection, type Plan, type Selection } from "../pv/plan.js";
+import { DESCRIBES, planSelection, showAll, type Plan, type Selection } from "../pv/plan.js";
 import { Slot } from "../store/slot.js";
 import type { GetOptions, GetResult } from "../types.js";
 
@@ -119,7 +119,7 @@ export class Gets {
     const kinds = wasm.answerKinds();
     const open = slots.filter(({ index }) => job.results[from + index] === undefined);
     const found = open.filter(({ index }) => index < kinds.length);
-    const shown = wasm.showAll(job.plan, found, kinds);
+    const shown = showAll(wasm, job.plan, found, kinds);
     found.forEach(({ index, name }, at) => {
       job.results[from + index] = { name, ok: true, data: shown[at] };
       job.open -= 1;

@@ -1,10 +1,18 @@
 /** Compiles selections: the module's program for each, and what makes objects from its results. */
 
-import { compileSelection, releaseProgram } from "../store/core.js";
 import { SelectionError } from "../errors.js";
-import type { Results } from "../store/results.js";
+import { compileSelection, releaseProgram, type Wasm } from "../store/core.js";
+import type { Program, Results } from "../store/results.js";
 import type { Slot } from "../store/slot.js";
-import { ANY, objectOf, type Field, type Maker, type Reader } from "./objects.js";
+import {
+  ALL_PARTS,
+  ANY,
+  objectOf,
+  type Field,
+  type Maker,
+  type Reader,
+  type Shown,
+} from "./objects.js";
 
 export { ALL_PARTS, type Reader } from "./objects.js";
 
@@ -25,14 +33,6 @@ export interface ObjectPlan extends Maker {
   readonly isObject: readonly boolean[];
   /** Parts that the whole object reads. */
   readonly mask: number;
-}
-
-/** A selection that the module executes. */
-export interface Program {
-  /** The program's number in the module. */
-  readonly number: number;
-  /** What it reads of arrays: `Needs`. */
-  readonly needs: number;
 }
 
 /** A compiled selection. */
@@ -117,4 +117,25 @@ export function planSelection(selection: Selection): Plan {
     plans.set(selection, plan);
   }
   return plan;
+}
+
+/** What a selection shows of a slot: `last` if nothing that `parts` affect changed. */
+export function show(plan: Plan, slot: Slot, parts: number, last: Shown): Shown {
+  const results = slot.wasm.begin();
+  results.add(plan, slot, slot.index, parts);
+  results.run(slot.answer);
+  return plan.show(slot, results, parts, last);
+}
+
+/** What a selection shows of each slot: of live PVs, or of those of the last answered Get. */
+export function showAll(
+  wasm: Wasm,
+  plan: Plan,
+  slots: readonly Slot[],
+  kinds?: Uint8Array,
+): object[] {
+  const results = wasm.begin(kinds);
+  for (const slot of slots) results.add(plan, slot, slot.index, ALL_PARTS);
+  results.run(kinds !== undefined);
+  return slots.map((slot) => plan.show(slot, results, ALL_PARTS, null) as object);
 }

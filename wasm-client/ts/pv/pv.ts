@@ -2,7 +2,7 @@
 
 import type { Columns } from "../store/core.js";
 import type { Shown } from "./objects.js";
-import { ALL_PARTS, planSelection, type Plan, type Selection } from "./plan.js";
+import { ALL_PARTS, planSelection, show, type Plan, type Selection } from "./plan.js";
 import { checkOptions } from "../options.js";
 import { Listeners, type Told } from "../store/readable.js";
 import type { Results } from "../store/results.js";
@@ -149,7 +149,7 @@ export class PvHandle implements Pv<unknown> {
     this.compile();
     if (this.plan === undefined) return undefined;
     const own = slot ?? this.#owner.slotOf(this);
-    this.#shown = own.wasm.show(this.plan, own, parts, this.#shown);
+    this.#shown = show(this.plan, own, parts, this.#shown);
     this.parts = 0;
     return this.#shown;
   };

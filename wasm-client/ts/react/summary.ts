@@ -3,7 +3,7 @@
 import { useMemo, useSyncExternalStore } from "react";
 
 import { Client } from "../client/client.js";
-import { planSelection } from "../pv/plan.js";
+import { planSelection, showAll } from "../pv/plan.js";
 import type {
   PvClient,
   PvConnection,
@@ -76,7 +76,7 @@ function countOf(client: PvClient): PvSummary {
   let unresponsive = 0;
   const states = { ...NOTHING.states };
   const severities = { ...NOTHING.severities };
-  const shown = pvs.core().showAll(planSelection(SELECTION), slots) as Shown[];
+  const shown = showAll(pvs.core(), planSelection(SELECTION), slots) as Shown[];
   for (const { connection, status } of shown) {
     states[connection.state] += 1;
     // An alarm describes the present: a disconnected PV has no alarm.

@@ -3,12 +3,9 @@
 import { compile, Core, initSync, release } from "../../pkg/pvwire_wasm.js";
 import type { InitOutput } from "../../pkg/pvwire_wasm.js";
 import { LoadError } from "../errors.js";
-import { ALL_PARTS, type Shown } from "../pv/objects.js";
-import type { Plan } from "../pv/plan.js";
 import type { WasmSource } from "../types.js";
 import { Loader } from "./loader.js";
 import { Results } from "./results.js";
-import type { Slot } from "./slot.js";
 
 /** The module's columns, one entry per slot; see `store.rs`. */
 export interface Columns {
@@ -114,22 +111,10 @@ export class Wasm {
     return this.#columns?.value.length ? this.#columns : (this.#columns = this.#view(false));
   }
 
-  /** What a selection shows of a slot: `last` if nothing that `parts` affect changed. */
-  show(plan: Plan, slot: Slot, parts: number, last: Shown): Shown {
-    const { results } = this;
-    results.begin(this.columns.kind, this.heardMs);
-    results.add(plan, slot, slot.index, parts);
-    results.run();
-    return plan.show(slot, results, parts, last);
-  }
-
-  /** What a selection shows of each slot: of live PVs, or of those of the last answered Get. */
-  showAll(plan: Plan, slots: readonly Slot[], kinds = this.columns.kind): object[] {
-    const { results } = this;
-    results.begin(kinds, this.heardMs);
-    for (const slot of slots) results.add(plan, slot, slot.index, ALL_PARTS);
-    results.run(slots[0]?.answer);
-    return slots.map((slot) => plan.show(slot, results, ALL_PARTS, null) as object);
+  /** Begins a list of executions over live PVs, or over those of the last answered Get. */
+  begin(kinds = this.columns.kind): Results {
+    this.results.begin(kinds, this.heardMs);
+    return this.results;
   }
 
   /** The kinds of the last answered Get's PVs. Valid until the module is called again. */

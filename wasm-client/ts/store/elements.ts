@@ -6,6 +6,9 @@ import type { NumericArray, PvType } from "../types.js";
 /** In the order of the wire's numbers. */
 export const TYPES = Object.keys(ValueType) as readonly PvType[];
 
+/** What programs need of arrays; the numbers of `select/execute.rs`. */
+export const Needs = { text: 1, characters: 2, elements: 4 } as const;
+
 type ArrayConstructor = {
   readonly BYTES_PER_ELEMENT: number;
   new (buffer: ArrayBuffer, offset?: number, length?: number): NumericArray;

@@ -2,7 +2,7 @@
 
 import { numericArray, TYPES } from "./elements.js";
 import { NodeField as Field, ValueType } from "../schema.js";
-import type { PvField } from "../types.js";
+import type { PvField, PvStructure } from "../types.js";
 
 const decoder = new TextDecoder();
 
@@ -103,3 +103,10 @@ class Reader {
     return decoder.decode(new Uint8Array(this.#buffer, at + 4, length));
   }
 }
+
+/** Whether it is a structure or a union. */
+export const isFields = (field: PvField | undefined): field is PvStructure =>
+  typeof field === "object" &&
+  field !== null &&
+  !Array.isArray(field) &&
+  !ArrayBuffer.isView(field);

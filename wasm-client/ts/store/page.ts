@@ -139,7 +139,8 @@ function stageSlot(slot: Slot, columns: Columns, page: Page, type: number): void
   switch (columns.kind[index]) {
     case Kind.number:
       // After five other texts.
-      if (type === ValueType.Enum) page.value_enum(number, core.metadata_texts(false, index).slice(5));
+      if (type === ValueType.Enum)
+        page.value_enum(number, core.metadata_texts(false, index).slice(5));
       else if (type === ValueType.Boolean) page.value_boolean(number !== 0);
       else if (isInteger(type) && Number.isInteger(number)) page.value_integer(BigInt(number));
       else page.value_number(number);

@@ -4,11 +4,31 @@
  */
 
 import { constants, type Core } from "../../pkg/pvwire_wasm.js";
-import type { Program } from "../pv/plan.js";
-import { isFields, type Slot } from "./slot.js";
+import type { NumericArray, PvField } from "../types.js";
+import { isFields } from "./node.js";
 
-/** What programs need of arrays; the numbers of `select/execute.rs`. */
-export const Needs = { text: 1, characters: 2, elements: 4 } as const;
+/** A selection that the module executes. */
+export interface Program {
+  /** The program's number in the module. */
+  readonly number: number;
+  /** What it reads of arrays: `Needs`. */
+  readonly needs: number;
+}
+
+/** Type with flags, number of elements, and bytes of an array for the module. */
+export type Elements = readonly [type: number, count: number, bytes: Uint8Array];
+
+/** What JavaScript keeps of a slot. */
+export interface SlotData {
+  readonly id: string;
+  readonly index: number;
+  readonly needsRelay: boolean;
+  array: () => NumericArray;
+  doubles: (length: number) => Float64Array;
+  structure: () => PvField;
+  elements: (needs: number) => Elements;
+  structureElements: () => Elements;
+}
 
 /** What a cell contains that is not a number; the numbers of `select/execute/results.rs`. */
 const Cell = {
@@ -80,7 +100,7 @@ export class Results {
   }
 
   /** Adds an execution of what `parts` affect. The slot has this index. */
-  add({ needs, number }: Program, slot: Slot, index: number, parts: number): void {
+  add({ needs, number }: Program, slot: SlotData, index: number, parts: number): void {
     const at = 3 * this.#count++;
     if (at === this.#entries.length) {
       const larger = new Uint32Array(2 * at);
@@ -92,9 +112,10 @@ export class Results {
     entries[at + 1] = index;
     entries[at + 2] = parts;
     // An array or a structure.
-    if (needs !== 0 && ((this.#kinds[index] as number) & 3) === 3) this.#addElements(at, slot, needs);
+    if (needs !== 0 && ((this.#kinds[index] as number) & 3) === 3)
+      this.#addElements(at, slot, needs);
     if (!Number.isNaN(this.#heardMs) && !slot.needsRelay) {
-      entries[at] = (entries[at] as number) | WITHOUT_RELAY;
+      entries[at] = entries[at] | WITHOUT_RELAY;
     }
   }
 
@@ -133,7 +154,7 @@ export class Results {
   }
 
   /** The next field. A list of texts is `last` if it is equal. */
-  next(slot: Slot, last: unknown): unknown {
+  next(slot: SlotData, last: unknown): unknown {
     const number = this.#numbers[this.#at++] as number;
     return number === number ? number : this.#other(slot, last);
   }
@@ -147,7 +168,7 @@ export class Results {
     return ((this.#words[2 * at + 1] as number) >>> 14) & 31;
   }
 
-  #other(slot: Slot, last: unknown): unknown {
+  #other(slot: SlotData, last: unknown): unknown {
     const at = this.#at - 1;
     const word = this.#words[2 * at] as number;
     switch (this.#kind(at)) {
@@ -212,7 +233,7 @@ export class Results {
     return true;
   }
 
-  #texts(slot: Slot, count: number, last: unknown): readonly string[] {
+  #texts(slot: SlotData, count: number, last: unknown): readonly string[] {
     const texts: string[] = [];
     for (let nth = 0; nth < count; nth += 1) texts.push(this.next(slot, null) as string);
     const same =
@@ -220,7 +241,7 @@ export class Results {
     return same ? (last as readonly string[]) : texts;
   }
 
-  #addElements(at: number, slot: Slot, needs: number): void {
+  #addElements(at: number, slot: SlotData, needs: number): void {
     this.#entries[at] = (this.#entries[at] as number) | WITH_ELEMENTS;
     const isStructure = this.#kinds[slot.index] !== 3;
     const [type, count, bytes] = isStructure ? slot.structureElements() : slot.elements(needs);

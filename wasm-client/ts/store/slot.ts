@@ -1,9 +1,9 @@
 /** The state of one PV that JavaScript keeps in addition to the module's columns. */
 
 import type { Wasm } from "./core.js";
-import { numericArray, TYPES } from "./elements.js";
-import { isUnion, readStructure } from "./node.js";
-import { Needs } from "./results.js";
+import { Needs, numericArray, TYPES } from "./elements.js";
+import { isFields, isUnion, readStructure } from "./node.js";
+import type { Elements, SlotData } from "./results.js";
 import type { NumericArray, PvField, PvStructure, PvType } from "../types.js";
 
 /** The kind of the value; the numbers of `store.rs`. */
@@ -27,11 +27,8 @@ const SHOWN = 10;
 /** Flag of an array whose characters are one text. */
 const TEXT = 1 << 8;
 
-/** Type with flags, number of elements, and bytes of an array for the module. */
-export type Elements = readonly [type: number, count: number, bytes: Uint8Array];
-
 /** One PV: its index in the module, and its arrays and structures, which stay in JavaScript. */
-export class Slot {
+export class Slot implements SlotData {
   readonly id: string;
   /** Whether its values come from the relay, those of a formula through its inputs. */
   needsRelay: boolean;
@@ -109,7 +106,7 @@ export class Slot {
       this.#doubles =
         some instanceof Float64Array ? some : Float64Array.from(some as ArrayLike<number>, Number);
     }
-    return this.#doubles as Float64Array;
+    return this.#doubles;
   }
 
   /** What the module needs of the array. */
@@ -146,13 +143,6 @@ export class Slot {
     return this.#structure ?? null;
   }
 }
-
-/** Whether it is a structure or a union. */
-export const isFields = (field: PvField | undefined): field is PvStructure =>
-  typeof field === "object" &&
-  field !== null &&
-  !Array.isArray(field) &&
-  !ArrayBuffer.isView(field);
 
 /** Whether it is a structure with its fields. */
 const hasFields = (field: PvField | undefined): field is PvStructure =>
