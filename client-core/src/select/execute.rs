@@ -229,6 +229,8 @@ pub fn execute(
     run(program, 0, program.steps.len(), parts, &reader, results);
 }
 
+/// Executes the steps up to `to`, objects inside objects without recursion.
+#[inline]
 fn run<P: Pv>(
     program: &Program,
     from: usize,
@@ -237,32 +239,26 @@ fn run<P: Pv>(
     reader: &Reader<'_, P>,
     results: &mut Results,
 ) {
+    let steps = program.steps.get(..to).unwrap_or_default();
     let mut at = from;
-    while at < to {
-        let Some(step) = program.steps.get(at) else {
-            return;
-        };
+    // Where an object ends that can be missing.
+    let mut end_of_all = 0;
+    while let Some(step) = steps.get(at) {
+        let is_all = parts == ALL_PARTS || at < end_of_all;
         at += 1;
-        let affected = parts == ALL_PARTS || step.mask & parts != 0;
+        let affected = is_all || step.mask & parts != 0;
         match &step.action {
             Action::Read(read) if affected => reader.read(*read, results),
             Action::Apart(read, _) if affected => reader.apart(*read, results),
             Action::Read(_) | Action::Apart(..) | Action::Name(_) => {}
-            Action::Object(presence, end) => {
-                let inside = if *presence == Presence::Always {
-                    Some(parts)
-                } else if !affected {
-                    None
-                } else if reader.is_present(*presence) {
-                    results.mark(Cell::Present);
-                    Some(ALL_PARTS)
-                } else {
-                    results.mark(Cell::Null);
-                    None
-                };
-                if let Some(inside) = inside.filter(|_| affected) {
-                    run(program, at, *end, inside, reader, results);
-                }
+            Action::Object(_, end) if !affected => at = *end,
+            Action::Object(Presence::Always, _) => {}
+            Action::Object(presence, end) if reader.is_present(*presence) => {
+                results.mark(Cell::Present);
+                end_of_all = end_of_all.max(*end);
+            }
+            Action::Object(_, end) => {
+                results.mark(Cell::Null);
                 at = *end;
             }
         }

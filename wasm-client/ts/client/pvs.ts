@@ -9,6 +9,7 @@ import { isLocal, type PvHandle, type PvOwner } from "../pv/pv.js";
 import { isLoaded, Wasm, type ArrayRow, type Columns } from "../store/core.js";
 import { Flusher } from "../store/flush.js";
 import { Listeners, Round } from "../store/readable.js";
+import type { Results } from "../store/results.js";
 import { Slot } from "../store/slot.js";
 import type { ClientOptions } from "../types.js";
 import { Lazy } from "./lazy.js";
@@ -195,13 +196,15 @@ export class Pvs implements PvOwner {
     if (this.wasm === undefined) return;
     this.wasm.heardMs = heardMs;
     const round = new Round();
-    this.wasm.begin();
+    const results = this.wasm.begin();
     for (const { handles, slot } of this.held.values()) {
       for (const handle of slot?.needsRelay === true ? handles : []) {
-        if ((handle.mask & CONNECTION) !== 0) this.#changed(handle, CONNECTION, round);
+        if ((handle.mask & CONNECTION) !== 0) {
+          this.#changed(handle, CONNECTION, round, results, slot?.index ?? 0);
+        }
       }
     }
-    this.#read(this.wasm);
+    this.#read(results);
     round.add(this.#counters.told);
     round.call();
   }
@@ -314,18 +317,17 @@ export class Pvs implements PvOwner {
     this.#first[index] = handles[0];
   }
 
-  /** The flush tells the handle's listeners, and reads the handle if they read it. */
-  #changed(handle: PvHandle, parts: number, round: Round): void {
+  /** The round tells the handle's listeners, and the handle is read if they read its last result. */
+  #changed(handle: PvHandle, parts: number, round: Round, results: Results, slot: number): void {
     handle.parts |= parts;
     round.add(handle.told);
-    const { plan, slot } = handle;
-    if (!handle.isRead || plan === undefined || slot === undefined) return;
-    slot.wasm.results.add(plan, slot, slot.index, handle.parts);
+    if (!handle.isRead || handle.plan === undefined) return;
+    results.add(handle.plan, handle.slot as Slot, slot, handle.parts);
     this.#reading.push(handle);
   }
 
   /** Reads everything that is to be read in one call of the module. */
-  #read({ results }: Wasm): void {
+  #read(results: Results): void {
     const handles = this.#reading;
     if (handles.length === 0) return;
     this.#reading = [];
@@ -338,7 +340,7 @@ export class Pvs implements PvOwner {
     const { wasm } = this;
     if (wasm === undefined) return;
     this.ofPage.value?.flush(wasm);
-    wasm.begin();
+    const results = wasm.begin();
     const { parts } = wasm.columns;
     const dirty = wasm.dirty();
     const round = new Round(dirty.length);
@@ -350,11 +352,11 @@ export class Pvs implements PvOwner {
       changedOfAny |= changed;
       if (((masks[slot] ?? 0) & changed) === 0) continue;
       for (let handle = first[slot]; handle !== undefined; handle = handle.next) {
-        if ((handle.mask & changed) !== 0) this.#changed(handle, changed, round);
+        if ((handle.mask & changed) !== 0) this.#changed(handle, changed, round, results, slot);
       }
     }
     wasm.core.clear_dirty();
-    this.#read(wasm);
+    this.#read(results);
     if (this.#listened === undefined || (changedOfAny & COUNTED) !== 0) {
       round.add(this.#counters.told);
     }

@@ -54,6 +54,11 @@ const WITHOUT_RELAY = 0x40000000;
 /** Texts of this length or longer have it in a cell of their own. */
 const LONG = (1 << 14) - 1;
 
+/** The bits of a cell's upper half that contain its kind. */
+const KIND = 31 << 14;
+const TEXT_KIND = Cell.text << 14;
+const NULL_KIND = Cell.null << 14;
+
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
 let known: readonly string[] | undefined;
@@ -155,25 +160,27 @@ export class Results {
 
   /** The next field. A list of texts is `last` if it is equal. */
   next(slot: SlotData, last: unknown): unknown {
-    const number = this.#numbers[this.#at++] as number;
-    return number === number ? number : this.#other(slot, last);
+    const at = this.#at++;
+    const number = this.#numbers[at] as number;
+    if (!Number.isNaN(number)) return number;
+    const word = this.#words[2 * at] as number;
+    const high = this.#words[2 * at + 1] as number;
+    if ((high & KIND) !== TEXT_KIND) return this.#other(slot, (high >>> 14) & 31, word, last);
+    const length = high & LONG;
+    const from = word - this.#pieceStart;
+    return word < this.#pieceEnd && length < LONG
+      ? this.#piece.substring(from, from + length)
+      : this.#text(word, length);
   }
 
   /** Whether the next object is missing. */
   isMissing(): boolean {
-    return this.#kind(this.#at++) === Cell.null;
+    const high = this.#words[2 * this.#at++ + 1] as number;
+    return (high & KIND) === NULL_KIND;
   }
 
-  #kind(at: number): number {
-    return ((this.#words[2 * at + 1] as number) >>> 14) & 31;
-  }
-
-  #other(slot: SlotData, last: unknown): unknown {
-    const at = this.#at - 1;
-    const word = this.#words[2 * at] as number;
-    switch (this.#kind(at)) {
-      case Cell.text:
-        return this.#text(at, word);
+  #other(slot: SlotData, kind: number, word: number, last: unknown): unknown {
+    switch (kind) {
       case Cell.constant:
         return this.#constants[word];
       case Cell.null:
@@ -187,7 +194,7 @@ export class Results {
       case Cell.id:
         return slot.id;
       case Cell.integer:
-        return BigInt(this.#text(at, word));
+        return BigInt(this.#text(word, (this.#words[2 * this.#at - 1] as number) & LONG));
       case Cell.texts:
         return this.#texts(slot, word, last);
       case Cell.array:
@@ -208,9 +215,8 @@ export class Results {
     }
   }
 
-  #text(at: number, start: number): string {
-    let length = (this.#words[2 * at + 1] as number) & LONG;
-    if (length === LONG) length = this.#numbers[this.#at++] as number;
+  #text(start: number, short: number): string {
+    const length = short < LONG ? short : (this.#numbers[this.#at++] as number);
     while (start >= this.#pieceEnd) {
       // Also for an empty text at the end of the last piece.
       if (!this.#nextPiece()) return "";

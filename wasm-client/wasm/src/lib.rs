@@ -1,5 +1,5 @@
-//! The JavaScript interface of `pvwire-core`: one `Core` that takes messages and whose columns
-//! JavaScript reads in place.
+//! The JavaScript interface of `pvwire-core`: one `Core` that takes messages and executes selections,
+//! and whose cells and columns JavaScript reads in place.
 
 #![deny(unsafe_code)]
 

@@ -16,7 +16,7 @@ const LONG: usize = (1 << 14) - 1;
 
 /// A piece of text ends with the first text that brings it to this many bytes. A substring keeps the
 /// whole of its text in a browser's memory, which a host therefore decodes piece by piece.
-const PIECE: usize = 2048;
+const PIECE: usize = 4096;
 
 /// What a cell contains. The numbers are those of `ts/store/results.ts`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
