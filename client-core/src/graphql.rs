@@ -52,25 +52,45 @@
 //! assert_eq!(response, br#"{"data":{"getChannel":{"value":{"float":21.5}}}}"#);
 //! ```
 
+#[cfg(feature = "graphql")]
 mod document;
+mod errand;
+mod execution;
+#[cfg(feature = "graphql")]
 mod introspection;
+mod json;
+#[cfg(feature = "graphql")]
 mod limits;
+#[cfg(feature = "graphql")]
+mod native;
 mod operation;
 mod put_value;
 mod respond;
+#[cfg(feature = "graphql")]
 mod sdl;
-#[cfg(test)]
+#[cfg(all(test, feature = "graphql"))]
 mod tests;
+#[cfg(feature = "graphql")]
 mod watch;
+#[cfg(feature = "graphql")]
 mod writer;
 
+#[cfg(feature = "graphql")]
 pub use self::document::{Document, Refusal};
+pub use self::errand::Errand;
+pub use self::execution::{Execution, Step, Work};
+#[cfg(feature = "graphql")]
 pub use self::introspection::introspect;
+#[cfg(feature = "graphql")]
 pub use self::limits::Limits;
-pub use self::operation::{Operation, OperationKind, Request, Root};
+#[cfg(feature = "graphql")]
+pub use self::native::{ChannelRequest, Operation, Root};
+pub use self::operation::{OperationKind, OperationOf, Request, RootOf};
 pub use self::put_value::{ValueError, put_value, takes_text};
-pub use self::respond::{ChannelRequest, Failure};
+pub use self::respond::{ChannelRequestOf, Failure};
+#[cfg(feature = "graphql")]
 pub use self::watch::{Watch, is_settled};
+#[cfg(feature = "graphql")]
 pub use self::writer::{Selection, Writer};
 pub use crate::select::execute::{Pv, Sample, Snapshot};
 

@@ -61,7 +61,6 @@
 pub mod engine;
 pub mod format;
 pub mod formula;
-#[cfg(feature = "graphql")]
 pub mod graphql;
 pub mod ingest;
 pub mod local;

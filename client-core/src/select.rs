@@ -8,7 +8,7 @@ mod overlap;
 pub(crate) mod parser;
 mod plan;
 pub(crate) mod schema;
-mod string_value;
+pub(crate) mod string_value;
 mod suggest;
 pub(crate) mod tree;
 mod validate;

@@ -11,9 +11,17 @@ import {
 } from "graphql";
 import { beforeAll, describe, expect, it } from "vitest";
 
-import { initSync, plan } from "../pkg/pvwire_wasm.js";
+import { initSync, Operation } from "../pkg/pvwire_wasm.js";
 import { schemaSdl } from "../ts/graphql/index.js";
 import { wasm } from "./golden.js";
+
+/** The plan of an operation, or its errors. */
+function plan(text: string, name: string | undefined, variables: string): string {
+  const operation = new Operation(text, name, variables);
+  const planned = operation.plan();
+  operation.free();
+  return planned;
+}
 
 const schema = buildSchema(schemaSdl);
 

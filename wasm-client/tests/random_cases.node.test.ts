@@ -7,7 +7,7 @@ import { createInterface } from "node:readline";
 
 import { expect, it } from "vitest";
 
-import { Plans, type Operation } from "../ts/graphql/plans.js";
+import { Plans, type Operation, type Step } from "../ts/graphql/plans.js";
 import type { Shown } from "../ts/pv/objects.js";
 import { ALL_PARTS, CONNECTION, planSelection, show, type Plan } from "../ts/pv/plan.js";
 import { load, Wasm, type ArrayRow } from "../ts/store/core.js";
@@ -92,8 +92,8 @@ class Host {
 function planOf({ document, selection }: Case): Plan {
   if (document === undefined) return planSelection(selection);
   const plans = new Plans();
-  const { roots } = plans.operation({ query: document }) as Operation;
-  return plans.channel(roots[0] as Operation["roots"][0]);
+  const [step] = plans.steps(plans.operation({ query: document }) as Operation);
+  return plans.channel(step as Step);
 }
 
 /** Whether two results are the same; the order of an object's keys has no meaning. */

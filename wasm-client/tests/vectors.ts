@@ -70,7 +70,7 @@ interface PvEntry extends Pick<FramePv, "id" | "value" | "time" | "alarm"> {
 }
 
 /** The relay: the state of each PV, and one connection. */
-class Relay {
+export class Relay {
   readonly clock = createFakeClock(START_MS);
   readonly user: string;
   onmessage: ((event: { data: unknown }) => void) | null = null;
@@ -332,7 +332,7 @@ function mustBeWell(client: Client, event: Event): void {
 }
 
 /** Delivers what waits for a promise, and then for an animation frame. */
-async function flush(): Promise<void> {
+export async function flush(): Promise<void> {
   await settle();
   vi.advanceTimersByTime(300);
   await settle();

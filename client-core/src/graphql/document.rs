@@ -2,7 +2,7 @@
 
 use super::Dialect;
 use super::limits::Limits;
-use super::operation::Operation;
+use super::native::Operation;
 use crate::select;
 use crate::select::error::{self, DocumentError};
 use crate::select::parser::{Bounds, Form};

@@ -1,13 +1,10 @@
 //! Operations: what one request asks of the host, field by field.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::Dialect;
-use super::introspection;
-use super::limits::Limits;
-use super::writer::Selection;
-use crate::select::error::{DocumentError, fill, push_number};
+use crate::select::error::push_number;
+use crate::select::execute::lines::{number, take};
 use crate::select::parser::{Bounds, Form, parse};
 use crate::select::tree;
 
@@ -22,13 +19,14 @@ pub enum OperationKind {
     Subscription,
 }
 
-/// An operation with its variables.
+/// An operation with its variables. `S` has the fields that are selected of a PV.
 #[derive(Debug)]
-pub struct Operation {
+pub struct OperationOf<S> {
     kind: OperationKind,
-    roots: Vec<Root>,
+    roots: Vec<RootOf<S>>,
     dialect: Dialect,
-    limits: Limits,
+    /// Length of a response beyond which no further channel is written.
+    longest: usize,
 }
 
 /// What a field asks of the host.
@@ -54,6 +52,14 @@ pub enum Request {
         /// Wait until the records have finished processing.
         wait: bool,
     },
+    /// To describe the schema, if the operation was not planned with
+    /// [`Document`](super::Document).
+    Introspect {
+        /// The name of a type.
+        names: Vec<String>,
+        /// The whole schema, not one type.
+        is_whole: bool,
+    },
     /// The states of these PVs and their changes.
     Subscribe {
         /// The PVs, as the client named them.
@@ -67,21 +73,24 @@ impl Request {
     pub fn names(&self) -> &[String] {
         match self {
             Self::Nothing => &[],
-            Self::Get { names, .. } | Self::Put { names, .. } | Self::Subscribe { names } => names,
+            Self::Get { names, .. }
+            | Self::Put { names, .. }
+            | Self::Introspect { names, .. }
+            | Self::Subscribe { names } => names,
         }
     }
 }
 
 /// A field of the query, mutation or subscription itself.
 #[derive(Debug)]
-pub struct Root {
+pub struct RootOf<S> {
     pub(super) key: String,
     pub(super) locations: Vec<(u32, u32)>,
-    pub(super) answer: Answer,
+    pub(super) answer: Answer<S>,
 }
 
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(super) enum Answer<S> {
     /// A value in JSON; whether it may be null.
     Known(Vec<u8>),
     /// It can't be answered.
@@ -93,12 +102,12 @@ pub(super) enum Answer {
     /// A channel for each name; as a list, or the only one.
     Channels {
         request: Request,
-        selection: Arc<Selection>,
+        selection: S,
         is_list: bool,
     },
 }
 
-impl Root {
+impl<S> RootOf<S> {
     /// The key of the field in the response.
     #[must_use]
     pub fn key(&self) -> &str {
@@ -116,7 +125,7 @@ impl Root {
 
     /// The fields to read of each PV.
     #[must_use]
-    pub fn selection(&self) -> Option<&Arc<Selection>> {
+    pub fn selection(&self) -> Option<&S> {
         match &self.answer {
             Answer::Channels { selection, .. } => Some(selection),
             _ => None,
@@ -151,80 +160,75 @@ impl Root {
     }
 }
 
-impl Operation {
-    /// Reads a plan, see [`Documents::plan`](crate::select::Documents::plan).
-    pub(super) fn new(plan: &str, dialect: Dialect, limits: Limits) -> Result<Self, DocumentError> {
-        let mut lines = plan.lines();
-        let kind = match lines.next() {
-            Some("mutation") => OperationKind::Mutation,
-            Some("subscription") => OperationKind::Subscription,
+/// A field of the query, mutation or subscription itself, as a plan has it.
+pub(super) struct Asked<'a> {
+    pub(super) name: &'a str,
+    pub(super) arguments: Arguments,
+    /// The lines of its selection.
+    pub(super) inner: &'a str,
+}
+
+impl<S> OperationOf<S> {
+    /// Reads a plan, see [`Documents::plan`](crate::select::Documents::plan). `answer` says how a field
+    /// is answered that can be.
+    ///
+    /// # Errors
+    /// The first error of `answer`.
+    pub(super) fn read<E>(
+        plan: &str,
+        dialect: Dialect,
+        longest: usize,
+        mut answer: impl FnMut(Asked<'_>) -> Result<Answer<S>, E>,
+    ) -> Result<Self, E> {
+        let mut lines = plan.as_bytes();
+        let kind = match take(&mut lines, b'\n') {
+            b"mutation" => OperationKind::Mutation,
+            b"subscription" => OperationKind::Subscription,
             _ => OperationKind::Query,
         };
         let mut roots = Vec::new();
-        // Bytes for the answers to introspection.
-        let mut room = limits.response;
-        while let Some(line) = lines.next() {
-            let mut words = line.splitn(5, ' ');
-            let mut word = || words.next().unwrap_or_default();
-            let (sign, key, name, places, last) = (word(), word(), word(), word(), word());
-            let inner = if sign == "{" {
+        while !lines.is_empty() {
+            let mut last = take(&mut lines, b'\n');
+            let mut word = || take(&mut last, b' ');
+            let (sign, key, name, places) = (word(), text(word()), text(word()), word());
+            let last = text(last);
+            let json = parse(last, Form::Json, Bounds::default());
+            let inner = if sign == b"{" {
                 inner_lines(&mut lines)
             } else {
-                String::new()
+                ""
             };
-            let answer = if sign == "!" {
-                let json = parse(last, Form::Json, Bounds::default());
+            let answer = if sign == b"!" {
                 Answer::Problem {
                     message: json.string(json.node(json.node(0).child)),
                     code: None,
                     is_never_null: is_never_null(name, dialect),
                 }
+            } else if let (b"__typename", type_name @ [_, ..]) = typed(name) {
+                let mut known = vec![b'"'];
+                known.extend_from_slice(type_name);
+                known.push(b'"');
+                Answer::Known(known)
             } else {
-                answer(name, last, &inner, dialect, &mut room).ok_or_else(|| {
-                    let template = "The result of introspection has more than % bytes.";
-                    too_much(template, limits.response)
+                let arguments = Arguments(json);
+                answer(Asked {
+                    name,
+                    arguments,
+                    inner,
                 })?
             };
-            roots.push(Root {
+            roots.push(RootOf {
                 key: key.to_owned(),
-                locations: places.split(',').map(location).collect(),
+                locations: locations(places),
                 answer,
             });
         }
-        let operation = Self {
+        Ok(Self {
             kind,
             roots,
             dialect,
-            limits,
-        };
-        operation.check()?;
-        Ok(operation)
-    }
-
-    fn check(&self) -> Result<(), DocumentError> {
-        let limits = self.limits;
-        let (mut names, mut cost) = (0_usize, 0_usize);
-        for root in &self.roots {
-            let count = root.request().names().len();
-            let fields = root.selection().map_or(0, |selection| selection.fields());
-            names += count;
-            cost = cost.saturating_add(count.saturating_mul(fields));
-        }
-        let mut selections = self.roots.iter().filter_map(Root::selection);
-        if selections.any(|selection| selection.whole_values() > limits.whole_values) {
-            let template =
-                "The operation reads the whole value of a PV too often; the maximum is %.";
-            return Err(too_much(template, limits.whole_values));
-        }
-        if names > limits.names {
-            let template = "The operation names too many PVs; the maximum is %.";
-            return Err(too_much(template, limits.names));
-        }
-        if cost > limits.cost {
-            let template = "The operation reads too many fields of all its PVs; the maximum is %.";
-            return Err(too_much(template, limits.cost));
-        }
-        Ok(())
+            longest,
+        })
     }
 
     /// Query, mutation or subscription.
@@ -235,7 +239,7 @@ impl Operation {
 
     /// Its fields, in the order of the response. A valid subscription has at most one.
     #[must_use]
-    pub fn roots(&self) -> &[Root] {
+    pub fn roots(&self) -> &[RootOf<S>] {
         &self.roots
     }
 
@@ -245,40 +249,47 @@ impl Operation {
 
     /// Length of a response beyond which no further channel is written.
     pub(super) fn longest(&self) -> usize {
-        self.limits.response
+        self.longest
     }
 }
 
-/// The error for exceeding a limit.
-fn too_much(template: &str, limit: usize) -> DocumentError {
-    let mut number = String::new();
-    push_number(u32::try_from(limit).unwrap_or(u32::MAX), &mut number);
-    DocumentError::new(&[], template, &[&number])
+fn text(bytes: &[u8]) -> &str {
+    str::from_utf8(bytes).unwrap_or_default()
+}
+
+/// A field's name, and behind a colon that of a type.
+fn typed(name: &str) -> (&[u8], &[u8]) {
+    let mut rest = name.as_bytes();
+    (take(&mut rest, b':'), rest)
 }
 
 /// The lines of an object, up to its end.
-fn inner_lines<'a>(lines: &mut impl Iterator<Item = &'a str>) -> String {
-    let mut inner = String::new();
+fn inner_lines<'a>(lines: &mut &'a [u8]) -> &'a str {
+    let all = *lines;
     let mut depth = 1;
-    for line in lines {
-        depth += match line.as_bytes().first() {
+    while !lines.is_empty() {
+        let before = *lines;
+        depth += match take(lines, b'\n').first() {
             Some(b'{') => 1,
             Some(b'}') => -1,
             _ => 0,
         };
         if depth == 0 {
-            break;
+            return text(all.get(..all.len() - before.len()).unwrap_or_default());
         }
-        inner.push_str(line);
-        inner.push('\n');
     }
-    inner
+    text(all)
 }
 
-/// Line and column in `line:column`.
-fn location(place: &str) -> (u32, u32) {
-    let (line, column) = place.split_once(':').unwrap_or_default();
-    (line.parse().unwrap_or(0), column.parse().unwrap_or(0))
+/// Lines and columns in `line:column`, separated by commas.
+fn locations(mut places: &[u8]) -> Vec<(u32, u32)> {
+    let mut locations = Vec::new();
+    while !places.is_empty() {
+        let mut place = take(&mut places, b',');
+        let line = number(take(&mut place, b':'));
+        locations.push((line, number(place)));
+    }
+    locations
 }
 
 /// Whether a field has a type with `!`: an error there makes the whole `data` null.
@@ -290,36 +301,14 @@ fn is_never_null(name: &str, dialect: Dialect) -> bool {
     }
 }
 
-/// The answer to a field. `room` is the number of bytes for introspection; `None` if it
-/// needs more.
-fn answer(
+/// What a field of this name asks of the host.
+pub(super) fn channels<S>(
     name: &str,
-    arguments: &str,
-    inner: &str,
+    arguments: &Arguments,
+    selection: S,
     dialect: Dialect,
-    room: &mut usize,
-) -> Option<Answer> {
-    if let Some(type_name) = name.strip_prefix("__typename:") {
-        return Some(Answer::Known([b"\"", type_name.as_bytes(), b"\""].concat()));
-    }
-    let arguments = Arguments(parse(arguments, Form::Json, Bounds::default()));
-    let known = match name {
-        "__schema" => introspection::schema(dialect, inner, *room),
-        "__type" => introspection::named(dialect, &arguments.text("name"), inner, *room),
-        _ => return Some(channels(name, &arguments, inner, dialect)),
-    }?;
-    *room -= known.len();
-    Some(Answer::Known(known))
-}
-
-fn channels(name: &str, arguments: &Arguments, inner: &str, dialect: Dialect) -> Answer {
-    let Some(selection) = Selection::new(inner, dialect) else {
-        return Answer::Problem {
-            message: fill("\"%\" can't be answered.", &[name]),
-            code: None,
-            is_never_null: false,
-        };
-    };
+    number: fn(&str) -> f64,
+) -> Answer<S> {
     let is_list = name.ends_with('s');
     let names = if is_list {
         arguments.texts("ids")
@@ -335,27 +324,34 @@ fn channels(name: &str, arguments: &Arguments, inner: &str, dialect: Dialect) ->
             Request::Put {
                 names,
                 values,
-                timeout: arguments.timeout(),
+                timeout: arguments.timeout(number),
                 wait: arguments.is_true("wait"),
             }
         }
         "subscribeChannel" | "subscribeChannels" => Request::Subscribe { names },
         _ => Request::Get {
             names,
-            timeout: arguments.timeout(),
+            timeout: arguments.timeout(number),
         },
     };
     Answer::Channels {
         request,
-        selection: Arc::new(selection),
+        selection,
         is_list,
     }
 }
 
-fn mismatch(values: usize, names: usize, dialect: Dialect) -> Answer {
+fn mismatch<S>(values: usize, names: usize, dialect: Dialect) -> Answer<S> {
     Answer::Problem {
         message: match dialect {
-            Dialect::Pvwire => format!("{values} values can't be put to {names} PVs"),
+            Dialect::Pvwire => {
+                let mut message = String::new();
+                push_number(values as u32, &mut message);
+                message.push_str(" values can't be put to ");
+                push_number(names as u32, &mut message);
+                message.push_str(" PVs");
+                message
+            }
             Dialect::Coniql => "Mismatch in ids and values length".to_owned(),
         },
         code: Some("BAD_VALUE"),
@@ -364,7 +360,7 @@ fn mismatch(values: usize, names: usize, dialect: Dialect) -> Answer {
 }
 
 /// The arguments of a field, after validation.
-struct Arguments(tree::Document);
+pub(super) struct Arguments(tree::Document);
 
 impl Arguments {
     fn value(&self, name: &str) -> u32 {
@@ -381,7 +377,7 @@ impl Arguments {
         }
     }
 
-    fn text(&self, name: &str) -> String {
+    pub(super) fn text(&self, name: &str) -> String {
         self.string(self.value(name))
     }
 
@@ -395,8 +391,12 @@ impl Arguments {
     }
 
     /// At least a millisecond, at most 24 days, as the browser's client has it.
-    fn timeout(&self) -> Duration {
-        let seconds: f64 = self.text("timeout").parse().unwrap_or(5.0);
-        Duration::from_secs_f64(seconds.clamp(0.001, 2_147_473.648))
+    fn timeout(&self, to_number: fn(&str) -> f64) -> Duration {
+        let seconds = match to_number(&self.text("timeout")) {
+            seconds if seconds.is_nan() => 5.0,
+            seconds => seconds,
+        };
+        // To the microsecond.
+        Duration::from_micros((seconds.clamp(0.001, 2_147_473.648) * 1e6 + 0.5) as u64)
     }
 }

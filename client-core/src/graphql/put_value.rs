@@ -1,9 +1,10 @@
 //! Reads the values of `putChannels`.
 
 use pvwire_schema::types::{PutValue, ValueType};
-use serde_json::Value as Json;
 
 use super::Pv;
+use super::json::{self, Json};
+use crate::select::string_value::decode;
 
 /// Why a text is not a value that can be written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,19 +39,36 @@ pub enum ValueError {
 /// # Errors
 /// When the text is a list or an array that can't be written.
 pub fn put_value(text: &str, is_text: bool) -> Result<PutValue, ValueError> {
-    let literal = || Ok(PutValue::Text(text.to_owned()));
-    if is_text || !text.starts_with(['[', '{']) {
-        return literal();
-    }
-    match serde_json::from_str(text) {
-        Ok(Json::Array(list)) => read_list(&list, text),
-        Ok(Json::Object(fields)) => match (fields.get("numberType"), fields.get("base64")) {
-            (Some(Json::String(number_type)), Some(Json::String(base64))) => {
-                read_array(number_type, base64)
+    read_put_value(text, is_text, parsed)
+}
+
+/// A number in decimal digits.
+pub(super) fn parsed(digits: &str) -> f64 {
+    digits.parse().unwrap_or(f64::NAN)
+}
+
+/// Whether a text stands for itself, whatever the PV holds.
+pub(super) fn is_literal(text: &str) -> bool {
+    matches!(read_put_value(text, false, |_| 0.0), Ok(PutValue::Text(_)))
+}
+
+/// See [`put_value`]; `number` reads a number in decimal digits.
+pub(super) fn read_put_value(
+    text: &str,
+    is_text: bool,
+    number: fn(&str) -> f64,
+) -> Result<PutValue, ValueError> {
+    let first = text.as_bytes().first();
+    let is_list_or_array = !is_text && matches!(first, Some(b'[' | b'{'));
+    match is_list_or_array.then(|| json::read(text)).flatten() {
+        Some(Json::List(list)) => read_list(&list, number),
+        Some(json) => match (json.field("\"numberType\""), json.field("\"base64\"")) {
+            (Some(Json::Text(number_type)), Some(Json::Text(base64))) => {
+                read_array(&decode(number_type, false), &decode(base64, false))
             }
-            _ => literal(),
+            _ => Ok(PutValue::Text(text.to_owned())),
         },
-        _ => literal(),
+        None => Ok(PutValue::Text(text.to_owned())),
     }
 }
 
@@ -61,52 +79,77 @@ pub fn takes_text(pv: &impl Pv) -> bool {
     metadata.value_type == ValueType::String && metadata.element_count == 1
 }
 
-fn read_list(list: &[Json], text: &str) -> Result<PutValue, ValueError> {
-    if !list.is_empty() && list.iter().all(Json::is_string) {
-        let texts = list.iter().filter_map(Json::as_str).map(str::to_owned);
-        return Ok(PutValue::TextArray(texts.collect()));
+fn read_list(list: &[Json<'_>], number: fn(&str) -> f64) -> Result<PutValue, ValueError> {
+    let mut texts = Vec::new();
+    let mut data = Vec::new();
+    let (mut flags, mut is_exact, mut is_integer) = (0, true, true);
+    for entry in list {
+        let value = match entry {
+            Json::Text(text) => {
+                texts.push(decode(text, false));
+                continue;
+            }
+            Json::Boolean(value) => {
+                flags += 1;
+                f64::from(u8::from(*value))
+            }
+            Json::Number(digits) => {
+                is_integer &= integer(digits).0;
+                number(digits)
+            }
+            _ => return Err(ValueError::MixedList),
+        };
+        is_exact &= value.abs() < 9_007_199_254_740_992.0;
+        data.extend_from_slice(&value.to_le_bytes());
     }
-    if list.iter().all(Json::is_boolean) {
-        let numbers = list
-            .iter()
-            .map(|entry| f64::from(u8::from(entry == &Json::Bool(true))));
-        return Ok(doubles(numbers.collect()));
+    if !texts.is_empty() && texts.len() == list.len() {
+        return Ok(PutValue::TextArray(texts));
     }
-    if !list.iter().all(Json::is_number) {
+    if !texts.is_empty() || (flags > 0 && flags != list.len()) {
         return Err(ValueError::MixedList);
     }
-    let numbers: Vec<f64> = list.iter().filter_map(Json::as_f64).collect();
+    if is_exact || !is_integer {
+        return Ok(array(ValueType::Float64, list.len(), data));
+    }
     // Integers that a double can't hold are read digit by digit.
-    let is_safe = |number: &f64| number.abs() < 9_007_199_254_740_992.0;
-    let inner = text.trim_end().trim_matches(['[', ']']);
-    let entries: Vec<&str> = inner.split(',').map(str::trim).collect();
-    if numbers.iter().all(is_safe) || !entries.iter().all(|entry| is_integer(entry)) {
-        return Ok(doubles(numbers));
+    let (mut signed, mut unsigned) = (true, true);
+    data.clear();
+    for entry in list {
+        if let Json::Number(digits) = entry {
+            let (_, is_negative, size) = integer(digits);
+            let size = size.ok_or(ValueError::Integers)?;
+            signed &= size <= i64::MAX as u64 || (is_negative && size == 1 << 63);
+            unsigned &= !is_negative || size == 0;
+            let word = if is_negative {
+                size.wrapping_neg()
+            } else {
+                size
+            };
+            data.extend_from_slice(&word.to_le_bytes());
+        }
     }
-    let count = entries.len();
-    let signed = entries
-        .iter()
-        .map(|entry| entry.parse().map(i64::to_le_bytes));
-    if let Ok(words) = signed.collect::<Result<Vec<_>, _>>() {
-        return Ok(array(ValueType::Int64, count, words.concat()));
-    }
-    let unsigned = entries
-        .iter()
-        .map(|entry| entry.parse().map(u64::to_le_bytes));
-    match unsigned.collect::<Result<Vec<_>, _>>() {
-        Ok(words) => Ok(array(ValueType::UInt64, count, words.concat())),
-        Err(_) => Err(ValueError::Integers),
+    match (signed, unsigned) {
+        (true, _) => Ok(array(ValueType::Int64, list.len(), data)),
+        (_, true) => Ok(array(ValueType::UInt64, list.len(), data)),
+        _ => Err(ValueError::Integers),
     }
 }
 
-fn is_integer(entry: &str) -> bool {
-    let digits = entry.strip_prefix('-').unwrap_or(entry);
-    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-fn doubles(numbers: Vec<f64>) -> PutValue {
-    let bytes = numbers.iter().flat_map(|number| number.to_le_bytes());
-    array(ValueType::Float64, numbers.len(), bytes.collect())
+/// Whether a number is an integer, whether it is negative, and its size if 64 bits hold it.
+fn integer(digits: &str) -> (bool, bool, Option<u64>) {
+    let (is_negative, digits) = match digits.as_bytes() {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    let mut size = Some(0_u64);
+    for digit in digits {
+        if !digit.is_ascii_digit() {
+            return (false, is_negative, None);
+        }
+        let times_ten = size.and_then(|size| size.checked_mul(10));
+        size = times_ten.and_then(|size| size.checked_add(u64::from(digit - b'0')));
+    }
+    (true, is_negative, size)
 }
 
 fn array(value_type: ValueType, count: usize, data: Vec<u8>) -> PutValue {
@@ -118,7 +161,7 @@ fn array(value_type: ValueType, count: usize, data: Vec<u8>) -> PutValue {
 }
 
 fn read_array(number_type: &str, base64: &str) -> Result<PutValue, ValueError> {
-    let upper = number_type.to_uppercase();
+    let upper = number_type.to_ascii_uppercase();
     let value_type = match upper.as_str() {
         "INT8" => ValueType::Int8,
         "UINT8" => ValueType::UInt8,

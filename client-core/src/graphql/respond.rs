@@ -1,25 +1,24 @@
 //! Responses to queries and mutations.
 
-use std::sync::Arc;
+use std::borrow::Cow;
 
 use super::Dialect;
 #[cfg(doc)]
 use super::Limits;
-use super::operation::{Answer, Operation, Request, Root};
-use super::writer::Selection;
+use super::operation::{Answer, OperationOf, Request, RootOf};
 use crate::format;
 
 /// A channel of a response that the host writes.
 #[derive(Clone, Copy, Debug)]
-pub struct ChannelRequest<'a> {
-    /// The field of the operation, as an index into [`Operation::roots`].
+pub struct ChannelRequestOf<'a, S> {
+    /// The field of the operation, as an index into [`Operation::roots`](OperationOf::roots).
     pub root: usize,
     /// The PV, as an index into [`Request::names`](super::Request::names).
     pub index: usize,
     /// The PV's name, as the client named it.
     pub name: &'a str,
     /// The fields to write.
-    pub selection: &'a Arc<Selection>,
+    pub selection: &'a S,
 }
 
 /// Why a PV was not read or written.
@@ -28,7 +27,7 @@ pub struct Failure {
     /// The message.
     pub message: String,
     /// A code of `PvError` or `PutError` of the package `pvwire`, such as `TIMED_OUT`.
-    pub code: Option<&'static str>,
+    pub code: Option<Cow<'static, str>>,
     /// Of a put: whether the value may have been written nevertheless.
     pub may_be_written: Option<bool>,
 }
@@ -39,7 +38,7 @@ impl Failure {
     pub fn new(message: impl Into<String>, code: &'static str) -> Self {
         Self {
             message: message.into(),
-            code: Some(code),
+            code: Some(code.into()),
             may_be_written: None,
         }
     }
@@ -51,7 +50,7 @@ struct Errors {
     dialect: Dialect,
 }
 
-impl Operation {
+impl<S> OperationOf<S> {
     /// Appends the response to a query or a mutation. `write` is called for each channel in the order
     /// of the response: it appends the channel's JSON, or returns why it can't. In the dialect of Coniql
     /// it is not called again after a failure, nor in any dialect after [`Limits::response`] bytes.
@@ -60,7 +59,7 @@ impl Operation {
     /// `@skip` left nothing.
     pub fn respond(
         &self,
-        mut write: impl FnMut(ChannelRequest<'_>, &mut Vec<u8>) -> Result<(), Failure>,
+        mut write: impl FnMut(ChannelRequestOf<'_, S>, &mut Vec<u8>) -> Result<(), Failure>,
         out: &mut Vec<u8>,
     ) {
         let mut data = Vec::new();
@@ -99,13 +98,13 @@ impl Operation {
     }
 }
 
-impl Root {
+impl<S> RootOf<S> {
     /// Appends the field's value. Returns whether there are data: a null that the schema forbids
     /// leaves none. After `longest` bytes no further channel is written.
     fn push(
         &self,
         root: usize,
-        write: &mut impl FnMut(ChannelRequest<'_>, &mut Vec<u8>) -> Result<(), Failure>,
+        write: &mut impl FnMut(ChannelRequestOf<'_, S>, &mut Vec<u8>) -> Result<(), Failure>,
         longest: usize,
         errors: &mut Errors,
         data: &mut Vec<u8>,
@@ -122,7 +121,7 @@ impl Root {
             } => {
                 let failure = Failure {
                     message: message.clone(),
-                    code: *code,
+                    code: code.map(Cow::Borrowed),
                     may_be_written: None,
                 };
                 errors.push(self, None, &failure);
@@ -143,7 +142,7 @@ impl Root {
                 data.push(b',');
             }
             let start = data.len();
-            let channel = ChannelRequest {
+            let channel = ChannelRequestOf {
                 root,
                 index,
                 name,
@@ -181,7 +180,7 @@ fn too_long(request: &Request, longest: usize) -> Failure {
 
 impl Errors {
     /// Adds the error of a field; `index` is the entry of its list.
-    fn push(&mut self, root: &Root, index: Option<usize>, failure: &Failure) {
+    fn push<S>(&mut self, root: &RootOf<S>, index: Option<usize>, failure: &Failure) {
         let json = &mut self.json;
         json.extend_from_slice(if json.is_empty() {
             b"{\"message\":"
@@ -218,7 +217,7 @@ impl Errors {
 
 fn push_extensions(failure: &Failure, json: &mut Vec<u8>) {
     let mut head = ",\"extensions\":{";
-    if let Some(code) = failure.code {
+    if let Some(code) = &failure.code {
         json.extend_from_slice(head.as_bytes());
         json.extend_from_slice(b"\"code\":");
         push_text(code, json);

@@ -13,7 +13,7 @@ mod fields;
 mod held;
 #[cfg(feature = "graphql")]
 mod json;
-mod lines;
+pub(crate) mod lines;
 mod lists;
 mod pv;
 mod readers;
@@ -82,6 +82,8 @@ pub mod needs {
     pub const CHARACTERS: u8 = 2;
     /// All elements.
     pub const ELEMENTS: u8 = 4;
+    /// The content of a structure.
+    pub const STRUCTURE: u8 = 8;
 }
 
 /// A field that the program's schema lacks: its path.
@@ -249,7 +251,7 @@ fn run<P: Pv>(
         let affected = is_all || step.mask & parts != 0;
         match &step.action {
             Action::Read(read) if affected => reader.read(*read, results),
-            Action::Apart(read, _) if affected => reader.apart(*read, results),
+            Action::Apart(read, plan) if affected => reader.apart(*read, plan, results),
             Action::Read(_) | Action::Apart(..) | Action::Name(_) => {}
             Action::Object(_, end) if !affected => at = *end,
             Action::Object(Presence::Always, _) => {}

@@ -1,8 +1,8 @@
 //! Executes documents with the native executor and compares its JSON with results of the vectors.
 
 use pvwire_core::graphql::{
-    ChannelRequest, Dialect, Document, Failure, Limits, Operation, OperationKind, Request, Watch,
-    Writer, put_value, takes_text,
+    Dialect, Document, Execution, Failure, Limits, Operation, OperationKind, Step, Watch, Work,
+    Writer, takes_text,
 };
 use pvwire_core::select::execute::ALL_PARTS;
 use serde_json::{Map, Value as Json, json};
@@ -90,13 +90,13 @@ pub(crate) fn results(case: &Json) -> Vec<Json> {
     let user = case["user"].as_str().unwrap_or("");
     let mut native = Native::new(user, &names(&operation), first);
     let subscribes = operation.kind() == OperationKind::Subscription;
+    if !subscribes || operation.roots().is_empty() {
+        return vec![json!([respond(operation, &native, first)])];
+    }
     let root = operation.roots().first();
     let Some((root, selection)) = root.and_then(|root| Some((root, root.selection()?))) else {
-        return vec![json!([respond(&operation, &native, first)])];
+        return vec![json!([respond(operation, &native, first)])];
     };
-    if !subscribes {
-        return vec![json!([respond(&operation, &native, first)])];
-    }
     let mut writer = Writer::new(|_| 0);
     let each = root.request().names().iter();
     let mut watches: Vec<(&String, Watch)> = each
@@ -124,47 +124,49 @@ pub(crate) fn results(case: &Json) -> Vec<Json> {
     results
 }
 
-fn respond(operation: &Operation, native: &Native, event: &Json) -> Json {
+/// Carries out a query or a mutation with the relay of the vectors, as a page's host does.
+fn respond(operation: Operation, native: &Native, event: &Json) -> Json {
+    let mut execution = Execution::new(operation, |digits| digits.parse().expect("a number"));
+    loop {
+        let steps = execution.steps();
+        if steps.is_empty() {
+            break;
+        }
+        for Step {
+            first, names, work, ..
+        } in steps
+        {
+            for (result, name) in (first..).zip(&names) {
+                match &work {
+                    Work::Ask if takes_text(&native.pv(name)) => execution.holds_text(result),
+                    Work::Ask => {}
+                    work => {
+                        if let Some(failure) = failure(&event[name.as_str()], work) {
+                            execution.fail(result, failure);
+                        }
+                    }
+                }
+            }
+        }
+    }
     let mut writer = Writer::new(|_| 0);
     let mut response = Vec::new();
-    operation.respond(
-        |channel, out| {
-            let request = operation.roots()[channel.root].request();
-            fails(&channel, request, native, event).map_or(Ok(()), Err)?;
-            writer.write(channel.selection, &native.pv(channel.name), out);
-            Ok(())
-        },
+    execution.respond(
+        |_, channel, out| writer.write(channel.selection, &native.pv(channel.name), out),
         &mut response,
     );
     parsed(&response)
 }
 
-/// Why the relay of the vectors gives no channel.
-fn fails(
-    channel: &ChannelRequest<'_>,
-    request: &Request,
-    native: &Native,
-    event: &Json,
-) -> Option<Failure> {
-    let parts = &event[channel.name];
-    let failure = |message: &str, code| Failure::new(message, code);
-    if let Some(message) = parts["missing"].as_str() {
-        return Some(failure(message, "TIMED_OUT"));
+/// Why the relay of the vectors doesn't get or put a PV in this state.
+fn failure(parts: &Json, work: &Work) -> Option<Failure> {
+    if let Work::Put(_) = work {
+        return (parts["put"] == "noAccess").then(|| Failure {
+            may_be_written: Some(false),
+            ..Failure::new("the server gives no write access", "NO_ACCESS")
+        });
     }
-    if let Some(message) = parts["refused"].as_str() {
-        return Some(failure(message, "BAD_NAME"));
-    }
-    let Request::Put { values, .. } = request else {
-        return None;
-    };
-    let is_text = takes_text(&native.pv(channel.name));
-    let unwritten = |failure| Failure {
-        may_be_written: Some(false),
-        ..failure
-    };
-    if let Err(error) = put_value(&values[channel.index], is_text) {
-        return Some(unwritten(failure(&error.to_string(), "BAD_VALUE")));
-    }
-    (parts["put"] == "noAccess")
-        .then(|| unwritten(failure("the server gives no write access", "NO_ACCESS")))
+    let reason = |name: &str| parts[name].as_str();
+    let missing = reason("missing").map(|message| Failure::new(message, "TIMED_OUT"));
+    missing.or_else(|| reason("refused").map(|message| Failure::new(message, "BAD_NAME")))
 }

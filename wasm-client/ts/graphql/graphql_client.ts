@@ -7,8 +7,8 @@ import { Client } from "../client/client.js";
 import { PvwireError } from "../errors.js";
 import { callListener, report } from "../store/readable.js";
 import type { ClientOptions, ConnectionSnapshot, PvClient } from "../types.js";
-import { execute, nothing } from "./execute.js";
-import { Plans, type Operation, type Root } from "./plans.js";
+import { execute, withResults } from "./execute.js";
+import { Plans, type Operation, type Step } from "./plans.js";
 import type {
   GraphqlClient,
   GraphqlEvent,
@@ -29,8 +29,6 @@ interface Running {
 }
 
 type Listener = (...args: unknown[]) => void;
-
-const NOTHING_SELECTED: GraphqlResult = { data: {} };
 
 export class RelayGraphqlClient implements GraphqlClient {
   #client: Client;
@@ -65,8 +63,9 @@ export class RelayGraphqlClient implements GraphqlClient {
   async execute<Data>(payload: GraphqlPayload): Promise<GraphqlResult<Data>> {
     const plans = await this.#ready();
     const operation = plans.operation(payload);
-    if (!("roots" in operation)) return { errors: operation.errors };
-    if (operation.type === "subscription") {
+    if ("errors" in operation) return { errors: operation.errors };
+    if (operation.subscribes()) {
+      operation.free();
       return { errors: [{ message: "A subscription has many results: subscribe to it." }] };
     }
     return (await execute(this.#client, plans, operation)) as GraphqlResult<Data>;
@@ -185,7 +184,7 @@ export class RelayGraphqlClient implements GraphqlClient {
     const plans = await this.#ready();
     if (running.done) return;
     const operation = plans.operation(payload);
-    if (!("roots" in operation)) {
+    if ("errors" in operation) {
       const { errors, invalid } = operation;
       if (invalid) {
         this.#end(running, () => {
@@ -194,22 +193,20 @@ export class RelayGraphqlClient implements GraphqlClient {
       } else this.#last(running, { errors });
       return;
     }
-    if (operation.type === "subscription") this.#watch(operation, running, plans);
+    if (operation.subscribes()) this.#watch(operation, running, plans);
     else this.#last(running, await execute(this.#client, plans, operation));
   }
 
-  #watch({ roots }: Operation, running: Running, plans: Plans): void {
-    const root = roots[0];
-    if (root === undefined) {
-      this.#last(running, NOTHING_SELECTED);
+  #watch(operation: Operation, running: Running, plans: Plans): void {
+    const [step] = plans.steps(operation);
+    // Without PVs there is one response: nothing was selected, or it can't be.
+    const only = step === undefined ? withResults(operation, []) : undefined;
+    operation.free();
+    if (step === undefined) {
+      this.#last(running, only as GraphqlResult);
       return;
     }
-    if (root.problem !== undefined) {
-      const { errors } = nothing(root, { message: root.problem });
-      this.#last(running, { errors });
-      return;
-    }
-    const { key } = root;
+    const { key } = step;
     // Creating an object with a literal key is faster than with a computed one.
     const dataOf: (value: unknown) => Record<string, unknown> =
       key === "subscribeChannel"
@@ -223,18 +220,18 @@ export class RelayGraphqlClient implements GraphqlClient {
         report(error);
       }
     };
-    const stop = this.#start(root, plans, tell);
+    const stop = this.#start(step, plans, tell);
     // The first result may have ended the operation.
     if (running.done) stop();
     else running.stop = stop;
   }
 
-  #start(root: Root, plans: Plans, tell: (value: unknown) => void): () => void {
-    const { args, name } = root;
-    const plan = plans.channel(root);
-    return name === "subscribeChannels"
-      ? watchMany(this.#client.pvs, args.ids as string[], plan, tell)
-      : watchOne(this.#client.pvs, args.id as string, plan, tell);
+  #start(step: Step, plans: Plans, tell: (value: unknown) => void): () => void {
+    const { isList, names } = step;
+    const plan = plans.channel(step);
+    return isList
+      ? watchMany(this.#client.pvs, names, plan, tell)
+      : watchOne(this.#client.pvs, names[0] as string, plan, tell);
   }
 
   /** The only result, or the last one. */

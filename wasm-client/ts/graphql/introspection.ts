@@ -3,7 +3,6 @@
 import { initSync, introspect, type InitOutput } from "../../pkg/pvwire_introspection.js";
 import { Loader } from "../store/loader.js";
 import type { WasmSource } from "../types.js";
-import type { Root } from "./plans.js";
 
 const loader = new Loader<InitOutput>(
   initSync,
@@ -14,12 +13,12 @@ export const loadIntrospection = (
   source: WasmSource | Promise<WasmSource> | undefined,
 ): Promise<void> => loader.load(source);
 
-/** The value of a field `__schema` or `__type`. */
+/** The value of the field `__schema`, or of `__type` with this name. */
 export async function introspected(
-  { args, name, selection }: Root,
+  typeName: string | undefined,
+  selection: string,
   source: WasmSource | Promise<WasmSource> | undefined,
 ): Promise<unknown> {
   await loadIntrospection(source);
-  const typeName = name === "__type" ? (args.name as string) : undefined;
   return JSON.parse(introspect(typeName, selection)) as unknown;
 }

@@ -6,8 +6,9 @@ import type { Results } from "../store/results.js";
 import type { Slot } from "../store/slot.js";
 
 /**
- * Makes the fields that `parts` affect from the next cells; the result is `undefined` if nothing changed. `told` has the
- * values of the last result and is brought up to date; it is empty before the first.
+ * Makes the fields that `parts` affect from the next cells; the result is `undefined` if nothing
+ * changed. `told` has the values of the last result and is brought up to date; it is empty before the
+ * first.
  */
 export type News = (
   slot: Slot,

@@ -1,28 +1,31 @@
-/** The plan of a document, as created by the module's engine, turned into functions once. */
+/** Operations of documents, which the module plans and carries out step by step. */
 
-import { plan, program } from "../../pkg/pvwire_wasm.js";
+import { Operation, program } from "../../pkg/pvwire_wasm.js";
 import { planObject, programmed, type Plan } from "../pv/plan.js";
-import { makeReader } from "./readers.js";
 import type { GraphqlError, GraphqlPayload } from "./types.js";
+
+export type { Operation } from "../../pkg/pvwire_wasm.js";
 
 /** Maximum number of plans of selections that are kept. */
 const MAX_PLANS = 1000;
 
-/** A field of the query, mutation or subscription itself. */
-export interface Root {
-  readonly key: string;
-  readonly name: string;
-  readonly locations: GraphqlError["locations"];
-  readonly args: Readonly<Record<string, unknown>>;
-  /** Why it can't be answered. */
-  readonly problem: string | undefined;
-  /** The lines of its selection. */
+/** Something to do for an operation; `graphql.rs` writes it. */
+export interface Step {
+  readonly work: "get" | "ask" | "put" | "introspect" | "subscribe";
+  /** The number of its first result. The others follow, one for each name. */
+  readonly first: number;
+  readonly names: readonly string[];
+  /** The lines of the selection of each. */
   readonly selection: string;
-}
-
-export interface Operation {
-  readonly type: "query" | "mutation" | "subscription";
-  readonly roots: readonly Root[];
+  readonly timeoutMs: number;
+  readonly wait: boolean;
+  /** What is put: texts, lists of texts, or type, count and number of an array. */
+  readonly values: readonly (string | readonly string[] | readonly [number, number, number])[];
+  /** The type that is described; the whole schema without it. */
+  readonly typeName?: string;
+  /** Of a subscription: its key in the result, whose value is a list or one PV. */
+  readonly key: string;
+  readonly isList: boolean;
 }
 
 /** The errors of a request that can't be executed, and whether the document itself is invalid. */
@@ -40,55 +43,28 @@ export class Plans {
 
   operation({ operationName, query, variables }: GraphqlPayload): Operation | Refusal {
     const json = variables ? JSON.stringify(variables, inJson) : "";
-    const answer = plan(query, operationName ?? undefined, json);
-    const invalid = answer.startsWith("[");
-    if (invalid || answer.startsWith("?")) {
-      const errors = JSON.parse(invalid ? answer : answer.slice(1)) as GraphqlError[];
-      return { errors, invalid };
-    }
-    return readOperation(answer);
+    const operation = new Operation(query, operationName ?? undefined, json);
+    const text = operation.plan();
+    if (!/^[[?]/.test(text)) return operation;
+    operation.free();
+    const invalid = text.startsWith("[");
+    const errors = JSON.parse(invalid ? text : text.slice(1)) as GraphqlError[];
+    return { errors, invalid };
   }
 
-  /** The plan of a field's selection for a PV. */
-  channel({ selection }: Root): Plan {
+  /** What is to be done next, all at once. */
+  steps(operation: Operation): readonly Step[] {
+    return JSON.parse(operation.steps()) as Step[];
+  }
+
+  /** The plan of a step's selection for a PV. */
+  channel({ selection }: Step): Plan {
     let planned = this.#channels.get(selection);
     if (planned === undefined) {
-      planned = programmed(planObject(selection.split("\n"), makeReader), program(selection));
+      planned = programmed(planObject(selection.split("\n")), program(selection));
       if (this.#channels.size >= MAX_PLANS) this.#channels.clear();
       this.#channels.set(selection, planned);
     }
     return planned;
   }
-}
-
-function readOperation(text: string): Operation {
-  const lines = text.split("\n");
-  const roots: Root[] = [];
-  for (let at = 1; at < lines.length; at += 1) {
-    const [sign, key = "", name = "", places = "", ...rest] = (lines[at] as string).split(" ");
-    if (sign === "") continue;
-    const from = at + 1;
-    if (sign === "{") {
-      for (let depth = 1; depth > 0;) {
-        at += 1;
-        const first = lines[at]?.[0];
-        if (first === "{") depth += 1;
-        else if (first === "}" || first === undefined) depth -= 1;
-      }
-    }
-    const last = JSON.parse(rest.join(" ")) as string | Record<string, unknown>;
-    const isProblem = typeof last === "string";
-    roots.push({
-      key,
-      name,
-      locations: places.split(",").map((place) => {
-        const [line, column] = place.split(":").map(Number) as [number, number];
-        return { line, column };
-      }),
-      args: isProblem ? {} : last,
-      problem: isProblem ? last : undefined,
-      selection: lines.slice(from, at).join("\n"),
-    });
-  }
-  return { type: lines[0] as Operation["type"], roots };
 }

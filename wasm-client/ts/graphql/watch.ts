@@ -2,47 +2,65 @@
 
 import { ALL_PARTS, DESCRIBES, type Plan } from "../pv/plan.js";
 import { PvHandle, type PvOwner } from "../pv/pv.js";
+import type { Results } from "../store/results.js";
+import type { Slot } from "../store/slot.js";
 import { newsOf, type News } from "./news.js";
 
-/** One PV of one subscription. */
-class Watch {
-  readonly handle: PvHandle;
-  #owner: PvOwner;
-  #news: News;
-  #plan: Plan;
+/** One PV of one subscription: each flush reads it with all others. */
+class Watch extends PvHandle {
+  #of: PvOwner;
+  #makes: News;
+  #planned: Plan;
   /** The values of the last result. */
-  #told: unknown[] = [];
+  #before: unknown[] = [];
+  /** The next result to report, and those after it: there is rarely more than one. */
+  #news: object | undefined;
+  #later: object[] = [];
   #isSettled = false;
 
   constructor(owner: PvOwner, id: string, plan: Plan) {
-    this.handle = new PvHandle(owner, id, plan);
-    this.handle.prepare();
+    super(owner, id, plan);
+    this.prepare();
     // Until there is enough data to show, any part may complete it.
-    this.handle.reads((ALL_PARTS & ~DESCRIBES) | plan.mask);
-    this.#owner = owner;
-    this.#news = newsOf(plan);
-    this.#plan = plan;
+    this.reads((ALL_PARTS & ~DESCRIBES) | plan.mask);
+    this.#of = owner;
+    this.#makes = newsOf(plan);
+    this.#planned = plan;
+  }
+
+  override take(results: Results): void {
+    this.#take(this.slot as Slot, results);
+  }
+
+  #take(slot: Slot, results: Results): void {
+    const news = this.#makes(slot, results, this.parts, this.#before);
+    this.parts = 0;
+    if (this.#news === undefined) this.#news = news;
+    else if (news !== undefined) this.#later.push(news);
   }
 
   /** The next result; `undefined` if nothing changed. Unchanged objects are null. */
-  next(): object | undefined {
-    const { handle } = this;
-    const owner = this.#owner;
-    const slot = handle.slot ?? owner.slotOf(handle);
-    if (!this.#isSettled) {
-      if (!slot.wasm.core.settled(slot.index)) return undefined;
-      this.#isSettled = true;
-      handle.reads(this.#plan.mask);
-      handle.parts = ALL_PARTS;
-    }
-    const { parts } = handle;
-    if (parts === 0) return undefined;
-    const results = slot.wasm.begin();
-    results.add(this.#plan, slot, slot.index, parts);
-    results.run();
-    const news = this.#news(slot, results, parts, this.#told);
-    handle.parts = 0;
+  report(): object | undefined {
+    if (this.parts !== 0) this.#look();
+    const news = this.#news;
+    this.#news = this.#later.length === 0 ? undefined : this.#later.shift();
     return news;
+  }
+
+  /** Reads the first result, or the PV in another slot. */
+  #look(): void {
+    const slot = this.slot ?? this.#of.slotOf(this);
+    if (!this.#isSettled) {
+      if (!slot.wasm.core.settled(slot.index)) return;
+      this.#isSettled = true;
+      this.reads(this.#planned.mask);
+      this.parts = ALL_PARTS;
+      this.isRead = true;
+    }
+    const results = slot.wasm.begin();
+    results.add(this.#planned, slot, slot.index, this.parts);
+    results.run();
+    this.#take(slot, results);
   }
 }
 
@@ -55,10 +73,9 @@ export function watchOne(
 ): () => void {
   const watch = new Watch(owner, id, plan);
   const look = (): void => {
-    const next = watch.next();
-    if (next !== undefined) tell(next);
+    for (let next = watch.report(); next !== undefined; next = watch.report()) tell(next);
   };
-  const stop = watch.handle.subscribe(look);
+  const stop = watch.subscribe(look);
   look();
   return stop;
 }
@@ -75,15 +92,14 @@ export function watchMany(
   const look = (): void => {
     const news: object[] = [];
     for (const watch of changed) {
-      const next = watch.next();
-      if (next !== undefined) news.push(next);
+      for (let next = watch.report(); next !== undefined; next = watch.report()) news.push(next);
     }
     changed.clear();
     if (news.length > 0 && !ended) tell(news);
   };
   const stops = ids.map((id) => {
     const watch = new Watch(owner, id, plan);
-    const stop = watch.handle.subscribe(() => {
+    const stop = watch.subscribe(() => {
       // The other PVs of this flush follow before the microtask.
       if (changed.size === 0) queueMicrotask(look);
       changed.add(watch);

@@ -44,11 +44,8 @@ export type Selection = string | Plan | undefined;
 /** Sign, key, name and mask of a field, and its arguments if it takes any. */
 export type Words = [string, string, string, string, ...string[]];
 
-/**
- * What makes a field from its cell, by the field's path and the words of its line; consumes the lines
- * of its contents.
- */
-export type MakeReader = (path: string, words: Words, lines: string[]) => Reader | undefined;
+/** Objects that the module makes from an array or a structure. */
+const WHOLE = /^value\.(?:base64Array|table|ndArray)$/;
 
 /** Objects that can be missing. */
 const OPTIONAL = /^(?:value|time|display(?:\.\w+Range)?)$/;
@@ -58,9 +55,9 @@ const next: Reader = (slot: Slot, results: Results, _parts?: number, last?: unkn
 
 /**
  * Turns the module's plan, from the next line to the end of its object, into functions, and removes
- * these lines. `make` takes precedence over the cell's own value.
+ * these lines.
  */
-export function planObject(lines: string[], make?: MakeReader, path = ""): ObjectPlan {
+export function planObject(lines: string[], path = ""): ObjectPlan {
   const fields: Field[] = [];
   const isObject: boolean[] = [];
   let mask = 0;
@@ -70,8 +67,9 @@ export function planObject(lines: string[], make?: MakeReader, path = ""): Objec
     const words = line.split(" ") as Words;
     const [sign, key, name, own] = words;
     const inner = path ? `${path}.${name}` : name;
-    const field =
-      make?.(inner, words, lines) ?? (sign === "{" ? planObject(lines, make, inner) : leaf(name));
+    const isWhole = WHOLE.test(inner);
+    const contents = sign === "{" ? planObject(lines, inner) : undefined;
+    const field = contents === undefined || isWhole ? leaf(name) : contents;
     // A function itself reads no parts.
     const described = inner.endsWith("display.description") ? DESCRIBES : 0;
     const parts = Number(own) | (field as ObjectPlan).mask | described;
@@ -91,10 +89,10 @@ function leaf(name: string): Reader {
 
 const programs = new FinalizationRegistry(releaseProgram);
 
-/** A plan with its program: 8 times its number, plus what it needs. */
+/** A plan with its program: 16 times its number, plus what it needs. */
 export function programmed(plan: ObjectPlan, program: number): Plan {
-  const number = program >>> 3;
-  const programmed = { ...plan, number, needs: program & 7 };
+  const number = program >>> 4;
+  const programmed = { ...plan, number, needs: program & 15 };
   programs.register(programmed, number);
   return programmed;
 }

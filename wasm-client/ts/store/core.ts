@@ -98,6 +98,8 @@ export class Wasm {
   readonly results: Results;
   #memory: WebAssembly.Memory;
   #columns: Columns | undefined;
+  /** The message that the module has. */
+  #message: ArrayBuffer | undefined;
 
   constructor() {
     if (loader.loaded === undefined) throw new LoadError("the WebAssembly module is not loaded");
@@ -138,6 +140,7 @@ export class Wasm {
     const { core } = this;
     const at = core.reserve(data.byteLength);
     new Uint8Array(this.#memory.buffer, at, head).set(new Uint8Array(data, 0, head));
+    this.#message = head === data.byteLength ? data : undefined;
     if (!core.apply(data.byteLength)) return undefined;
     const [answered, replyTo, gap, movesTick, dirty, arrays, updatesTotal, skippedTotal] =
       new Float64Array(this.#memory.buffer, core.summary(), 8) as unknown as Summary;
@@ -151,6 +154,17 @@ export class Wasm {
       skippedTotal,
       arrays: new Uint32Array(this.#memory.buffer, core.arrays(), arrays * 4),
     };
+  }
+
+  /** Passes a structure in a message that was applied before, or its changed fields. */
+  hold(answer: boolean, slot: number, message: ArrayBuffer, offset: number, isPart: boolean): void {
+    const { byteLength } = message;
+    if (this.#message !== message) {
+      const at = this.core.reserve(byteLength);
+      new Uint8Array(this.#memory.buffer, at, byteLength).set(new Uint8Array(message));
+      this.#message = message;
+    }
+    this.core.hold(answer, slot, byteLength, offset, isPart);
   }
 
   /** Slots with changed parts. Valid until the module is called again. */

@@ -7,7 +7,7 @@ import type { NumericArray, PvType } from "../types.js";
 export const TYPES = Object.keys(ValueType) as readonly PvType[];
 
 /** What programs need of arrays; the numbers of `select/execute.rs`. */
-export const Needs = { text: 1, characters: 2, elements: 4 } as const;
+export const Needs = { text: 1, characters: 2, elements: 4, structure: 8 } as const;
 
 type ArrayConstructor = {
   readonly BYTES_PER_ELEMENT: number;
@@ -42,6 +42,17 @@ export function numericArray(
   return offset % size === 0
     ? new constructor(buffer, offset, count)
     : new constructor(buffer.slice(offset, offset + count * size));
+}
+
+/** A copy of elements in memory that is used again. */
+export function copiedArray(
+  buffer: ArrayBuffer,
+  offset: number,
+  count: number,
+  type: PvType,
+): NumericArray {
+  const size = (ARRAYS[type] ?? Uint8Array).BYTES_PER_ELEMENT;
+  return numericArray(buffer.slice(offset, offset + count * size), 0, count, type);
 }
 
 /** Decodes text as EPICS writes it: up to the first NUL, in UTF-8 or otherwise in Latin-1. */

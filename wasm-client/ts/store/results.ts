@@ -5,6 +5,7 @@
 
 import { constants, type Core } from "../../pkg/pvwire_wasm.js";
 import type { NumericArray, PvField } from "../types.js";
+import { copiedArray, TYPES } from "./elements.js";
 import { isFields } from "./node.js";
 
 /** A selection that the module executes. */
@@ -27,7 +28,7 @@ export interface SlotData {
   doubles: (length: number) => Float64Array;
   structure: () => PvField;
   elements: (needs: number) => Elements;
-  structureElements: () => Elements;
+  structureElements: (needs: number) => Elements;
 }
 
 /** What a cell contains that is not a number; the numbers of `select/execute/results.rs`. */
@@ -45,6 +46,9 @@ const Cell = {
   structures: 10,
   id: 11,
   doubles: 13,
+  object: 15,
+  list: 16,
+  numbers: 17,
 } as const;
 
 /** Flags in an execution's first number: its slot has elements; the relay's silence doesn't affect it. */
@@ -209,10 +213,29 @@ export class Results {
         const structure = slot.structure();
         return Array.isArray(structure) ? structure : null;
       }
+      case Cell.object:
+        return this.#object(slot, word);
+      case Cell.list:
+        return Array.from({ length: word }, () => this.next(slot, null));
+      case Cell.numbers: {
+        const type = (this.#words[2 * this.#at - 1] as number) & LONG;
+        const count = this.#numbers[this.#at++] as number;
+        return copiedArray(this.#memory.buffer, word, count, TYPES[type] ?? "Unknown");
+      }
       default:
-        // An object that is made from the slot's array or structure.
         return undefined;
     }
+  }
+
+  /** An object that was made from an array or a structure, with its keys. */
+  #object(slot: SlotData, count: number): object {
+    const entries: [string, unknown][] = [];
+    for (let nth = 0; nth < count; nth += 1) {
+      const key = this.next(slot, null) as string;
+      entries.push([key, this.next(slot, null)]);
+    }
+    // A key may be `__proto__`.
+    return Object.fromEntries(entries);
   }
 
   #text(start: number, short: number): string {
@@ -250,7 +273,7 @@ export class Results {
   #addElements(at: number, slot: SlotData, needs: number): void {
     this.#entries[at] = (this.#entries[at] as number) | WITH_ELEMENTS;
     const isStructure = this.#kinds[slot.index] !== 3;
-    const [type, count, bytes] = isStructure ? slot.structureElements() : slot.elements(needs);
+    const [type, count, bytes] = isStructure ? slot.structureElements(needs) : slot.elements(needs);
     this.#records.push(type, count, bytes.length);
     this.#elements.push(bytes);
   }

@@ -18,7 +18,7 @@ export const Kind = {
   structure: 7,
 } as const;
 
-/** Maximum number of unread changes of a structure. */
+/** Maximum number of changes of a structure that are kept. */
 const MAX_PARTS = 16;
 
 /** Number of an array's elements that its text shows. */
@@ -26,6 +26,9 @@ const SHOWN = 10;
 
 /** Flag of an array whose characters are one text. */
 const TEXT = 1 << 8;
+
+/** Flag of a structure that the module holds. */
+const HELD = 1 << 9;
 
 /** One PV: its index in the module, and its arrays and structures, which stay in JavaScript. */
 export class Slot implements SlotData {
@@ -36,11 +39,11 @@ export class Slot implements SlotData {
   #array: NumericArray | undefined;
   #doubles: Float64Array | undefined;
   #structure: PvField | undefined;
-  /**
-   * Unread parts of a structure: the whole structure or changed fields, then further changed
-   * fields.
-   */
-  #parts: { buffer: ArrayBuffer; offset: number }[] = [];
+  /** Parts of a structure: the whole structure or changed fields, then further changed fields. */
+  #parts: { buffer: ArrayBuffer; offset: number; isPart: boolean }[] = [];
+  /** How many of them were read here, and how many the module holds. */
+  #read = 0;
+  #held = 0;
 
   constructor(
     readonly wasm: Wasm,
@@ -62,12 +65,14 @@ export class Slot implements SlotData {
     if (name !== "Structure") return;
     if (count > 0) {
       this.#structure = undefined;
-      this.#parts = [];
+      this.#forget();
     } else if (this.#parts.length >= MAX_PARTS) {
-      // The PV has no reader: replaced structures must not accumulate.
+      // Replaced structures must not accumulate.
       this.structure();
+      this.#hold();
+      this.#forget();
     }
-    this.#parts.push({ buffer, offset });
+    this.#parts.push({ buffer, offset, isPart: count === 0 });
   }
 
   /** Whether it is an array of characters. */
@@ -78,7 +83,21 @@ export class Slot implements SlotData {
   /** The page itself made a structure. */
   keepStructure(structure: PvStructure): void {
     this.#structure = structure;
+    this.#forget();
+  }
+
+  #forget(): void {
     this.#parts = [];
+    this.#read = 0;
+    this.#held = 0;
+  }
+
+  /** Passes the structure to the module. */
+  #hold(): void {
+    for (const { buffer, offset, isPart } of this.#parts.slice(this.#held)) {
+      this.wasm.hold(this.answer, this.index, buffer, offset, isPart);
+    }
+    this.#held = this.#parts.length;
   }
 
   array(): NumericArray {
@@ -125,7 +144,11 @@ export class Slot implements SlotData {
   }
 
   /** The same of a structure: the number of structures in a list plus one. */
-  structureElements(): Elements {
+  structureElements(needs: number): Elements {
+    if ((needs & Needs.structure) !== 0) {
+      this.#hold();
+      return [HELD, 0, new Uint8Array()];
+    }
     const structure = this.structure();
     const count = Array.isArray(structure) ? structure.length + 1 : 0;
     return [TYPES.indexOf("Structure"), count, new Uint8Array()];
@@ -133,13 +156,13 @@ export class Slot implements SlotData {
 
   /** A structure, or the elements of an array of structures. */
   structure(): PvField {
-    for (const { buffer, offset } of this.#parts) {
+    for (const { buffer, offset } of this.#parts.slice(this.#read)) {
       const part = readStructure(buffer, offset);
       // Changed fields apply to a structure that was received as a whole before.
       const isMore = hasFields(part) && hasFields(this.#structure);
       this.#structure = isMore ? { ...(this.#structure as PvStructure), ...part } : part;
     }
-    this.#parts = [];
+    this.#read = this.#parts.length;
     return this.#structure ?? null;
   }
 }

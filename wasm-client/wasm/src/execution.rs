@@ -6,7 +6,7 @@ use std::mem::ManuallyDrop;
 
 use pvwire_core::select;
 use pvwire_core::select::execute::{
-    CONSTANTS, Elements, Program, Results, Surroundings, Units, execute,
+    CONSTANTS, Elements, Held, Program, Results, Surroundings, Units, execute,
 };
 use pvwire_core::store::Store;
 use pvwire_schema::types::ValueType;
@@ -28,6 +28,9 @@ const WITHOUT_RELAY: u32 = 1 << 30;
 /// Flag of a record: its characters are one text.
 const TEXT: u32 = 1 << 8;
 
+/// Flag of a record: the structure is held here.
+const HELD: u32 = 1 << 9;
+
 /// The programs of the page's selections.
 #[derive(Debug, Default)]
 struct Programs {
@@ -43,7 +46,7 @@ thread_local! {
     };
 }
 
-/// Keeps a program; returns 8 times its number, plus what it needs.
+/// Keeps a program; returns 16 times its number, plus what it needs.
 fn keep(program: Program) -> u32 {
     let mut programs = PROGRAMS.take();
     let needs = u32::from(program.needs());
@@ -53,7 +56,7 @@ fn keep(program: Program) -> u32 {
         None => programs.all.push(program),
     }
     PROGRAMS.set(programs);
-    number << 3 | needs
+    number << 4 | needs
 }
 
 /// Compiles a selection; `*` selects every field. Returns the program as [`program`] does, then a line
@@ -72,7 +75,7 @@ pub fn compile(text: &str) -> String {
     }
 }
 
-/// Compiles the lines of a document's selection of a PV. Returns 8 times the number of the program,
+/// Compiles the lines of a document's selection of a PV. Returns 16 times the number of the program,
 /// plus what it [`needs`](pvwire_core::select::execute::needs).
 #[wasm_bindgen]
 #[must_use]
@@ -112,10 +115,12 @@ pub(crate) struct Execution {
 
 impl Default for Execution {
     fn default() -> Self {
+        let mut results = Results::new(Units::Utf16);
+        results.whole = true;
         Self {
             entries: Vec::new(),
             elements: Vec::new(),
-            results: Results::new(Units::Utf16),
+            results,
             outcome: [0; 6],
         }
     }
@@ -139,7 +144,7 @@ impl Execution {
     }
 
     /// Carries out the first `count` executions over a store. Returns the address of the outcome.
-    pub(crate) fn run(&mut self, store: &Store, count: usize, heard_ms: f64) -> usize {
+    pub(crate) fn run(&mut self, store: &Store, held: &Held, count: usize, heard_ms: f64) -> usize {
         let programs = PROGRAMS.take();
         self.results.clear();
         let (entries, records) = self
@@ -164,13 +169,17 @@ impl Execution {
             {
                 let (own, rest) = bytes.split_at_checked(length as usize).unwrap_or_default();
                 bytes = rest;
-                surroundings.elements = Some(Elements {
-                    value_type: ValueType::from_number(value_type as u8),
-                    count,
-                    bytes: own,
-                    is_text: value_type & TEXT != 0,
-                    node: None,
-                });
+                surroundings.elements = if value_type & HELD == 0 {
+                    Some(Elements {
+                        value_type: ValueType::from_number(value_type as u8),
+                        count,
+                        bytes: own,
+                        is_text: value_type & TEXT != 0,
+                        node: None,
+                    })
+                } else {
+                    held.structure(slot).map(Elements::structure)
+                };
             }
             let number = program & !(WITH_ELEMENTS | WITHOUT_RELAY);
             if let Some(program) = programs.all.get(number as usize) {

@@ -4,18 +4,17 @@
 #![deny(unsafe_code)]
 
 mod execution;
+mod graphql;
 
-use std::cell::Cell;
-use std::mem::ManuallyDrop;
-
-use pvwire_core::ingest::Session;
-use pvwire_core::select;
+use pvwire_core::ingest::{ArrayRow, Session};
+use pvwire_core::select::execute::{self, Held};
 use pvwire_core::store::{Shown, Slot, Store, Text};
 use pvwire_schema::types::{Array, Filter, PutValue, Severity, ValueType};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use self::execution::Execution;
 pub use self::execution::{compile, constants, program, release};
+pub use self::graphql::Operation;
 
 /// The standard library's allocator is three times as large.
 #[cfg(target_arch = "wasm32")]
@@ -39,6 +38,8 @@ pub struct Core {
     value: Option<PutValue>,
     arguments: Vec<(String, PutValue)>,
     execution: Execution,
+    /// The structures that programs read: of the live PVs, and of the last answered Get.
+    held: [Held; 2],
 }
 
 /// The store of the last answered Get, or that of the live PVs.
@@ -82,6 +83,7 @@ impl Core {
             }
         };
         self.arrays.clear();
+        self.held[1] = Held::new();
         for row in &self.session.arrays {
             self.arrays
                 .extend([row.slot, row.offset, row.count, row.value_type]);
@@ -174,7 +176,21 @@ impl Core {
     /// six numbers: where and how many the cells are, the bytes of text, and the starts of its pieces.
     pub fn execute(&mut self, answer: bool, count: usize, heard_ms: f64) -> usize {
         let store = of(&self.session, answer);
-        self.execution.run(store, count, heard_ms)
+        let held = &self.held[usize::from(answer)];
+        self.execution.run(store, held, count, heard_ms)
+    }
+
+    /// Keeps a structure, or with `is_part` its changed fields, at an offset in the message of `bytes`
+    /// bytes in the reserved memory, which was applied before.
+    pub fn hold(&mut self, answer: bool, slot: Slot, bytes: usize, offset: u32, is_part: bool) {
+        let row = ArrayRow {
+            slot,
+            offset,
+            count: u32::from(!is_part),
+            value_type: ValueType::Structure.number().into(),
+        };
+        let message = self.input.get(..bytes).unwrap_or_default();
+        self.held[usize::from(answer)].keep(message, &[row]);
     }
 
     /// Whether the characters in the slot's array are one text.
@@ -186,7 +202,7 @@ impl Core {
     /// Whether a newly requested PV has enough data to show.
     #[must_use]
     pub fn settled(&self, slot: Slot) -> bool {
-        select::execute::settled(&self.session.live, slot)
+        execute::settled(&self.session.live, slot)
     }
 
     /// The text of a string PV, or the digits of a large integer.
@@ -258,6 +274,9 @@ impl Core {
     /// Releases at most 10,000 slots. Returns the request that tells the relay, empty if there is
     /// nothing to tell.
     pub fn remove(&mut self, slots: &[Slot]) -> Vec<u8> {
+        for slot in slots {
+            self.held[0].clear(*slot);
+        }
         self.session.remove(slots).unwrap_or_default()
     }
 
@@ -555,22 +574,4 @@ fn hexadecimal(number: u64) -> String {
     digits
         .filter_map(|digit| char::from_digit(digit, 16))
         .collect()
-}
-
-thread_local! {
-    // Never dropped: it lives as long as the page.
-    static DOCUMENTS: Cell<ManuallyDrop<select::Documents>> =
-        const { Cell::new(ManuallyDrop::new(select::Documents::new())) };
-}
-
-/// See [`select::Documents::plan`]. Compiled documents are kept as long as the page lives.
-// An owned string is required at the boundary to JavaScript.
-#[allow(clippy::needless_pass_by_value)]
-#[wasm_bindgen]
-#[must_use]
-pub fn plan(text: &str, operation: Option<String>, variables: &str) -> String {
-    let mut documents = DOCUMENTS.take();
-    let plan = documents.plan(text, operation.as_deref(), variables);
-    DOCUMENTS.set(documents);
-    plan
 }

@@ -6,6 +6,7 @@ use pvwire_schema::types::{Array, Node, NodeValue, ValueType};
 use super::elements::Elements;
 use super::fields::Read;
 use super::lines::{Line, Lines};
+use super::lists::{self, Element};
 use super::value::{Value, text};
 use crate::format;
 
@@ -75,12 +76,8 @@ pub(super) fn object(read: Read, plan: &[u8], elements: Option<Elements<'_>>) ->
         return Value::Null;
     };
     if let Read::Base64(length) = read {
-        let array = elements.node.is_none().then(|| Array {
-            value_type: elements.value_type,
-            count: elements.count,
-            data: elements.bytes.to_vec().into(),
-        });
-        return base64(array.as_ref(), length, &fields);
+        let bytes = elements.node.is_none().then_some(elements.bytes);
+        return base64(elements.value_type, bytes, length, &fields);
     }
     let Some(nodes) = elements.node.and_then(contents) else {
         return Value::Null;
@@ -106,12 +103,17 @@ fn contents(node: &Node) -> Option<&[Node]> {
     }
 }
 
-fn select(fields: &[Asked<'_>], type_name: &str, get: impl Fn(&Asked<'_>) -> Value) -> Value {
-    let value = |field: &Asked<'_>| match field.name.starts_with(b"__typename") {
-        true => Value::Text(type_name.to_owned()),
-        false => get(field),
-    };
-    Value::Object((fields.iter().map(|field| (text(field.key), value(field)))).collect())
+// Not generic, and with loops: every other form is compiled several times.
+fn select(fields: &[Asked<'_>], type_name: &str, get: &dyn Fn(&Asked<'_>) -> Value) -> Value {
+    let mut object = Vec::new();
+    for field in fields {
+        let value = match field.name.starts_with(b"__typename") {
+            true => Value::Text(type_name.to_owned()),
+            false => get(field),
+        };
+        object.push((text(field.key), value));
+    }
+    Value::Object(object)
 }
 
 fn find<'a>(nodes: &'a [Node], name: &str) -> Option<&'a Node> {
@@ -127,13 +129,23 @@ fn array_of(node: Option<&Node>) -> Option<&Array> {
 
 /// The elements of a list if all are texts, whatever the list could hold.
 fn texts_of(node: Option<&Node>) -> Option<Vec<&str>> {
+    let mut found = Vec::new();
     match content(node?) {
-        NodeValue::TextArray(texts) => Some(texts.iter().map(String::as_str).collect()),
+        NodeValue::TextArray(texts) => {
+            for text in texts {
+                found.push(text.as_str());
+            }
+        }
         NodeValue::StructureArray(list)
         | NodeValue::UnionArray(list)
-        | NodeValue::AnyArray(list) => list.iter().map(one_text).collect(),
-        _ => None,
+        | NodeValue::AnyArray(list) => {
+            for node in list {
+                found.push(one_text(node)?);
+            }
+        }
+        _ => return None,
     }
+    Some(found)
 }
 
 fn one_text(node: &Node) -> Option<&str> {
@@ -157,16 +169,16 @@ fn limited(count: usize, length: u32) -> usize {
 fn table(nodes: &[Node], fields: &[Asked<'_>]) -> Value {
     let labels = texts_of(find(nodes, "labels")).unwrap_or_default();
     let columns = find(nodes, "value").and_then(contents).unwrap_or_default();
-    select(fields, "Table", |field| match field.name {
+    select(fields, "Table", &|field| match field.name {
         b"labels" => shown(&labels, 0),
-        _ => Value::List(
-            (columns.iter().enumerate())
-                .map(|(at, column)| {
-                    let label = labels.get(at).copied().unwrap_or(&column.name);
-                    table_column(column, label, &field.inner)
-                })
-                .collect(),
-        ),
+        _ => {
+            let mut list = Vec::new();
+            for (at, column) in columns.iter().enumerate() {
+                let label = labels.get(at).copied().unwrap_or(&column.name);
+                list.push(table_column(column, label, &field.inner));
+            }
+            Value::List(list)
+        }
     })
 }
 
@@ -174,7 +186,7 @@ fn table_column(column: &Node, label: &str, fields: &[Asked<'_>]) -> Value {
     let array = array_of(Some(column));
     let texts = texts_of(Some(column));
     let texts = texts.as_deref();
-    select(fields, "TableColumn", |field| match field.name {
+    select(fields, "TableColumn", &|field| match field.name {
         b"name" => Value::Text(column.name.clone()),
         b"label" => Value::Text(label.to_owned()),
         b"array" => match (array, texts) {
@@ -187,34 +199,37 @@ fn table_column(column: &Node, label: &str, fields: &[Asked<'_>]) -> Value {
             (_, Some(texts)) => shown(texts, field.length),
             _ => Value::Null,
         },
-        _ => base64(array, field.length, &field.inner),
+        _ => base64_array(array, field),
     })
 }
 
 /// The first `length` texts; 0 for all.
 fn shown(texts: &[&str], length: u32) -> Value {
-    let texts = texts.iter().take(limited(texts.len(), length));
-    Value::List(texts.map(|text| Value::Text((*text).to_owned())).collect())
+    let mut list = Vec::new();
+    for text in texts.iter().take(limited(texts.len(), length)) {
+        list.push(Value::Text((*text).to_owned()));
+    }
+    Value::List(list)
 }
 
 /// The first `length` elements as the shortest texts that read back; 0 for all.
 fn plain_texts(array: &Array, length: u32) -> Value {
-    let words = || array.data.as_chunks::<8>().0.iter();
-    let texts: Vec<String> = match array.value_type {
-        ValueType::Int64 => words()
-            .map(|word| i64::from_le_bytes(*word).to_string())
-            .collect(),
-        ValueType::UInt64 => words()
-            .map(|word| u64::from_le_bytes(*word).to_string())
-            .collect(),
-        _ => array
-            .numbers()
-            .into_iter()
-            .map(format::number_text)
-            .collect(),
-    };
-    let count = limited(texts.len(), length);
-    Value::List(texts.into_iter().take(count).map(Value::Text).collect())
+    let count = limited(array.count as usize, length);
+    let mut list = Vec::new();
+    for element in lists::elements(array.value_type, &array.data).take(count) {
+        list.push(element_text(element));
+    }
+    Value::List(list)
+}
+
+fn element_text(element: Element) -> Value {
+    let mut written = Vec::new();
+    match element {
+        Element::Number(number) => return Value::Text(format::number_text(number)),
+        Element::Signed(integer) => format::push_signed(integer, &mut written),
+        Element::Unsigned(integer) => format::push_unsigned(integer, &mut written),
+    }
+    Value::Text(text(&written))
 }
 
 fn nd_array(nodes: &[Node], fields: &[Asked<'_>]) -> Value {
@@ -222,14 +237,14 @@ fn nd_array(nodes: &[Node], fields: &[Asked<'_>]) -> Value {
         NodeValue::Union(held) => array_of(held.as_deref()),
         _ => None,
     });
-    select(fields, "NDArray", |field| match field.name {
+    select(fields, "NDArray", &|field| match field.name {
         b"uniqueId" => match find(nodes, "uniqueId").map(content) {
             Some(NodeValue::Number(value_type, number)) if *value_type != ValueType::Boolean => {
                 Value::Number(*number)
             }
             _ => Value::Null,
         },
-        b"dimensions" => each(nodes, "dimension", |dimension| {
+        b"dimensions" => each(nodes, "dimension", &|dimension| {
             Value::Number(match find(dimension, "size").map(content) {
                 Some(NodeValue::Number(_, number)) => *number,
                 Some(NodeValue::Int64(number)) => *number as f64,
@@ -245,9 +260,9 @@ fn nd_array(nodes: &[Node], fields: &[Asked<'_>]) -> Value {
             Value::Text(number_type(array.value_type).into())
         }),
         b"array" => samples.map_or(Value::Null, |array| Value::Array(array.clone())),
-        b"base64Array" => base64(samples, field.length, &field.inner),
-        _ => each(nodes, "attribute", |attribute| {
-            select(&field.inner, "NDAttribute", |field| match field.name {
+        b"base64Array" => base64_array(samples, field),
+        _ => each(nodes, "attribute", &|attribute| {
+            select(&field.inner, "NDAttribute", &|field| match field.name {
                 b"value" => scalar_text(find(attribute, "value")),
                 b"description" => Value::Text(text_of(find(attribute, "descriptor"))),
                 _ => Value::Text(text_of(find(attribute, "name"))),
@@ -257,20 +272,25 @@ fn nd_array(nodes: &[Node], fields: &[Asked<'_>]) -> Value {
 }
 
 /// Makes a value from each structure in a list.
-fn each(nodes: &[Node], name: &str, make: impl Fn(&[Node]) -> Value) -> Value {
-    let list = match find(nodes, name).map(content) {
-        Some(NodeValue::StructureArray(list)) => list.as_slice(),
-        _ => &[],
-    };
-    Value::List(list.iter().filter_map(contents).map(make).collect())
+fn each(nodes: &[Node], name: &str, make: &dyn Fn(&[Node]) -> Value) -> Value {
+    let mut made = Vec::new();
+    if let Some(NodeValue::StructureArray(list)) = find(nodes, name).map(content) {
+        for node in list {
+            made.extend(contents(node).map(make));
+        }
+    }
+    Value::List(made)
 }
 
 fn scalar_text(node: Option<&Node>) -> Value {
-    match node.map(Value::of) {
-        Some(Value::Boolean(value)) => Value::Text(value.to_string()),
-        Some(Value::Number(number)) => Value::Text(format::number_text(number)),
-        Some(Value::Integer(integer)) => Value::Text(integer.to_string()),
-        Some(Value::Text(text)) => Value::Text(text),
+    match node.map(content) {
+        Some(NodeValue::Number(ValueType::Boolean, value)) => {
+            Value::Text(if *value == 0.0 { "false" } else { "true" }.to_owned())
+        }
+        Some(NodeValue::Number(_, number)) => element_text(Element::Number(*number)),
+        Some(NodeValue::Int64(integer)) => element_text(Element::Signed(*integer)),
+        Some(NodeValue::UInt64(integer)) => element_text(Element::Unsigned(*integer)),
+        Some(NodeValue::Text(text)) => Value::Text(text.clone()),
         _ => Value::Null,
     }
 }
@@ -290,15 +310,21 @@ fn number_type(value_type: ValueType) -> &'static str {
     }
 }
 
-fn base64(array: Option<&Array>, length: u32, fields: &[Asked<'_>]) -> Value {
-    let Some(array) = array else {
+fn base64_array(array: Option<&Array>, field: &Asked<'_>) -> Value {
+    let value_type = array.map_or(ValueType::UInt8, |array| array.value_type);
+    let bytes = array.map(|array| &array.data[..]);
+    base64(value_type, bytes, field.length, &field.inner)
+}
+
+fn base64(value_type: ValueType, bytes: Option<&[u8]>, length: u32, fields: &[Asked<'_>]) -> Value {
+    let Some(bytes) = bytes else {
         return Value::Null;
     };
-    let size = array.value_type.element_bytes().unwrap_or(1);
-    let bytes = limited_bytes(&array.data, array.count as usize, size, length);
-    select(fields, "Base64Array", |field| {
+    let size = value_type.element_bytes().unwrap_or(1);
+    let bytes = limited_bytes(bytes, bytes.len() / size, size, length);
+    select(fields, "Base64Array", &|field| {
         Value::Text(match field.name {
-            b"numberType" => number_type(array.value_type).to_owned(),
+            b"numberType" => number_type(value_type).to_owned(),
             _ => base64_of(bytes),
         })
     })
@@ -311,9 +337,9 @@ fn limited_bytes(bytes: &[u8], count: usize, size: usize, length: u32) -> &[u8] 
 }
 
 fn base64_of(bytes: &[u8]) -> String {
-    let mut text = Vec::with_capacity(bytes.len().div_ceil(3) * 4);
-    push_digits(bytes, &mut text);
-    text.into_iter().map(char::from).collect()
+    let mut digits = Vec::new();
+    push_digits(bytes, &mut digits);
+    text(&digits)
 }
 
 fn push_digits(bytes: &[u8], to: &mut Vec<u8>) {

@@ -166,7 +166,8 @@ impl Read {
         match self {
             Self::String | Self::StringWithUnits => needs::TEXT,
             Self::Text => needs::CHARACTERS,
-            Self::StringArray(_) => needs::ELEMENTS,
+            Self::StringArray(_) | Self::Base64(_) => needs::ELEMENTS,
+            Self::Table | Self::NdArray => needs::STRUCTURE,
             _ => 0,
         }
     }

@@ -17,7 +17,7 @@ pub(super) struct Line<'a> {
 }
 
 /// Takes the bytes up to an end, which is taken too, or all.
-fn take<'a>(from: &mut &'a [u8], end: u8) -> &'a [u8] {
+pub(crate) fn take<'a>(from: &mut &'a [u8], end: u8) -> &'a [u8] {
     let at = from.iter().position(|byte| *byte == end);
     let (taken, rest) = from.split_at(at.unwrap_or(from.len()));
     *from = rest.get(1..).unwrap_or_default();
@@ -25,7 +25,7 @@ fn take<'a>(from: &mut &'a [u8], end: u8) -> &'a [u8] {
 }
 
 /// The decimal number at the start of some bytes.
-fn number(bytes: &[u8]) -> u32 {
+pub(crate) fn number(bytes: &[u8]) -> u32 {
     let mut number = 0_u32;
     for byte in bytes {
         if !byte.is_ascii_digit() {

@@ -4,7 +4,7 @@ use pvwire_schema::types::{ConnectionState, Limits, ValueType};
 
 use super::fields::{Presence, Range, Read, constant};
 use super::results::{Cell, Results};
-use super::{Pv, SlotPv, Surroundings, lists};
+use super::{Pv, SlotPv, Surroundings, apart, lists};
 use crate::format;
 use crate::store::{
     ACCESS_PUTS, ACCESS_READ, ACCESS_REFUSED, ACCESS_TAKEN, ACCESS_UNKNOWN, ACCESS_WRITE, Slot,
@@ -316,8 +316,9 @@ impl<P: Pv> Reader<'_, P> {
         }
     }
 
-    /// Whether an object can be made from the slot's array or structure.
-    pub(super) fn apart(&self, read: Read, to: &mut Results) {
+    /// Whether an object can be made from the slot's array or structure, or this object; `plan` has
+    /// the lines of its fields.
+    pub(super) fn apart(&self, read: Read, plan: &[u8], to: &mut Results) {
         let id = &self.pv.metadata().type_id;
         let can = match (read, self.pv.kind()) {
             (Read::Base64(_), kind::ARRAY) => true,
@@ -325,7 +326,11 @@ impl<P: Pv> Reader<'_, P> {
             (Read::NdArray, kind::STRUCTURE) => id.starts_with("epics:nt/NTNDArray:"),
             _ => false,
         };
-        to.mark(if can { Cell::Apart } else { Cell::Null });
+        if can && to.whole {
+            to.tree(&apart::object(read, plan, self.pv.elements()));
+        } else {
+            to.mark(if can { Cell::Apart } else { Cell::Null });
+        }
     }
 
     fn value(&self, read: Read, to: &mut Results) {

@@ -4,6 +4,7 @@
 //! bits: the tag in bits 46 to 50, 14 bits for a short length, and 32 bits for an offset, an index
 //! or a count. JavaScript tells a number by `x === x` and reads the rest as two 32-bit words.
 
+use super::value::Value;
 use crate::format::TimeFormat;
 
 /// Bits of every cell that is not a number.
@@ -52,6 +53,12 @@ pub enum Cell {
     Doubles = 13,
     /// An object that is made from the slot's array or structure.
     Apart = 14,
+    /// An object: as many keys as the count says follow, each a text, and after it its value.
+    Object = 15,
+    /// A list: as many values follow.
+    List = 16,
+    /// Numbers in the module's memory: their type and their address; the next cell is their count.
+    Numbers = 17,
 }
 
 /// How offsets and lengths of text are counted.
@@ -79,6 +86,8 @@ pub struct Results {
     /// Where the last piece starts.
     piece: usize,
     pub(super) times: TimeFormat,
+    /// Objects that are made from an array or a structure are written in place of [`Cell::Apart`].
+    pub whole: bool,
     /// Local time's offset from UTC in seconds, at a time in seconds past the POSIX epoch.
     #[cfg(feature = "graphql")]
     pub(crate) offset: Option<fn(i64) -> i32>,
@@ -167,6 +176,34 @@ impl Results {
     pub(super) fn text_of(&mut self, text: &str) {
         self.text.extend_from_slice(text.as_bytes());
         self.end(Cell::Text);
+    }
+
+    /// Appends an object that was made from an array or a structure.
+    pub(super) fn tree(&mut self, value: &Value) {
+        match value {
+            Value::Null | Value::Integer(_) => self.mark(Cell::Null),
+            Value::Boolean(value) => self.boolean(*value),
+            Value::Number(number) => self.number(*number),
+            Value::Text(text) => self.text_of(text),
+            Value::Array(array) => {
+                let value_type = usize::from(array.value_type.number());
+                self.push(Cell::Numbers, value_type, array.data.as_ptr() as usize);
+                self.number(array.count.into());
+            }
+            Value::List(list) => {
+                self.counted(Cell::List, list.len() as u32);
+                for value in list {
+                    self.tree(value);
+                }
+            }
+            Value::Object(fields) => {
+                self.counted(Cell::Object, fields.len() as u32);
+                for (key, value) in fields {
+                    self.text_of(key);
+                    self.tree(value);
+                }
+            }
+        }
     }
 
     /// Ends the text that was appended since the last call.

@@ -33,7 +33,7 @@ pub(super) fn source(name: &str) -> &'static str {
 
 /// A key or a name.
 pub(super) fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+    str::from_utf8(bytes).unwrap_or_default().to_owned()
 }
 
 impl Value {

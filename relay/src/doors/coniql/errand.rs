@@ -44,7 +44,7 @@ impl Plan {
         for root in operation.roots() {
             errand.describe |= (root.selection()).is_some_and(|it| it.shows_description());
             match root.request() {
-                Request::Nothing | Request::Subscribe { .. } => {}
+                Request::Nothing | Request::Introspect { .. } | Request::Subscribe { .. } => {}
                 Request::Get { names, timeout } => {
                     for name in names {
                         plan.read(&mut errand, name, *timeout, None);
