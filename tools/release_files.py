@@ -69,7 +69,7 @@ def main():
     for package in (ROOT / ".local").glob("pvwire-*.tgz"):
         shutil.copy2(package, RELEASE)
 
-    crates = ("pvwire-relay", "pvwire-wasm", "pvwire-page", "pvwire-introspection")
+    crates = ("pvwire-relay", "pvwire-wasm", "pvwire-page", "pvwire-graphql")
     boms = {package: crates_of(package) for package in crates}
     boms["pvwire-relay"]["components"] += libraries()
     boms["pvwire-npm"] = packages()

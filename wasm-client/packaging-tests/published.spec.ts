@@ -20,7 +20,7 @@ test("attw resolves the types of every entry", async ({ tarball }) => {
     "widgets.css",
     "wasm",
     "page.wasm",
-    "introspection.wasm",
+    "graphql.wasm",
   ];
   await run(["npx", "--no-install", "attw", tarball, ...options], { cwd });
 });

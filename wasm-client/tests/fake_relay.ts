@@ -4,7 +4,7 @@ import { vi } from "vitest";
 
 import { Client, type Surroundings } from "../ts/client/client.js";
 import type { ConnectionOptions, PvClient, RelayOptions } from "../ts/types.js";
-import { golden, introspectionWasm, pageWasm, wasm, type GoldenName } from "./golden.js";
+import { golden, graphqlWasm, pageWasm, wasm, type GoldenName } from "./golden.js";
 import { loadPage } from "../ts/store/page.js";
 
 /** Request kinds by their number in the union. */
@@ -203,7 +203,7 @@ export function fakeClient(
   const modules = {
     ...(wasm && { wasm }),
     ...(pageWasm && { pageWasm }),
-    ...(introspectionWasm && { introspectionWasm }),
+    ...(graphqlWasm && { graphqlWasm }),
   };
   const { url, urls, ...others } = options;
   const relays: RelayOptions = urls ? { urls } : { url: url ?? "ws://relay.test/ws" };

@@ -75,9 +75,9 @@ export const wasm = inNode
   ? await bytesOf(new URL("../pkg/pvwire_wasm_bg.wasm", import.meta.url))
   : undefined;
 
-/** The module of introspection. */
-export const introspectionWasm = inNode
-  ? await bytesOf(new URL("../pkg/pvwire_introspection_bg.wasm", import.meta.url))
+/** The module of GraphQL documents. */
+export const graphqlWasm = inNode
+  ? await bytesOf(new URL("../pkg/pvwire_graphql_bg.wasm", import.meta.url))
   : undefined;
 
 /** The module of formulas and local PVs. */

@@ -11,9 +11,9 @@ import {
 } from "graphql";
 import { beforeAll, describe, expect, it } from "vitest";
 
-import { initSync, Operation } from "../pkg/pvwire_wasm.js";
+import { initSync, Operation } from "../pkg/pvwire_graphql.js";
 import { schemaSdl } from "../ts/graphql/index.js";
-import { wasm } from "./golden.js";
+import { graphqlWasm } from "./golden.js";
 
 /** The plan of an operation, or its errors. */
 function plan(text: string, name: string | undefined, variables: string): string {
@@ -31,7 +31,7 @@ interface DocumentError {
 }
 
 beforeAll(() => {
-  initSync(wasm as WebAssembly.Module);
+  initSync(graphqlWasm as WebAssembly.Module);
 });
 
 const plain = ({ message, locations }: GraphQLError): DocumentError =>

@@ -7,12 +7,13 @@ import { createInterface } from "node:readline";
 
 import { expect, it } from "vitest";
 
+import { loadGraphql } from "../ts/graphql/module.js";
 import { Plans, type Operation, type Step } from "../ts/graphql/plans.js";
 import type { Shown } from "../ts/pv/objects.js";
 import { ALL_PARTS, CONNECTION, planSelection, show, type Plan } from "../ts/pv/plan.js";
 import { load, Wasm, type ArrayRow } from "../ts/store/core.js";
 import { Slot } from "../ts/store/slot.js";
-import { wasm as module } from "./golden.js";
+import { graphqlWasm, wasm as module } from "./golden.js";
 import { tagged } from "./vectors.js";
 
 /** `PVWIRE_ORACLE_CASES=100000` runs that many. */
@@ -134,6 +135,7 @@ function differences(of: Case): string[] {
 it(`gives equal results for ${CASES} cases`, async () => {
   expect(existsSync(PROGRAM), "cargo build -p pvwire-core --example random_cases").toBe(true);
   await load(module);
+  await loadGraphql(graphqlWasm);
   const program = spawn(PROGRAM, [CASES], { stdio: ["ignore", "pipe", "inherit"] });
   const ended = new Promise((resolve) => program.once("close", resolve));
   const found: string[] = [];

@@ -5,7 +5,7 @@ import { vi } from "vitest";
 import { Client } from "../ts/client/client.js";
 import { SelectionError } from "../ts/errors.js";
 import { createGraphqlClient } from "../ts/graphql/index.js";
-import { loadIntrospection } from "../ts/graphql/introspection.js";
+import { loadGraphql } from "../ts/graphql/module.js";
 import {
   FrameKind,
   GotField,
@@ -20,7 +20,7 @@ import { createFakeClock } from "../ts/testing/clock.js";
 import { i64, list, table, text, u32, u8, vector, type Part } from "../ts/testing/flatbuffer.js";
 import { readRequest, type Request } from "../ts/testing/requests.js";
 import { settle } from "./fake_relay.js";
-import { introspectionWasm, wasm } from "./golden.js";
+import { graphqlWasm, wasm } from "./golden.js";
 import { frame, isUpdate, type FramePv, type Parts } from "./vector_frames.js";
 
 /** The connection to the relay is lost, or the relay doesn't answer. */
@@ -302,7 +302,7 @@ export function tagged(value: unknown): unknown {
 /** Runs a case and returns the result of each step. */
 export async function run(vectors: Vectors, of: Case): Promise<unknown[]> {
   // `settle` doesn't wait for the network.
-  await loadIntrospection(introspectionWasm);
+  await loadGraphql(graphqlWasm);
   vi.useFakeTimers();
   const relay = new Relay(of.user ?? "");
   const webSocket = function connect(): Relay {

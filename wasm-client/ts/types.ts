@@ -457,10 +457,10 @@ export interface ConnectionOptions {
    */
   pageWasm?: WasmSource | Promise<WasmSource>;
   /**
-   * The module that answers GraphQL introspection, which is loaded with the first such document.
+   * The module of GraphQL documents, which is loaded with the first of them.
    * @default the module that comes with this package
    */
-  introspectionWasm?: WasmSource | Promise<WasmSource>;
+  graphqlWasm?: WasmSource | Promise<WasmSource>;
   /**
    * Returns the JSON Web Token that identifies this client. Called for every connection to a relay that
    * requires one, so that it can be renewed.

@@ -4,6 +4,7 @@ import type { Client } from "../client/client.js";
 import { numericArray, TYPES } from "../store/elements.js";
 import type { PutError } from "../errors.js";
 import type { PutValue } from "../types.js";
+import { introspected } from "./module.js";
 import type { Operation, Plans, Step } from "./plans.js";
 import type { GraphqlError, GraphqlResult } from "./types.js";
 
@@ -77,11 +78,8 @@ async function resultsOf(
       );
       return client.putMany(puts, { timeoutMs, wait });
     }
-    default: {
-      const { introspected } = await import("./introspection.js");
-      const source = client.options.introspectionWasm;
-      return [{ ok: true, data: await introspected(typeName, selection, source) }];
-    }
+    default:
+      return [{ ok: true, data: introspected(typeName, selection) }];
   }
 }
 

@@ -8,6 +8,7 @@ import { PvwireError } from "../errors.js";
 import { callListener, report } from "../store/readable.js";
 import type { ClientOptions, ConnectionSnapshot, PvClient } from "../types.js";
 import { execute, withResults } from "./execute.js";
+import { loadGraphql } from "./module.js";
 import { Plans, type Operation, type Step } from "./plans.js";
 import type {
   GraphqlClient,
@@ -172,10 +173,11 @@ export class RelayGraphqlClient implements GraphqlClient {
     }
   }
 
-  /** Waits until the module is loaded. */
+  /** Waits until both modules are loaded. */
   async #ready(): Promise<Plans> {
     this.#listen();
-    await this.#client.ready;
+    const { options, ready } = this.#client;
+    await Promise.all([ready, loadGraphql(options.graphqlWasm)]);
     if (this.#disposed) throw new PvwireError("CLOSED", "the client is disposed");
     return (this.#plans ??= new Plans());
   }

@@ -1,10 +1,11 @@
 /** Operations of documents, which the module plans and carries out step by step. */
 
-import { Operation, program } from "../../pkg/pvwire_wasm.js";
+import { program } from "../../pkg/pvwire_wasm.js";
 import { planObject, programmed, type Plan } from "../pv/plan.js";
+import { Operation } from "./module.js";
 import type { GraphqlError, GraphqlPayload } from "./types.js";
 
-export type { Operation } from "../../pkg/pvwire_wasm.js";
+export type { Operation };
 
 /** Maximum number of plans of selections that are kept. */
 const MAX_PLANS = 1000;
@@ -37,7 +38,7 @@ export interface Refusal {
 const inJson = (_: string, value: unknown): unknown =>
   typeof value === "bigint" ? value.toString() : value;
 
-/** Only when the module is loaded. */
+/** Only when both modules are loaded. */
 export class Plans {
   #channels = new Map<string, Plan>();
 

@@ -4,7 +4,6 @@
 #![deny(unsafe_code)]
 
 mod execution;
-mod graphql;
 
 use pvwire_core::ingest::{ArrayRow, Session};
 use pvwire_core::select::execute::{self, Held};
@@ -14,7 +13,6 @@ use wasm_bindgen::prelude::wasm_bindgen;
 
 use self::execution::Execution;
 pub use self::execution::{compile, constants, program, release};
-pub use self::graphql::Operation;
 
 /// The standard library's allocator is three times as large.
 #[cfg(target_arch = "wasm32")]

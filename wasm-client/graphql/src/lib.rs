@@ -1,7 +1,12 @@
-//! The JavaScript interface of introspection. It is a separate WebAssembly module without state, so
-//! that only pages which show the schema load it, for example with GraphiQL.
+//! The JavaScript interface of GraphQL documents. It is a separate WebAssembly module, so that pages
+//! with plain selections don't wait for it. The selections of PVs in a document are executed by the
+//! client's module, which knows the PVs.
 
 #![deny(unsafe_code)]
+
+mod operation;
+
+pub use self::operation::Operation;
 
 use pvwire_core::graphql::{self, Dialect};
 use wasm_bindgen::prelude::wasm_bindgen;
