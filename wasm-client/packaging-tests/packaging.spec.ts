@@ -257,8 +257,9 @@ test("fallbacks of workers: another worker, or the page itself", async ({
 
   const worker = path.join(folder, "node_modules/pvwire/dist/worker/socket_worker.js");
   for (const [what, spoil, reason] of [
-    ["a worker that says nothing", () => writeFile(worker, ""), "it doesn't answer"],
+    // In this order: a page may still get the silent shared worker of the page before.
     ["a worker's file that isn't there", () => rm(worker), "its file can't be loaded"],
+    ["a worker that says nothing", () => writeFile(worker, ""), "it doesn't answer"],
   ] as const) {
     await test.step(what, async () => {
       await spoil();
