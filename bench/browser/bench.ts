@@ -26,6 +26,7 @@ import { wall } from "./measure_wall";
 import { checkArrived, mainThread, performance, type Bench, type Measurement } from "./measure";
 import { modes } from "./measure_modes";
 import { packageSize } from "./measure_package";
+import { profile } from "./profile";
 import type { WayName } from "./page/costs";
 import type {} from "./page/main";
 import { isOwn, OWN_FEEDS, type FeedName } from "./feeds";
@@ -86,9 +87,13 @@ const WAYS: readonly WayName[] = [
 const WAY_WARM_UP_NS = 1e9;
 const WAY_PASSES = 15;
 const WAY_PASS_MS = 60;
+const PROFILE_MS = 3000;
 
 /** Runs each way in a separate page, so that what the JavaScript engine has optimised for another has no effect. */
-async function costs({ open, relayUrl }: Bench, ways: readonly WayName[]): Promise<Round> {
+async function costs(
+  { open, profiles, relayUrl }: Bench,
+  ways: readonly WayName[],
+): Promise<Round> {
   const names = pvNames();
   const { recording, sizes } = await open(
     async (page) =>
@@ -117,6 +122,7 @@ async function costs({ open, relayUrl }: Bench, ways: readonly WayName[]): Promi
         const frames = await run(WAY_PASS_MS);
         passes.push((usedNs() - before) / frames / sizes.updates_per_frame);
       }
+      if (profiles) say(`-- ${way}\n${await profile(page, () => run(PROFILE_MS))}`);
       // What others on the machine do only ever adds: caches and cores are shared.
       return Math.min(...passes);
     });
@@ -295,12 +301,15 @@ export async function main(words: string[]): Promise<number> {
       minutes: { type: "string", default: "10" },
       /** One short round, printed and not written. */
       quick: { type: "boolean", default: false },
+      /** Prints where each way's time goes, with names, which makes the code larger. */
+      profile: { type: "boolean", default: false },
     },
   });
   const wanted = [...MEASUREMENTS, compiling].filter(
     ({ name }) => values.scenario?.includes(name) ?? true,
   );
-  const rounds = values.quick ? 1 : Number(values.rounds);
+  const isBrief = values.quick || values.profile;
+  const rounds = isBrief ? 1 : Number(values.rounds);
   const [warmUpMs, ms, longMs] = values.quick
     ? [2000, 2000, 30_000]
     : [3000, 8000, 60_000 * Number(values.minutes)];
@@ -308,7 +317,7 @@ export async function main(words: string[]): Promise<number> {
   await build({
     root: PAGE,
     logLevel: "error",
-    build: { outDir: BUILT, emptyOutDir: true },
+    build: { outDir: BUILT, emptyOutDir: true, minify: !values.profile },
   });
   mkdirSync(path.dirname(THOUSAND_DB), { recursive: true });
   writeFileSync(THOUSAND_DB, execFileSync(PYTHON, [path.join(ROOT, "tools/thousand_db.py")]));
@@ -336,13 +345,14 @@ export async function main(words: string[]): Promise<number> {
     warmUpMs,
     ms,
     longMs,
+    profiles: values.profile,
   };
   try {
     const goals: Judged[] = [];
     for (const measurement of wanted) {
-      goals.push(...(await carryOut(measurement, bench, rounds, !values.quick)));
+      goals.push(...(await carryOut(measurement, bench, rounds, !isBrief)));
     }
-    if (!values.quick) reportGoals(goals);
+    if (!isBrief) reportGoals(goals);
     say(goals.map(goalLine).join("\n"));
     return 0;
   } finally {

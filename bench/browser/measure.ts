@@ -22,6 +22,8 @@ export interface Bench {
   readonly ms: number;
   /** For what shows only after a while, such as memory that grows. */
   readonly longMs: number;
+  /** Whether ways are profiled too. */
+  readonly profiles: boolean;
 }
 
 export interface Measurement extends Scenario {
