@@ -327,7 +327,7 @@ impl<P: Pv> Reader<'_, P> {
             _ => false,
         };
         if can && to.whole {
-            to.tree(&apart::object(read, plan, self.pv.elements()));
+            apart::object(read, plan, self.pv.elements()).write(to);
         } else {
             to.mark(if can { Cell::Apart } else { Cell::Null });
         }

@@ -4,7 +4,6 @@
 //! bits: the tag in bits 46 to 50, 14 bits for a short length, and 32 bits for an offset, an index
 //! or a count. JavaScript tells a number by `x === x` and reads the rest as two 32-bit words.
 
-use super::value::Value;
 use crate::format::TimeFormat;
 
 /// Bits of every cell that is not a number.
@@ -133,7 +132,7 @@ impl Results {
     }
 
     #[inline]
-    fn push(&mut self, cell: Cell, short: usize, word: usize) {
+    pub(super) fn push(&mut self, cell: Cell, short: usize, word: usize) {
         let tag = (cell as u64) << TAG_SHIFT;
         self.cells
             .push(NAN | tag | (short as u64) << 32 | word as u64 & 0xffff_ffff);
@@ -176,34 +175,6 @@ impl Results {
     pub(super) fn text_of(&mut self, text: &str) {
         self.text.extend_from_slice(text.as_bytes());
         self.end(Cell::Text);
-    }
-
-    /// Appends an object that was made from an array or a structure.
-    pub(super) fn tree(&mut self, value: &Value) {
-        match value {
-            Value::Null | Value::Integer(_) => self.mark(Cell::Null),
-            Value::Boolean(value) => self.boolean(*value),
-            Value::Number(number) => self.number(*number),
-            Value::Text(text) => self.text_of(text),
-            Value::Array(array) => {
-                let value_type = usize::from(array.value_type.number());
-                self.push(Cell::Numbers, value_type, array.data.as_ptr() as usize);
-                self.number(array.count.into());
-            }
-            Value::List(list) => {
-                self.counted(Cell::List, list.len() as u32);
-                for value in list {
-                    self.tree(value);
-                }
-            }
-            Value::Object(fields) => {
-                self.counted(Cell::Object, fields.len() as u32);
-                for (key, value) in fields {
-                    self.text_of(key);
-                    self.tree(value);
-                }
-            }
-        }
     }
 
     /// Ends the text that was appended since the last call.

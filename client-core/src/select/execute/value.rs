@@ -3,6 +3,7 @@
 use pvwire_schema::types::{Array, Node, NodeValue, ValueType};
 
 use super::lists::{self, Element};
+use super::results::{Cell, Results};
 use crate::format;
 
 /// A field of a result.
@@ -37,6 +38,34 @@ pub(super) fn text(bytes: &[u8]) -> String {
 }
 
 impl Value {
+    /// Appends the value as cells. Its arrays must stay where they are until these are read.
+    pub(super) fn write(&self, results: &mut Results) {
+        match self {
+            Self::Null | Self::Integer(_) => results.mark(Cell::Null),
+            Self::Boolean(value) => results.boolean(*value),
+            Self::Number(number) => results.number(*number),
+            Self::Text(text) => results.text_of(text),
+            Self::Array(array) => {
+                let value_type = usize::from(array.value_type.number());
+                results.push(Cell::Numbers, value_type, array.data.as_ptr() as usize);
+                results.number(array.count.into());
+            }
+            Self::List(list) => {
+                results.counted(Cell::List, list.len() as u32);
+                for value in list {
+                    value.write(results);
+                }
+            }
+            Self::Object(fields) => {
+                results.counted(Cell::Object, fields.len() as u32);
+                for (key, value) in fields {
+                    results.text_of(key);
+                    value.write(results);
+                }
+            }
+        }
+    }
+
     /// The content of a structure's field.
     #[must_use]
     pub fn of(node: &Node) -> Self {
