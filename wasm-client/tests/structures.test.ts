@@ -1,11 +1,16 @@
 /** A structure that changes field by field is complete for a document that comes late. */
 
-import { afterEach, expect, it, vi } from "vitest";
+import { afterEach, beforeAll, expect, it, vi } from "vitest";
 
 import { Client } from "../ts/client/client.js";
 import { createGraphqlClient } from "../ts/graphql/index.js";
-import { wasm } from "./golden.js";
+import { loadGraphql } from "../ts/graphql/module.js";
+import { graphqlWasm, wasm } from "./golden.js";
 import { flush, Relay, tagged, type Event } from "./vectors.js";
+
+beforeAll(async () => {
+  await loadGraphql(graphqlWasm);
+});
 
 afterEach(() => {
   vi.useRealTimers();
