@@ -2,11 +2,10 @@
 
 import { afterEach, beforeAll, expect, it, vi } from "vitest";
 
-import { Client } from "../ts/client/client.js";
 import { createGraphqlClient } from "../ts/graphql/index.js";
 import { loadGraphql } from "../ts/graphql/module.js";
-import { graphqlWasm, wasm } from "./golden.js";
-import { flush, Relay, tagged, type Event } from "./vectors.js";
+import { graphqlWasm } from "./golden.js";
+import { clientOf, flush, Relay, tagged, type Event } from "./vectors.js";
 
 beforeAll(async () => {
   await loadGraphql(graphqlWasm);
@@ -45,19 +44,12 @@ const DOCUMENT =
   'subscription { subscribeChannel(id: "PV") { value { table { labels columns { array } } } } }';
 
 it.each([
-  ["nobody reads it", "{ status { quality } }"],
+  ["no selection reads it", "{ status { quality } }"],
   ["another selection reads it", "{ value { structure } }"],
 ])("after many changes when %s", async (_, selection) => {
   vi.useFakeTimers();
   const relay = new Relay("");
-  const webSocket = function connect(): Relay {
-    relay.open();
-    return relay;
-  } as unknown as typeof WebSocket;
-  const client = new Client(
-    { url: "ws://relay.test/ws", webSocket, ...(wasm && { wasm }) },
-    { clock: relay.clock, random: () => 0.5 },
-  );
+  const client = clientOf(relay);
   await client.ready;
   const pv = client.pv("PV", selection);
   pv.subscribe(() => pv.getSnapshot());

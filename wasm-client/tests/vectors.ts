@@ -299,20 +299,25 @@ export function tagged(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, held]) => [key, tagged(held)]));
 }
 
+/** A client whose connection is to this relay. */
+export function clientOf(relay: Relay): Client {
+  const webSocket = function connect(): Relay {
+    relay.open();
+    return relay;
+  } as unknown as typeof WebSocket;
+  return new Client(
+    { url: "ws://relay.test/ws", webSocket, ...(wasm && { wasm }) },
+    { clock: relay.clock, random: () => 0.5 },
+  );
+}
+
 /** Runs a case and returns the result of each step. */
 export async function run(vectors: Vectors, of: Case): Promise<unknown[]> {
   // `settle` doesn't wait for the network.
   await loadGraphql(graphqlWasm);
   vi.useFakeTimers();
   const relay = new Relay(of.user ?? "");
-  const webSocket = function connect(): Relay {
-    relay.open();
-    return relay;
-  } as unknown as typeof WebSocket;
-  const client = new Client(
-    { url: "ws://relay.test/ws", webSocket, ...(wasm && { wasm }) },
-    { clock: relay.clock, random: () => 0.5 },
-  );
+  const client = clientOf(relay);
   try {
     await client.ready;
     const document = of.document ?? (of.selection === undefined ? vectors.document : undefined);
