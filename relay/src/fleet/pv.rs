@@ -29,6 +29,11 @@ pub(super) struct FleetPv {
     pub(super) puts: Arc<AtomicUsize>,
 }
 
+/// The name under which all relays know a PV.
+pub(super) fn shared_key(source: &dyn Source, name: &str) -> String {
+    format!("{}://{}", source.scheme(), source.key(name))
+}
+
 /// Counts a put for as long as it has no outcome.
 struct UnderWay(Arc<AtomicUsize>);
 
@@ -39,6 +44,30 @@ impl Drop for UnderWay {
 }
 
 impl FleetPv {
+    /// A PV of `source` that no relay holds yet; `name` is without the source.
+    pub(super) fn new(
+        number: u64,
+        source: Arc<dyn Source>,
+        name: &str,
+        base: Line,
+        queue: Queue,
+    ) -> Self {
+        Self {
+            number,
+            key: shared_key(&*source, name),
+            name: name.to_owned(),
+            queue,
+            source,
+            base,
+            monitor: Mutex::new(None),
+            next: Mutex::new(None),
+            failure: Mutex::new(None),
+            is_closed: AtomicBool::new(false),
+            is_described: AtomicBool::new(false),
+            puts: Arc::default(),
+        }
+    }
+
     /// The name with its source, as another relay is asked for it.
     pub(super) fn whole_name(&self) -> String {
         format!("{}://{}", self.source.scheme(), self.name)
@@ -189,20 +218,8 @@ mod tests {
 
     #[test]
     fn put_to_a_pv_that_cannot_be_opened_says_why() {
-        let pv = FleetPv {
-            number: 0,
-            key: "sim://X".into(),
-            name: "X".into(),
-            queue: Queue::Front,
-            source: Arc::new(Off),
-            base: Line::open(&Intake::new(), PvId(0), true),
-            monitor: Mutex::new(None),
-            next: Mutex::new(None),
-            failure: Mutex::new(None),
-            is_closed: AtomicBool::new(false),
-            is_described: AtomicBool::new(false),
-            puts: Arc::default(),
-        };
+        let line = Line::open(&Intake::new(), PvId(0), true);
+        let pv = FleetPv::new(0, Arc::new(Off), "X", line, Queue::Front);
         assert_eq!(pv.why_closed(), "the PV was closed; nothing was written");
         pv.open();
         let says = "the PV can't be opened: the relay has no client of sim: it did not start; nothing was written";

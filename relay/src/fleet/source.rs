@@ -1,11 +1,11 @@
 //! A source whose PVs the relays of a fleet share: each PV is opened by one of them and fed to the others.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex};
 
 use super::command::Command;
-use super::pv::FleetPv;
+use super::pv::{FleetPv, shared_key};
 use crate::ingest::{
     Call, Line, Monitor, OpDone, OpTicket, OpenError, Overload, Put, Queue, Source,
 };
@@ -29,11 +29,6 @@ impl FleetSource {
             numbers,
         }
     }
-
-    /// The name under which all relays know the PV.
-    fn shared_key(&self, name: &str) -> String {
-        format!("{}://{}", self.inner.scheme(), self.inner.key(name))
-    }
 }
 
 impl Source for FleetSource {
@@ -50,20 +45,9 @@ impl Source for FleetSource {
     }
 
     fn open(&self, name: &str, line: Line, queue: Queue) -> Result<Box<dyn Monitor>, OpenError> {
-        let pv = Arc::new(FleetPv {
-            number: self.numbers.fetch_add(1, Ordering::Relaxed),
-            key: self.shared_key(name),
-            name: name.to_owned(),
-            queue,
-            source: Arc::clone(&self.inner),
-            base: line,
-            monitor: Mutex::new(None),
-            next: Mutex::new(None),
-            failure: Mutex::new(None),
-            is_closed: AtomicBool::new(false),
-            is_described: AtomicBool::new(false),
-            puts: Arc::default(),
-        });
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        let source = Arc::clone(&self.inner);
+        let pv = Arc::new(FleetPv::new(number, source, name, line, queue));
         // The thread lives as long as the registry.
         let _ = self.commands.send(Command::Opened(Arc::clone(&pv)));
         Ok(Box::new(FleetMonitor {
@@ -83,7 +67,7 @@ impl Source for FleetSource {
     fn call(&self, name: &str, call: Call, done: OpDone) -> OpTicket {
         let ticket = OpTicket::default();
         let asked = Command::Call {
-            key: self.shared_key(name),
+            key: shared_key(&*self.inner, name),
             name: name.to_owned(),
             source: Arc::clone(&self.inner),
             call,
