@@ -1,11 +1,12 @@
-//! Compiles selections and GraphQL documents to plans. Contains the language, the schema and the
-//! validation of documents.
+//! Compiles selections and GraphQL documents to plans. Selections of one PV have a small compiler;
+//! documents have that of the complete language, with the schema and the validation.
 
 pub(crate) mod error;
 pub mod execute;
 mod lexer;
 mod overlap;
 pub(crate) mod parser;
+mod plain;
 mod plan;
 pub(crate) mod schema;
 pub(crate) mod string_value;
@@ -18,6 +19,7 @@ use error::DocumentError;
 pub use error::SelectionError;
 use execute::Program;
 pub use parser::{MAX_BYTES, MAX_DEPTH, MAX_FIELDS, MAX_FRAGMENTS, MAX_TOKENS};
+pub use plain::{MAX_SELECTION_BYTES, MAX_SELECTION_DEPTH};
 
 use parser::{Bounds, Form};
 use tree::{Document, kind};
@@ -36,7 +38,7 @@ pub const EVERYTHING: &str = "{ id \
 /// at run time must not accumulate.
 const MAX_KEPT: usize = 64;
 
-/// Parses and validates a document or a single selection set.
+/// Parses and validates a document.
 pub(crate) fn compile(text: &str, form: Form, bounds: Bounds) -> Document {
     let mut document = parser::parse(text, form, bounds);
     if document.errors.is_empty() {
@@ -49,8 +51,7 @@ pub(crate) fn compile(text: &str, form: Form, bounds: Bounds) -> Document {
 /// of errors.
 #[must_use]
 pub fn selection(text: &str) -> String {
-    let document = compile(text, Form::Selection, Bounds::default());
-    finish(&document, FIRST, "")
+    plain::planned(text).unwrap_or_else(|error| failure("", &[error], text))
 }
 
 /// Compiles a selection set for one PV to a program, which [`execute`] runs.
@@ -58,12 +59,9 @@ pub fn selection(text: &str) -> String {
 /// # Errors
 /// When the text is not a selection of a PV's fields.
 pub fn program(text: &str) -> Result<Program, SelectionError> {
-    match compiled(text) {
-        Ok((program, _)) => Ok(program),
-        Err(errors) => Err(errors.first().map_or_else(
-            || SelectionError::of(&DocumentError::new(&[], "", &[]), text),
-            |error| SelectionError::of(error, text),
-        )),
+    match plain::planned(text) {
+        Ok(plan) => Ok(Program::new(&plan, false).unwrap_or_default()),
+        Err(error) => Err(SelectionError::of(&error, text)),
     }
 }
 
@@ -71,44 +69,11 @@ pub fn program(text: &str) -> Result<Program, SelectionError> {
 /// the text is a JSON list of errors.
 #[must_use]
 pub fn planned_program(text: &str) -> (Option<Program>, String) {
-    match compiled(text) {
-        Ok((program, plan)) => (Some(program), plan),
-        Err(errors) => (None, failure("", &errors, text)),
+    match plain::planned(text) {
+        Ok(plan) => (Program::new(&plan, false).ok(), plan),
+        Err(error) => (None, failure("", &[error], text)),
     }
 }
-
-fn compiled(text: &str) -> Result<(Program, String), Vec<DocumentError>> {
-    let mut document = compile(text, Form::Selection, Bounds::default());
-    if !document.errors.is_empty() {
-        return Err(std::mem::take(&mut document.errors));
-    }
-    let plan = planned(&document, FIRST, "")?;
-    match Program::new(&plan, false) {
-        Ok(program) => Ok((program, plan)),
-        Err(unknown) => {
-            let message = "% is answered by pvwire/graphql only";
-            let place = place_of(unknown.0.split('.').nth(1).unwrap_or(&unknown.0), text);
-            Err(vec![DocumentError::new(&[place], message, &[&unknown.0])])
-        }
-    }
-}
-
-/// Where a text first has a name, byte by byte.
-fn place_of(name: &str, text: &str) -> u32 {
-    let is_inside = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
-    let bytes = text.as_bytes();
-    let found = (0..bytes.len()).find(|at| {
-        bytes
-            .get(*at..)
-            .is_some_and(|rest| rest.starts_with(name.as_bytes()))
-            && !is_inside(bytes.get(at + name.len()))
-            && !is_inside(at.checked_sub(1).and_then(|before| bytes.get(before)))
-    });
-    found.unwrap_or(0) as u32
-}
-
-/// Index of a document's first definition.
-const FIRST: u32 = 1;
 
 fn failure(sign: &str, errors: &[DocumentError], text: &str) -> String {
     let mut answer = String::from(sign);

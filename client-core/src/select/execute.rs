@@ -9,7 +9,7 @@ mod apart;
 #[cfg(feature = "graphql")]
 mod coniql;
 mod elements;
-mod fields;
+pub(in crate::select) mod fields;
 mod held;
 #[cfg(feature = "graphql")]
 mod json;
@@ -86,7 +86,7 @@ pub mod needs {
     pub const STRUCTURE: u8 = 8;
 }
 
-/// A field that the program's schema lacks: its path.
+/// The name of a field that the program's schema lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownField(pub String);
 
@@ -160,18 +160,6 @@ impl<'a> Compiler<'a> {
         Ok(all)
     }
 
-    /// The path of a field that is not in the schema, down to a leaf of it.
-    fn unknown(&mut self, parent: Parent, mut line: Line<'a>) -> UnknownField {
-        let mut path = String::from(parent.path());
-        while let Some(inner) = line.is_object().then(|| self.lines.next()).flatten() {
-            line.push_name(&mut path);
-            path.push('.');
-            line = inner;
-        }
-        line.push_name(&mut path);
-        UnknownField(path)
-    }
-
     /// What a field does, and for an object with fields in the program which one it is.
     fn action(
         &mut self,
@@ -181,9 +169,8 @@ impl<'a> Compiler<'a> {
         if let Some(named) = line.type_name() {
             return Ok((Action::Name(named.into()), None));
         }
-        let read = read_of(parent, line.name, line.arguments, self.form);
-        let Some(read) = read else {
-            return Err(self.unknown(parent, *line));
+        let Some(read) = read_of(parent, line.name, line.arguments, self.form) else {
+            return Err(UnknownField(line.name_text()));
         };
         self.program.needs |= read.needs();
         Ok(match read {

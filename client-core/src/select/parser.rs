@@ -87,8 +87,6 @@ impl Default for Bounds {
 pub(crate) enum Form {
     /// Operations and fragments.
     Document,
-    /// A bare selection set for one PV.
-    Selection,
     /// A value in JSON, which is GraphQL's notation except for the keys of objects.
     Json,
 }
@@ -130,11 +128,6 @@ pub(crate) fn parse(text: &str, form: Form, bounds: Bounds) -> Document {
                 break;
             }
         },
-        Form::Selection => {
-            let channel = parser.begin(kind::CHANNEL, 0);
-            parser.set(channel, id::CHANNEL);
-            parser.expect(token::END);
-        }
         Form::Json => parser.value(0, true, true),
     }
     let mut document = parser.document;

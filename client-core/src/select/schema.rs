@@ -7,7 +7,7 @@ mod coniql;
 mod tests;
 mod types;
 
-pub(crate) use self::types::{DIRECTIVES, TYPES};
+pub(crate) use self::types::{ACCESS, ALARM, DIRECTIVES, TYPES, VALUE};
 use self::types::{META_FIELDS, scalar};
 
 /// Outermost wrapper of a type: `!`.

@@ -2,6 +2,8 @@
 
 use super::lines::Line;
 use super::needs;
+use crate::select::schema::{self, TYPENAME};
+use crate::store::part;
 
 /// The form of the fields that have several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +30,7 @@ impl Form {
 
 /// A field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Read {
+pub(in crate::select) enum Read {
     /// An object with fields.
     Object(Parent),
     Id,
@@ -89,7 +91,7 @@ pub(super) enum Read {
 
 /// Limits of a PV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Range {
+pub(in crate::select) enum Range {
     Control,
     Display,
     Alarm,
@@ -127,7 +129,7 @@ impl Presence {
 /// A field in Coniql's form.
 #[cfg(feature = "graphql")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Letter {
+pub(in crate::select) enum Letter {
     Float,
     String,
     StringWithUnits,
@@ -175,7 +177,7 @@ impl Read {
 
 /// An object that has fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Parent {
+pub(in crate::select) enum Parent {
     Channel,
     Value,
     Time,
@@ -198,7 +200,7 @@ impl Parent {
     }
 
     /// Its path up to the names of its fields.
-    pub(super) fn path(self) -> &'static str {
+    pub(in crate::select) fn path(self) -> &'static str {
         match self {
             Self::Channel => "",
             Self::Value => "value.",
@@ -209,103 +211,153 @@ impl Parent {
             Self::Skips => "skips.",
         }
     }
+
+    /// The name of its type in the schema.
+    pub(in crate::select) fn type_name(self) -> &'static str {
+        match self {
+            Self::Channel => "Channel",
+            Self::Value => "ChannelValue",
+            Self::Time => "ChannelTime",
+            Self::Status => "ChannelStatus",
+            Self::Display => "ChannelDisplay",
+            Self::Connection => "ChannelConnection",
+            Self::Skips => "ChannelSkips",
+            Self::Range(_) => "Range",
+        }
+    }
 }
 
-/// The name of a field, and how it is read.
-type Named = (&'static str, Read);
+/// A field of an object.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::select) struct Field {
+    pub(in crate::select) name: &'static str,
+    /// How it is read; `None` for the name of the object's type.
+    pub(in crate::select) read: Option<Read>,
+    /// Parts of the PV that it reads.
+    pub(in crate::select) mask: u8,
+}
 
-static CHANNEL: &[Named] = &[
-    ("id", Read::Id),
-    ("value", Read::Object(Parent::Value)),
-    ("time", Read::Object(Parent::Time)),
-    ("status", Read::Object(Parent::Status)),
-    ("display", Read::Object(Parent::Display)),
-    ("connection", Read::Object(Parent::Connection)),
-    ("skipped", Read::Skipped),
-    ("skips", Read::Object(Parent::Skips)),
+const fn named(name: &'static str, read: Read, mask: u32) -> Field {
+    Field {
+        name,
+        read: Some(read),
+        mask: mask as u8,
+    }
+}
+
+const fn object(name: &'static str, parent: Parent, mask: u32) -> Field {
+    named(name, Read::Object(parent), mask)
+}
+
+const fn range(name: &'static str, range: Range) -> Field {
+    object(name, Parent::Range(range), part::METADATA)
+}
+
+static TYPE_NAME: Field = Field {
+    name: TYPENAME,
+    read: None,
+    mask: 0,
+};
+
+static CHANNEL: &[Field] = &[
+    named("id", Read::Id, 0),
+    object("value", Parent::Value, part::VALUE),
+    object("time", Parent::Time, part::TIME | part::VALUE),
+    object("status", Parent::Status, 0),
+    object("display", Parent::Display, part::METADATA),
+    object("connection", Parent::Connection, 0),
+    named("skipped", Read::Skipped, part::SKIPPED),
+    object("skips", Parent::Skips, part::SKIPPED),
 ];
 
-static VALUE: &[Named] = &[
-    ("float", Read::Float),
-    ("string", Read::String),
-    ("number", Read::Number),
-    ("text", Read::Text),
-    ("array", Read::Array),
-    ("exact", Read::Exact),
-    ("bigint", Read::Bigint),
-    ("structure", Read::Structure),
-    ("structures", Read::Structures),
+static VALUE: &[Field] = &[
+    named("float", Read::Float, schema::VALUE),
+    named("string", Read::String, schema::VALUE),
+    named("number", Read::Number, schema::VALUE),
+    named("text", Read::Text, schema::VALUE),
+    named("array", Read::Array, schema::VALUE),
+    named("exact", Read::Exact, schema::VALUE),
+    named("bigint", Read::Bigint, schema::VALUE),
+    named("structure", Read::Structure, schema::VALUE),
+    named("structures", Read::Structures, schema::VALUE),
 ];
 
 /// Values in the form of GraphQL.
-static GRAPHQL_VALUE: &[Named] = &[
-    ("stringArray", Read::StringArray(0)),
-    ("float64Array", Read::Float64Array(0)),
-    ("base64Array", Read::Base64(0)),
-    ("table", Read::Table),
-    ("ndArray", Read::NdArray),
+static GRAPHQL_VALUE: &[Field] = &[
+    named("stringArray", Read::StringArray(0), schema::VALUE),
+    named("float64Array", Read::Float64Array(0), schema::VALUE),
+    named("base64Array", Read::Base64(0), schema::VALUE),
+    named("table", Read::Table, schema::VALUE),
+    named("ndArray", Read::NdArray, schema::VALUE),
 ];
 
-static TIME: &[Named] = &[
-    ("datetime", Read::Datetime),
-    ("seconds", Read::Seconds),
-    ("nanoseconds", Read::Nanoseconds),
-    ("userTag", Read::UserTag),
+static TIME: &[Field] = &[
+    named("datetime", Read::Datetime, part::TIME),
+    named("seconds", Read::Seconds, part::TIME),
+    named("nanoseconds", Read::Nanoseconds, part::TIME),
+    named("userTag", Read::UserTag, part::TIME),
 ];
 
-static STATUS: &[Named] = &[
-    ("quality", Read::Quality),
-    ("severity", Read::Severity),
-    ("alarmStatus", Read::AlarmStatus),
-    ("message", Read::Message),
-    ("mutable", Read::Mutable),
-    ("writable", Read::Writable),
+static STATUS: &[Field] = &[
+    named("quality", Read::Quality, schema::ALARM),
+    named("severity", Read::Severity, part::ALARM),
+    named("alarmStatus", Read::AlarmStatus, part::ALARM),
+    named("message", Read::Message, schema::ALARM | part::METADATA),
+    named("mutable", Read::Mutable, schema::ACCESS),
+    named("writable", Read::Writable, schema::ACCESS),
 ];
 
-static DISPLAY: &[Named] = &[
-    ("units", Read::Units),
-    ("precision", Read::Precision),
-    ("choices", Read::Choices),
-    ("type", Read::Type),
-    ("elementCount", Read::ElementCount),
-    ("description", Read::Description),
-    ("typeId", Read::TypeId),
-    ("form", Read::Form),
-    ("controlRange", Read::Object(Parent::Range(Range::Control))),
-    ("displayRange", Read::Object(Parent::Range(Range::Display))),
-    ("alarmRange", Read::Object(Parent::Range(Range::Alarm))),
-    ("warningRange", Read::Object(Parent::Range(Range::Warning))),
+static DISPLAY: &[Field] = &[
+    named("units", Read::Units, part::METADATA),
+    named("precision", Read::Precision, part::METADATA),
+    named("choices", Read::Choices, part::METADATA),
+    named("type", Read::Type, part::METADATA),
+    named("elementCount", Read::ElementCount, part::METADATA),
+    named("description", Read::Description, part::METADATA),
+    named("typeId", Read::TypeId, part::METADATA),
+    named("form", Read::Form, part::METADATA),
+    range("controlRange", Range::Control),
+    range("displayRange", Range::Display),
+    range("alarmRange", Range::Alarm),
+    range("warningRange", Range::Warning),
 ];
 
 /// Metadata in the form of GraphQL.
-static GRAPHQL_DISPLAY: &[Named] = &[
-    ("units", Read::GraphqlUnits),
-    ("form", Read::GraphqlForm),
-    ("role", Read::Role),
-    ("widget", Read::Widget),
+static GRAPHQL_DISPLAY: &[Field] = &[
+    named("units", Read::GraphqlUnits, part::METADATA),
+    named("form", Read::GraphqlForm, part::METADATA),
+    named("role", Read::Role, schema::ACCESS),
+    named("widget", Read::Widget, schema::ACCESS),
 ];
 
-static CONNECTION: &[Named] = &[
-    ("state", Read::State),
-    ("connected", Read::Connected),
-    ("since", Read::Since),
-    ("lastHeard", Read::LastHeard),
-    ("unresponsive", Read::Unresponsive),
-    ("readable", Read::Readable),
-    ("reason", Read::Reason),
+static CONNECTION: &[Field] = &[
+    named("state", Read::State, part::CONNECTION),
+    named("connected", Read::Connected, part::CONNECTION),
+    named("since", Read::Since, part::CONNECTION),
+    named("lastHeard", Read::LastHeard, part::CONNECTION),
+    named("unresponsive", Read::Unresponsive, part::CONNECTION),
+    named("readable", Read::Readable, schema::ACCESS),
+    named("reason", Read::Reason, schema::ACCESS | part::METADATA),
 ];
 
-static SKIPS: &[Named] = &[
-    ("relay", Read::Skips(1)),
-    ("source", Read::Skips(2)),
-    ("filter", Read::Skips(3)),
-    ("behind", Read::Skips(4)),
-    ("paced", Read::Skips(5)),
-    ("bus", Read::Skips(6)),
+static SKIPS: &[Field] = &[
+    named("relay", Read::Skips(1), part::SKIPPED),
+    named("source", Read::Skips(2), part::SKIPPED),
+    named("filter", Read::Skips(3), part::SKIPPED),
+    named("behind", Read::Skips(4), part::SKIPPED),
+    named("paced", Read::Skips(5), part::SKIPPED),
+    named("bus", Read::Skips(6), part::SKIPPED),
+];
+
+/// Of one of a PV's ranges; which one is known from its object.
+static RANGE: &[Field] = &[
+    named("min", Read::Low(Range::Control), part::METADATA),
+    named("max", Read::High(Range::Control), part::METADATA),
 ];
 
 impl Parent {
-    fn fields(self) -> &'static [Named] {
+    /// The fields that selections may select, but for the type's name.
+    pub(in crate::select) fn fields(self) -> &'static [Field] {
         match self {
             Self::Channel => CHANNEL,
             Self::Value => VALUE,
@@ -314,12 +366,12 @@ impl Parent {
             Self::Display => DISPLAY,
             Self::Connection => CONNECTION,
             Self::Skips => SKIPS,
-            Self::Range(_) => &[],
+            Self::Range(_) => RANGE,
         }
     }
 
     /// The fields that only GraphQL documents may select.
-    fn graphql_fields(self) -> &'static [Named] {
+    fn graphql_fields(self) -> &'static [Field] {
         match self {
             Self::Value => GRAPHQL_VALUE,
             Self::Display => GRAPHQL_DISPLAY,
@@ -343,7 +395,7 @@ pub(super) fn read_of(parent: Parent, name: &[u8], arguments: &[u8], form: Form)
     let read = (!is_selection)
         .then(|| find(parent.graphql_fields(), name))
         .flatten();
-    let read = match read.or_else(|| find(parent.fields(), name))? {
+    let read = match read.or_else(|| find(parent.fields(), name))?.read? {
         Read::String if arguments.ends_with(b"true}") => Read::StringWithUnits,
         Read::StringArray(_) => Read::StringArray(length),
         Read::Float64Array(_) => Read::Float64Array(length),
@@ -357,11 +409,23 @@ pub(super) fn read_of(parent: Parent, name: &[u8], arguments: &[u8], form: Form)
     Some(read)
 }
 
-fn find(fields: &[Named], name: &[u8]) -> Option<Read> {
-    let mut fields = fields.iter();
-    fields
-        .find(|(known, _)| known.as_bytes() == name)
-        .map(|(_, read)| *read)
+fn find(fields: &'static [Field], name: &[u8]) -> Option<&'static Field> {
+    fields.iter().find(|field| field.name.as_bytes() == name)
+}
+
+/// The field `name` of an object, as selections may select it.
+pub(in crate::select) fn field_of(parent: Parent, name: &str) -> Option<Field> {
+    let field = if name == TYPENAME {
+        Some(&TYPE_NAME)
+    } else {
+        find(parent.fields(), name.as_bytes())
+    };
+    field.copied()
+}
+
+/// Whether only GraphQL documents may select this field.
+pub(in crate::select) fn is_of_graphql(parent: Parent, name: &str) -> bool {
+    find(parent.graphql_fields(), name.as_bytes()).is_some()
 }
 
 /// Texts that don't depend on the PV; a cell has the index of one of them.

@@ -84,9 +84,9 @@ impl<'a> Line<'a> {
         self.sign == b'{'
     }
 
-    /// Appends the field's name.
-    pub(super) fn push_name(&self, to: &mut String) {
-        to.extend(self.name.iter().copied().map(char::from));
+    /// The field's name.
+    pub(super) fn name_text(&self) -> String {
+        self.name.iter().copied().map(char::from).collect()
     }
 
     /// The name of the type that `__typename` reads.

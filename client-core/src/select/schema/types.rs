@@ -73,9 +73,9 @@ const DEPRECATED: &[Parameter] = &[parameter("includeDeprecated", ty(id::BOOLEAN
 
 /// A value depends on the metadata too: precision, labels, and whether a number is the index of an
 /// enum.
-pub(super) const VALUE: u32 = part::VALUE | part::METADATA;
-pub(super) const ACCESS: u32 = part::ACCESS | part::CONNECTION;
-pub(super) const ALARM: u32 = part::ALARM | part::CONNECTION;
+pub(crate) const VALUE: u32 = part::VALUE | part::METADATA;
+pub(crate) const ACCESS: u32 = part::ACCESS | part::CONNECTION;
+pub(crate) const ALARM: u32 = part::ALARM | part::CONNECTION;
 
 pub(super) static META_FIELDS: &[Field] = &[
     leaf(TYPENAME, some(id::STRING), 0),
