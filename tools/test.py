@@ -149,6 +149,15 @@ STEPS = [
         cores=0.5,
         needs=(BUILT, INSTALLED, COUNTED),
     ),
+    # The cases come from the example that was built with the counted program: a build for tests takes four times as
+    # long.
+    Step(
+        "ts",
+        "random cases",
+        f"{WITH_CASES}cd wasm-client; PVWIRE_ORACLE_CASES=100000 npx vitest run --project node tests/random_cases",
+        cores=1,
+        needs=(PACKAGE, COUNTED),
+    ),
     Step("ts", "package tests in the browser", "npm run --silent test:browser", cores=1, needs=(PACKAGE,)),
     # Compiled in a separate folder, because the shim would be compiled again for other builds.
     Step(

@@ -21,8 +21,8 @@ use crate::state::changes;
 pub(crate) enum Input {
     /// The relay's message. The first one is its Hello, after which the PVs are subscribed.
     Frame(Vec<u8>),
-    /// A put is sent; its outcome follows.
-    Put,
+    /// The PV to which a put is sent; its outcome follows.
+    Put(String),
     /// The relay stops responding; when it was last heard from.
     Silent(f64),
     /// The connection is lost; when, and when the relay was last heard from.
@@ -168,7 +168,7 @@ impl Native {
             .stage_put(name.to_owned(), PutValue::Number(1.0), false, 0, None);
         staged.expect("a put");
         self.session.put(false);
-        self.inputs.push(Input::Put);
+        self.inputs.push(Input::Put(name.to_owned()));
         let (outcome, message) = match is_done {
             true => (Outcome::Done, ""),
             false => (Outcome::NoAccess, "the server gives no write access"),

@@ -198,8 +198,8 @@ fn make_partial(words: &mut Words, events: &mut [Json]) {
     let mut is_structure = false;
     for event in events {
         // New metadata may remove the value.
-        is_structure &= event["PV"].get("metadata").is_none();
-        let Some(value) = event["PV"].get_mut("value") else {
+        is_structure &= event.get("metadata").is_none();
+        let Some(value) = event.get_mut("value") else {
             continue;
         };
         let has_fields = fields_of(value).is_some();
@@ -210,46 +210,61 @@ fn make_partial(words: &mut Words, events: &mut [Json]) {
     }
 }
 
-/// A case in the notation of the vectors, without results.
-pub(crate) fn case(words: Vec<u32>) -> Json {
-    let mut words = Words {
-        words: words.into_iter(),
-    };
-    let is_graphql = words.is(2);
-    let mut case = json!({ "name": "random" });
-    if words.is(4) && !is_graphql {
-        case["user"] = "jane".into();
-    }
-    let mut events = vec![json!({ "PV": parts(&mut words, true) })];
+/// The events of a PV: its state before a client subscribes, and changes.
+pub(crate) fn history(words: &mut Words) -> Vec<Json> {
+    let mut events = vec![parts(words, true)];
     for _ in 0..words.below(4) {
-        events.push(json!({ "PV": parts(&mut words, false) }));
+        events.push(parts(words, false));
     }
-    make_partial(&mut words, &mut events);
+    make_partial(words, &mut events);
     if words.is(10) {
-        events = vec![json!({ "PV": { "refused": "no" } })];
+        return vec![json!({ "refused": "no" })];
     }
+    events
+}
+
+/// What happens to the connection to the relay, mostly nothing.
+pub(crate) fn relay(words: &mut Words) -> Option<Json> {
+    let heard_ms = 1_753_000_000_500_u64;
     match words.below(8) {
-        6 => events.push(json!({ "$relay": { "heardMs": 1_753_000_000_500_u64, "lostMs": 1_753_000_001_750_u64 } })),
-        7 => events.push(json!({ "$relay": { "silentSinceMs": 1_753_000_000_500_u64 } })),
-        _ => {}
+        6 => Some(json!({ "heardMs": heard_ms, "lostMs": heard_ms + 1250 })),
+        7 => Some(json!({ "silentSinceMs": heard_ms })),
+        _ => None,
     }
-    case["steps"] = events
-        .into_iter()
-        .map(|event| json!({ "event": event }))
-        .collect();
+}
+
+/// A `selection`, or a `document` that subscribes to the PV `PV`.
+pub(crate) fn selected(words: &mut Words, is_graphql: bool) -> Json {
     let mut selector = Selector {
-        words: &mut words,
+        words,
         is_graphql,
         fragments: String::new(),
         fragment_count: 0,
     };
     let set = selector.set("Channel", "Channel", 2);
-    if is_graphql {
-        let fragments = selector.fragments;
-        let text = format!("subscription {{ subscribeChannel(id: \"PV\") {set} }}{fragments}");
-        case["document"] = text.into();
-    } else {
-        case["selection"] = set.into();
+    if !is_graphql {
+        return json!({ "selection": set });
     }
+    let fragments = selector.fragments;
+    json!({ "document": format!("subscription {{ subscribeChannel(id: \"PV\") {set} }}{fragments}") })
+}
+
+/// A case in the notation of the vectors, without results.
+pub(crate) fn case(words: Vec<u32>) -> Json {
+    let mut words = Words::new(words);
+    let is_graphql = words.is(2);
+    let user = words.is(4) && !is_graphql;
+    let mut events: Vec<Json> = (history(&mut words).into_iter())
+        .map(|parts| json!({ "PV": parts }))
+        .collect();
+    events.extend(relay(&mut words).map(|event| json!({ "$relay": event })));
+    let mut case = selected(&mut words, is_graphql);
+    case["name"] = "random".into();
+    if user {
+        case["user"] = "jane".into();
+    }
+    case["steps"] = (events.into_iter())
+        .map(|event| json!({ "event": event }))
+        .collect();
     case
 }

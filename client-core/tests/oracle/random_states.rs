@@ -6,10 +6,15 @@ use crate::elements::plain;
 
 /// Random words from which a case is made. Zeros make the simplest case.
 pub(crate) struct Words {
-    pub(crate) words: std::vec::IntoIter<u32>,
+    words: std::vec::IntoIter<u32>,
 }
 
 impl Words {
+    pub(crate) fn new(words: Vec<u32>) -> Self {
+        let words = words.into_iter();
+        Self { words }
+    }
+
     pub(crate) fn below(&mut self, end: usize) -> usize {
         self.words.next().unwrap_or(0) as usize % end
     }
