@@ -1,7 +1,12 @@
-//! Tests of the plans of documents with variables. A damaged document never stops the engine.
+//! Tests of documents: the cases of `vectors/documents.json`, and plans with variables. A damaged
+//! document never stops the engine.
 
 use proptest::prelude::*;
+use pvwire_core::graphql::{Dialect, Document, Limits};
 use pvwire_core::select::{Documents, MAX_DEPTH, MAX_FIELDS, MAX_FRAGMENTS};
+use serde_json::Value as Json;
+
+const VECTORS: &str = include_str!("vectors/documents.json");
 
 const SCREEN: &str = "
 query Screen($pv: ID! = \"X\", $units: Boolean = true, $skip: Boolean! = false) {
@@ -16,6 +21,51 @@ subscription { subscribeChannel(id: \"ca://TEMP\") { value { float } } }
 
 fn plan(text: &str, operation: Option<&str>, variables: &str) -> String {
     Documents::default().plan(text, operation, variables)
+}
+
+fn parsed(text: &str) -> Json {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// What is wrong with a case.
+fn difference(case: &Json) -> Option<String> {
+    let text = case["document"].as_str().expect("a document");
+    let expected = &case["errors"];
+    let is_same = |errors: &str| (parsed(errors) != *expected).then(|| errors.to_owned());
+    let document = match Document::compile(text, Dialect::Pvwire, Limits::default()) {
+        Ok(document) => document,
+        Err(refusal) => return is_same(refusal.errors()),
+    };
+    let Some(variables) = case.get("variables") else {
+        return is_same("[]");
+    };
+    if let Err(refusal) = document.operation(None, &variables.to_string()) {
+        return is_same(refusal.errors());
+    }
+    // The argument stands behind the place of its field.
+    let plan = plan(text, None, &variables.to_string());
+    let arguments = plan.lines().find_map(|line| line.split_once(" {\""));
+    let Some((_, arguments)) = arguments else {
+        return Some(plan);
+    };
+    let arguments = parsed(&format!("{{\"{arguments}"));
+    let mut values = arguments.as_object().expect("an object").values();
+    if values.any(|value| *value == case["argument"]) {
+        is_same("[]")
+    } else {
+        Some(plan)
+    }
+}
+
+#[test]
+fn documents_give_what_their_vectors_say() {
+    let vectors = parsed(VECTORS);
+    let cases = vectors["cases"].as_array().expect("cases");
+    assert!(cases.len() >= 300);
+    let found: Vec<String> = (cases.iter())
+        .filter_map(|case| Some(format!("{case}\n  gives {}", difference(case)?)))
+        .collect();
+    assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
 #[test]
