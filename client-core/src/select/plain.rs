@@ -317,7 +317,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses the only argument that a field or a directive takes, if it is given. `known` is its name,
-    /// empty if there is none.
+    /// empty without one.
     fn flag(&mut self, known: &str, kind: &str, of: &str) -> Parsed<Option<bool>> {
         if !self.skip(b'(') {
             return Ok(None);
