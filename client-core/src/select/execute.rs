@@ -50,7 +50,8 @@ pub const ALL_PARTS: u32 = u32::MAX;
 struct Step {
     /// Parts that it reads; for an object those of its fields too.
     mask: u32,
-    key: Box<[u8]>,
+    /// Where its key starts and ends in the keys of the program.
+    key: (u32, u32),
     action: Action,
 }
 
@@ -71,6 +72,8 @@ enum Action {
 #[derive(Debug, Default)]
 pub struct Program {
     steps: Vec<Step>,
+    /// The keys of all steps: one text needs less memory, and less time, than one for each.
+    keys: Vec<u8>,
     needs: u8,
 }
 
@@ -114,17 +117,30 @@ impl Program {
     fn compile(plan: &str, form: Form) -> Result<Self, UnknownField> {
         let mut compiler = Compiler {
             lines: Lines::new(plan.as_bytes()),
-            program: Self::default(),
+            program: Self {
+                // Enough for most selections.
+                steps: Vec::with_capacity(16),
+                keys: Vec::with_capacity(plan.len() / 2),
+                needs: 0,
+            },
             form,
         };
         compiler.object(Parent::Channel)?;
-        Ok(compiler.program)
+        let mut program = compiler.program;
+        program.steps.shrink_to_fit();
+        Ok(program)
     }
 
     /// A combination of the numbers in [`needs`].
     #[must_use]
     pub fn needs(&self) -> u8 {
         self.needs
+    }
+
+    fn key(&self, step: &Step) -> &[u8] {
+        let (start, end) = step.key;
+        let key = self.keys.get(start as usize..end as usize);
+        key.unwrap_or_default()
     }
 }
 
@@ -142,11 +158,8 @@ impl<'a> Compiler<'a> {
             let at = self.program.steps.len();
             let mut mask = line.mask;
             let (action, inner) = self.action(parent, &line)?;
-            self.program.steps.push(Step {
-                mask,
-                key: line.key.into(),
-                action,
-            });
+            let key = self.key(line.key);
+            self.program.steps.push(Step { mask, key, action });
             if let Some(inner) = inner {
                 mask |= self.object(inner)?;
                 let end = self.program.steps.len();
@@ -158,6 +171,14 @@ impl<'a> Compiler<'a> {
             all |= mask;
         }
         Ok(all)
+    }
+
+    /// Keeps a key.
+    fn key(&mut self, key: &[u8]) -> (u32, u32) {
+        let keys = &mut self.program.keys;
+        let start = keys.len() as u32;
+        keys.extend(key.iter().copied());
+        (start, keys.len() as u32)
     }
 
     /// What a field does, and for an object with fields in the program which one it is.

@@ -52,7 +52,7 @@ pub(super) fn planned(text: &str) -> Result<String, DocumentError> {
     if parser.peek() != 0 {
         return parser.unexpected("<EOF>");
     }
-    let mut plan = String::with_capacity(text.len() * 2);
+    let mut plan = String::with_capacity(text.len() * 3);
     parser.push(0, Parent::Channel, &mut plan);
     Ok(plan)
 }
@@ -216,8 +216,7 @@ impl<'a> Parser<'a> {
         } else {
             ""
         };
-        let of_field = [parent.type_name(), ".", name].concat();
-        let units = self.flag(argument, "field", &of_field)?;
+        let units = self.flag(argument, "field", &[parent.type_name(), ".", name])?;
         let is_shown = self.directives()? && is_shown;
         let node = match self.node(of, key) {
             Some(node) => {
@@ -318,7 +317,7 @@ impl<'a> Parser<'a> {
 
     /// Parses the only argument that a field or a directive takes, if it is given. `known` is its name,
     /// empty without one.
-    fn flag(&mut self, known: &str, kind: &str, of: &str) -> Parsed<Option<bool>> {
+    fn flag(&mut self, known: &str, kind: &str, of: &[&str]) -> Parsed<Option<bool>> {
         if !self.skip(b'(') {
             return Ok(None);
         }
@@ -333,7 +332,7 @@ impl<'a> Parser<'a> {
                     known => [" Did you mean \"", known, "\"?"].concat(),
                 };
                 let message = "Unknown argument \"%\" on % \"%\".%";
-                return self.fail(at, message, &[name, kind, of, &meant]);
+                return self.fail(at, message, &[name, kind, &of.concat(), &meant]);
             }
             if value.is_some() {
                 let message = "There can be only one argument named \"%\".";
@@ -388,7 +387,7 @@ impl<'a> Parser<'a> {
                 let message = "The directive \"@%\" can only be used once at this location.";
                 return self.fail(at, message, &[name]);
             }
-            given[which] = self.flag("if", "directive", &["@", name].concat())?;
+            given[which] = self.flag("if", "directive", &["@", name])?;
             if given[which].is_none() {
                 let message = "Directive \"@%\" argument \"if\" of type \"Boolean!\" is required, but it \
                     was not provided.";

@@ -41,7 +41,7 @@ pub(crate) fn plan(
         // Enough for most documents.
         asked: Vec::with_capacity(64),
         visited: Vec::new(),
-        out: String::with_capacity(document.text.len() * 2),
+        out: String::with_capacity(document.text.len() * 3),
         error: None,
     };
     let root = document.node(operation).ty;

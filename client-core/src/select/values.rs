@@ -94,6 +94,9 @@ pub(crate) fn coerce(
     operation: u32,
     json: &str,
 ) -> (Vec<Given>, Vec<DocumentError>) {
+    if json.is_empty() && document.count(operation, kind::VARIABLE) == 0 {
+        return (Vec::new(), Vec::new());
+    }
     let json = if json.is_empty() { "{}" } else { json };
     let mut coercion = Coercion {
         json: parse(json, Form::Json, Bounds::default()),

@@ -8,7 +8,9 @@ const MANY_HANDLES = 1000;
 
 export class Handles {
   #owner: PvOwner;
-  #handles = new Map<string, PvHandle>();
+  /** By selection, then by name with filter: no text is put together to find a handle. */
+  #handles = new Map<string, Map<string, PvHandle>>();
+  #count = 0;
   #sweepAt = MANY_HANDLES;
 
   constructor(owner: PvOwner) {
@@ -18,22 +20,29 @@ export class Handles {
   /** Throws an error in the selection if the module is loaded, otherwise later. */
   pv(name: string, selection?: string, options?: PvOptions): PvHandle {
     const filter = isLocal(name) ? "" : filterOf(options);
-    const key = `${name}${filter}\n${selection ?? ""}`;
-    const known = this.#handles.get(key);
+    const key = name + filter;
+    const known = this.#handles.get(selection ?? "")?.get(key);
     const handle = known ?? new PvHandle(this.#owner, name, selection, filter);
     handle.compile();
     if (known === undefined) {
       this.#sweep();
-      this.#handles.set(key, handle);
+      const same = this.#handles.get(selection ?? "") ?? new Map<string, PvHandle>();
+      this.#handles.set(selection ?? "", same.set(key, handle));
+      this.#count += 1;
     }
     return handle;
   }
 
   #sweep(): void {
-    if (this.#handles.size < this.#sweepAt) return;
-    for (const [key, handle] of this.#handles) {
-      if (!handle.listened) this.#handles.delete(key);
+    if (this.#count < this.#sweepAt) return;
+    this.#count = 0;
+    for (const [selection, same] of this.#handles) {
+      for (const [key, handle] of same) {
+        if (!handle.listened) same.delete(key);
+      }
+      if (same.size === 0) this.#handles.delete(selection);
+      this.#count += same.size;
     }
-    this.#sweepAt = Math.max(MANY_HANDLES, 2 * this.#handles.size);
+    this.#sweepAt = Math.max(MANY_HANDLES, 2 * this.#count);
   }
 }

@@ -62,7 +62,7 @@ export class Plans {
   channel({ selection }: Step): Plan {
     let planned = this.#channels.get(selection);
     if (planned === undefined) {
-      planned = programmed(planObject(selection.split("\n")), program(selection));
+      planned = programmed(planObject(selection), program(selection));
       if (this.#channels.size >= MAX_PLANS) this.#channels.clear();
       this.#channels.set(selection, planned);
     }

@@ -372,21 +372,27 @@ export const isSimple = (fields: readonly Field[]): boolean =>
   // Assigning to this key would set the prototype.
   fields.length <= 4 && !fields.some(([key]) => key === "__proto__");
 
+const NOTHING: Values = {};
+
 /** Makes what makes the object with these fields. */
 export function objectOf(fields: readonly Field[], isOptional: boolean): Maker {
+  if (isSimple(fields)) return pieceOf(fields, 0, NOTHING, fields.length, isOptional);
   const none = Object.fromEntries(fields.map(([key]) => [key, undefined]));
-  return pieceOf(fields, none, isSimple(fields) ? fields.length : 0, isOptional);
+  return pieceOf(fields, 0, none, 0, isOptional);
 }
 
-/** Makes four fields, and then the others. */
+/** Makes four fields from this one on, and then the others. */
 function pieceOf(
-  [a = NO_FIELD, b = NO_FIELD, c = NO_FIELD, d = NO_FIELD, ...others]: readonly Field[],
+  fields: readonly Field[],
+  from: number,
   none: Values,
   count: number,
   isOptional: boolean,
 ): Maker {
   const make = MAKES[made % MAKES.length] as Make;
   made += 1;
-  const rest = others.length === 0 ? undefined : pieceOf(others, none, 0, false).show;
-  return make(a, b, c, d, none, count, isOptional, rest);
+  const rest =
+    fields.length <= from + 4 ? undefined : pieceOf(fields, from + 4, none, 0, false).show;
+  const field = (at: number): Field => fields[from + at] ?? NO_FIELD;
+  return make(field(0), field(1), field(2), field(3), none, count, isOptional, rest);
 }

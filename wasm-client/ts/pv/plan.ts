@@ -41,58 +41,105 @@ export interface Plan extends ObjectPlan, Program {}
 /** Text as an application writes it, or compiled; everything if omitted. */
 export type Selection = string | Plan | undefined;
 
-/** Sign, key, name and mask of a field, and its arguments if it takes any. */
-export type Words = [string, string, string, string, ...string[]];
-
 /** Objects that the module makes from an array or a structure. */
-const WHOLE = /^value\.(?:base64Array|table|ndArray)$/;
+const WHOLE = /^(?:base64Array|table|ndArray)$/;
 
 /** Objects that can be missing. */
-const OPTIONAL = /^(?:value|time|display(?:\.\w+Range)?)$/;
+const OPTIONAL = /^(?:value|time|display|\w+Range)$/;
 
 const next: Reader = (slot: Slot, results: Results, _parts?: number, last?: unknown) =>
   results.next(slot, last);
 
+const OPENS = "{".charCodeAt(0);
+const IS = "=".charCodeAt(0);
+const ZERO = "0".charCodeAt(0);
+const CLOSES = "}".charCodeAt(0);
+
+/** Where the object ends whose first line starts here. */
+function endOf(text: string, start: number): number {
+  let depth = 0;
+  let at = start;
+  do {
+    const sign = text.charCodeAt(at);
+    if (sign === OPENS) depth += 1;
+    else if (sign === CLOSES) depth -= 1;
+    at = text.indexOf("\n", at) + 1;
+  } while (depth > 0);
+  return at;
+}
+
+const inners = new Map<string, ObjectPlan>();
+
 /**
- * Turns the module's plan, from the next line to the end of its object, into functions, and removes
- * these lines.
+ * The plan of an object inside a PV, of its lines without the first sign and key. Objects with equal
+ * lines have the same functions: the selections of an application have many of them in common.
  */
-export function planObject(lines: string[], path = ""): ObjectPlan {
+function planInner(lines: string, name: string): ObjectPlan {
+  let plan = inners.get(lines);
+  if (plan === undefined) {
+    plan = planObject(lines, lines.indexOf("\n") + 1, name);
+    if (inners.size >= MAX_PLANS) inners.clear();
+    inners.set(lines, plan);
+  }
+  return plan;
+}
+
+/** Turns the module's plan of an object, of which the first field's line starts here, into functions. */
+export function planObject(text: string, start = 0, of = ""): ObjectPlan {
   const fields: Field[] = [];
   const isObject: boolean[] = [];
   let mask = 0;
-  let line: string | undefined;
-  // The last line of the plan is empty.
-  while ((line = lines.shift()) && line !== "}") {
-    const words = line.split(" ") as Words;
-    const [sign, key, name, own] = words;
-    const inner = path ? `${path}.${name}` : name;
-    const isWhole = WHOLE.test(inner);
-    const contents = sign === "{" ? planObject(lines, inner) : undefined;
-    const field = contents === undefined || isWhole ? leaf(name) : contents;
-    // A function itself reads no parts.
-    const described = inner.endsWith("display.description") ? DESCRIBES : 0;
-    const parts = Number(own) | (field as ObjectPlan).mask | described;
-    const isReader = typeof field === "function";
-    fields.push([key, parts | ANY, isReader ? field : field.show]);
-    isObject.push(!isReader);
+  let at = start;
+  let sign: number;
+  // Sign, key, name and mask of a field, and its arguments if it takes any.
+  while ((sign = text.charCodeAt(at)) === OPENS || sign === IS) {
+    const keyEnd = text.indexOf(" ", at + 2);
+    const nameEnd = text.indexOf(" ", keyEnd + 1);
+    const name = text.slice(keyEnd + 1, nameEnd);
+    // The only number, followed by a blank or the end of the line.
+    let end = nameEnd + 1;
+    let parts = 0;
+    for (let digit: number; (digit = text.charCodeAt(end) - ZERO) >= 0; end += 1) {
+      parts = 10 * parts + digit;
+    }
+    let read: Field[2] | undefined;
+    if (sign === OPENS) {
+      end = endOf(text, at);
+      if (!WHOLE.test(name)) {
+        const inner = planInner(text.slice(keyEnd + 1, end), name);
+        parts |= inner.mask;
+        read = inner.show;
+      }
+    } else {
+      end = text.indexOf("\n", end) + 1;
+      // A function itself reads no parts.
+      if (name === "description" && of === "display") parts |= DESCRIBES;
+    }
+    isObject.push(read !== undefined);
+    fields.push([text.slice(at + 2, keyEnd), parts | ANY, read ?? leaf(name)]);
     mask |= parts;
+    at = end;
   }
-  return { fields, isObject, mask, ...objectOf(fields, OPTIONAL.test(path)) };
+  const { make, show } = objectOf(fields, OPTIONAL.test(of));
+  return { fields, isObject, mask, make, show };
 }
 
 /** The name of an object's type has no cell. */
 function leaf(name: string): Reader {
+  if (!name.includes(":")) return next;
   const [, type] = name.split(":");
-  return type === undefined ? next : () => type;
+  return () => type;
 }
 
 const programs = new FinalizationRegistry(releaseProgram);
 
 /** A plan with its program: 16 times its number, plus what it needs. */
-export function programmed(plan: ObjectPlan, program: number): Plan {
+export function programmed(
+  { fields, isObject, make, mask, show }: ObjectPlan,
+  program: number,
+): Plan {
   const number = program >>> 4;
-  const programmed = { ...plan, number, needs: program & 15 };
+  const programmed = { fields, isObject, make, mask, show, number, needs: program & 15 };
   programs.register(programmed, number);
   return programmed;
 }
@@ -109,8 +156,7 @@ export function planSelection(selection: Selection): Plan {
   if (plan === undefined) {
     const text = compileSelection(selection ?? "*");
     if (text.startsWith("[")) throw new SelectionError(text);
-    const [program, ...lines] = text.split("\n");
-    plan = programmed(planObject(lines), Number(program));
+    plan = programmed(planObject(text), Number(text.slice(text.lastIndexOf("\n") + 1)));
     if (plans.size >= MAX_PLANS) plans.clear();
     plans.set(selection, plan);
   }

@@ -24,7 +24,8 @@ export type FilterNumbers = [
 ];
 
 /** Options as one string, empty if they filter nothing. */
-export function filterOf(options: PvOptions = {}): string {
+export function filterOf(options?: PvOptions): string {
+  if (options === undefined) return "";
   checkOptions(options);
   const { deadband = 0, every = 1, float32, maxLength, points, rateHz, stride } = options;
   const intervalMs = rateHz === undefined ? 0 : Math.min(Math.ceil(1000 / rateHz), 0x7fffffff);

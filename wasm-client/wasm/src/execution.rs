@@ -59,8 +59,8 @@ fn keep(program: Program) -> u32 {
     number << 4 | needs
 }
 
-/// Compiles a selection; `*` selects every field. Returns the program as [`program`] does, then a line
-/// per field as [`select::selection`] writes it; or a JSON list of errors.
+/// Compiles a selection; `*` selects every field. Returns a line per field as [`select::selection`]
+/// writes it, then the program as [`program`] does; or a JSON list of errors.
 #[wasm_bindgen]
 #[must_use]
 pub fn compile(text: &str) -> String {
@@ -70,7 +70,10 @@ pub fn compile(text: &str) -> String {
         text
     };
     match select::planned_program(text) {
-        (Some(program), plan) => [&keep(program).to_string(), "\n", &plan].concat(),
+        (Some(program), mut plan) => {
+            plan.push_str(&keep(program).to_string());
+            plan
+        }
         (None, errors) => errors,
     }
 }

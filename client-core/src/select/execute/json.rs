@@ -48,7 +48,7 @@ impl Program {
     /// The key of a group, as JSON writes it.
     pub(crate) fn push_key(&self, group: Group, to: &mut Vec<u8>) {
         if let Some(step) = self.steps.get(group.from) {
-            push_key(&step.key, to);
+            push_key(self.key(step), to);
         }
     }
 
@@ -103,7 +103,7 @@ impl<P: Pv> Json<'_, P> {
                 to.push(b',');
             }
             at += 1;
-            push_key(&step.key, to);
+            push_key(self.program.key(step), to);
             match &step.action {
                 Action::Read(_) => self.cell(to),
                 Action::Name(name) => {

@@ -24,6 +24,16 @@ pub(crate) fn take<'a>(from: &mut &'a [u8], end: u8) -> &'a [u8] {
     taken
 }
 
+/// Takes the bytes up to a blank, which is taken too, or up to the end of the line.
+fn word<'a>(from: &mut &'a [u8]) -> &'a [u8] {
+    let at = from.iter().position(|byte| *byte <= b' ');
+    let at = at.unwrap_or(from.len());
+    let is_blank = from.get(at) == Some(&b' ');
+    let (word, rest) = from.split_at(at);
+    *from = rest.get(usize::from(is_blank)..).unwrap_or_default();
+    word
+}
+
 /// The decimal number at the start of some bytes.
 pub(crate) fn number(bytes: &[u8]) -> u32 {
     let mut number = 0_u32;
@@ -46,14 +56,14 @@ impl<'a> Lines<'a> {
         if self.0.is_empty() {
             return None;
         }
-        let mut rest = take(&mut self.0, b'\n');
-        let sign = take(&mut rest, b' ').first().copied().unwrap_or(0);
+        let rest = &mut self.0;
+        let sign = word(rest).first().copied().unwrap_or(0);
         Some(Line {
             sign,
-            key: take(&mut rest, b' '),
-            name: take(&mut rest, b' '),
-            mask: number(take(&mut rest, b' ')),
-            arguments: rest,
+            key: word(rest),
+            name: word(rest),
+            mask: number(word(rest)),
+            arguments: take(rest, b'\n'),
         })
     }
 

@@ -65,7 +65,7 @@ impl Tree<'_> {
                     }
                 }
             };
-            fields.push((text(&step.key), value));
+            fields.push((text(self.program.key(step)), value));
         }
         Value::Object(fields)
     }
