@@ -26,7 +26,7 @@ import { wall } from "./measure_wall";
 import { checkArrived, mainThread, performance, type Bench, type Measurement } from "./measure";
 import { modes } from "./measure_modes";
 import { packageSize } from "./measure_package";
-import { profile } from "./profile";
+import { profile, trace } from "./profile";
 import type { WayName } from "./page/costs";
 import type {} from "./page/main";
 import { isOwn, OWN_FEEDS, type FeedName } from "./feeds";
@@ -166,7 +166,7 @@ const react: Measurement = {
 };
 
 async function widgets(bench: Bench, feed: FeedName): Promise<Round> {
-  const { coniqlUrl, ms, open, relayUrl, warmUpMs } = bench;
+  const { coniqlUrl, ms, open, profiles, relayUrl, warmUpMs } = bench;
   return await open(async (page) => {
     const own = isOwn(feed);
     const url = own ? relayUrl : coniqlUrl;
@@ -189,6 +189,13 @@ async function widgets(bench: Bench, feed: FeedName): Promise<Round> {
     const seconds = after.Timestamp - before.Timestamp;
     const perSecond = (of: keyof typeof after): number => (after[of] - before[of]) / seconds;
     if (own) checkArrived(perSecond("updates") + perSecond("skipped"));
+    if (profiles) {
+      const run = async (): Promise<void> => {
+        await page.waitForTimeout(PROFILE_MS);
+      };
+      say(`-- ${feed}: functions\n${await profile(page, run)}`);
+      say(`-- ${feed}: main thread\n${await trace(page, run)}`);
+    }
     return {
       main_thread_percent: 100 * perSecond("TaskDuration"),
       main_thread_cpu_percent: 100 * perSecond("cpuSeconds"),
@@ -299,6 +306,8 @@ export async function main(words: string[]): Promise<number> {
       rounds: { type: "string", default: "5" },
       /** Of what takes long. */
       minutes: { type: "string", default: "10" },
+      /** Only these points of a scenario, printed and not written. */
+      point: { type: "string", multiple: true },
       /** One short round, printed and not written. */
       quick: { type: "boolean", default: false },
       /** Prints where each way's time goes, with names, which makes the code larger. */
@@ -310,6 +319,7 @@ export async function main(words: string[]): Promise<number> {
   );
   const isBrief = values.quick || values.profile;
   const rounds = isBrief ? 1 : Number(values.rounds);
+  const keep = !isBrief && values.point === undefined;
   const [warmUpMs, ms, longMs] = values.quick
     ? [2000, 2000, 30_000]
     : [3000, 8000, 60_000 * Number(values.minutes)];
@@ -349,10 +359,11 @@ export async function main(words: string[]): Promise<number> {
   };
   try {
     const goals: Judged[] = [];
-    for (const measurement of wanted) {
-      goals.push(...(await carryOut(measurement, bench, rounds, !isBrief)));
+    for (const { points, ...scenario } of wanted) {
+      const some = points.filter(({ label }) => values.point?.includes(label) ?? true);
+      goals.push(...(await carryOut({ ...scenario, points: some }, bench, rounds, keep)));
     }
-    if (!isBrief) reportGoals(goals);
+    if (keep) reportGoals(goals);
     say(goals.map(goalLine).join("\n"));
     return 0;
   } finally {

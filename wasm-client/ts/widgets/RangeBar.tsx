@@ -1,16 +1,18 @@
 /** A line that shows a number within its range, and where warnings and alarms begin. */
 
-import { memo, type ReactNode } from "react";
+import { memo, type ReactNode, type Ref } from "react";
 import type { PvDisplay, PvRange } from "../types.js";
 import { limitsOf } from "./range.js";
 
 export interface RangeBarProps {
   readonly display: Pick<PvDisplay, "displayRange" | "warningRange" | "alarmRange">;
   readonly number: number | null;
+  /** The mark, for a widget that moves it itself. */
+  readonly mark?: Ref<HTMLElement>;
 }
 
 /** A thin line below the value. Decorative: value and alarm are also shown as text. */
-export function RangeBar({ display, number }: RangeBarProps): ReactNode {
+export function RangeBar({ display, mark, number }: RangeBarProps): ReactNode {
   const scale = scaleOf(display.displayRange);
   if (scale === undefined) {
     return null;
@@ -20,14 +22,25 @@ export function RangeBar({ display, number }: RangeBarProps): ReactNode {
       <Bands display={display} />
       {number !== null && Number.isFinite(number) && (
         <span
+          ref={mark}
           className="pvwire-gauge-mark"
-          // Unlike moving the element, moving its background needs no layout.
-          style={{ backgroundPositionX: `${String(scale(number))}%` }}
+          style={{ backgroundPositionX: positionOf(scale, number) }}
         />
       )}
     </span>
   );
 }
+
+/** Moves the mark of a range bar as rendering it would. */
+export function moveMark(mark: HTMLElement, { display, number }: RangeBarProps): void {
+  const scale = scaleOf(display.displayRange);
+  if (scale === undefined || number === null) return;
+  mark.style.backgroundPositionX = positionOf(scale, number);
+}
+
+/** Unlike moving the element, moving its background needs no layout. */
+const positionOf = (scale: (value: number) => number, number: number): string =>
+  `${String(scale(number))}%`;
 
 /** The ranges of warnings and alarms, which are known before the value is. */
 const Bands = memo(function Bands({ display }: Pick<RangeBarProps, "display">) {

@@ -1,12 +1,12 @@
 /** One PV's value, its condition, and its time. */
 
-import { memo, type PointerEvent, type ReactNode } from "react";
+import { memo, useRef, type PointerEvent, type ReactNode } from "react";
 import type { PvDisplay, PvStatus, PvTime, PvValue } from "../types.js";
 
 import { noAccessText, useCondition, type ConditionData } from "./condition.js";
 import { formatIsoNanoseconds, formatSmall, formatTimeStamp } from "./format.js";
-import { RangeBar } from "./RangeBar.js";
-import { useSeenPv } from "./seen.js";
+import { useLivePv } from "./live.js";
+import { moveMark, RangeBar } from "./RangeBar.js";
 import { StateIcon } from "./StateIcon.js";
 
 const SELECTION = `{
@@ -18,7 +18,6 @@ const SELECTION = `{
     displayRange { min max } warningRange { min max } alarmRange { min max }
   }
   connection { state connected since lastHeard unresponsive readable reason }
-  skipped
 }`;
 
 /** The result of SELECTION. */
@@ -31,7 +30,6 @@ export interface ReadbackData {
     "type" | "description" | "units" | "precision" | "displayRange" | "warningRange" | "alarmRange"
   > | null;
   readonly connection: ConditionData["connection"];
-  readonly skipped: number;
 }
 
 export interface ReadbackProps {
@@ -47,7 +45,17 @@ export interface ReadbackProps {
 
 /** One PV's value with units, alarm, limits, time stamp and access rights. */
 export function Readback({ name, label = name, notation, staleAfterMs }: ReadbackProps): ReactNode {
-  const [pv, ref] = useSeenPv<ReadbackData>(name, SELECTION);
+  const value = useRef<HTMLSpanElement>(null);
+  const stamp = useRef<HTMLTimeElement>(null);
+  const mark = useRef<HTMLElement>(null);
+  const isAlike = staleAfterMs === undefined ? areAlike : areAlikeWithTime;
+  const [pv, ref] = useLivePv<ReadbackData>(name, SELECTION, isAlike, (pv) => {
+    writeText(value.current, valueText(pv, notation));
+    if (pv?.time != null && stamp.current !== null) writeStamp(stamp.current, pv.time);
+    if (pv?.value != null && pv.display !== null && mark.current !== null) {
+      moveMark(mark.current, { display: pv.display, number: pv.value.number });
+    }
+  });
   const { state, severity, isPresent, isStale, text } = useCondition(pv, staleAfterMs);
   return (
     <div
@@ -66,12 +74,12 @@ export function Readback({ name, label = name, notation, staleAfterMs }: Readbac
       </p>
       <div className="pvwire-readback-value">
         <StateIcon state={state} severity={severity} isStale={isStale} />
-        <span className="pvwire-readback-text" data-part="value">
+        <span ref={value} className="pvwire-readback-text" data-part="value">
           {valueText(pv, notation)}
           {pv?.value != null && pv.display !== null && <Unit units={pv.display.units} />}
         </span>
         {pv?.display?.displayRange != null && isPresent && (
-          <RangeBar display={pv.display} number={pv.value?.number ?? null} />
+          <RangeBar display={pv.display} number={pv.value?.number ?? null} mark={mark} />
         )}
       </div>
       <p className="pvwire-readback-name">
@@ -83,13 +91,49 @@ export function Readback({ name, label = name, notation, staleAfterMs }: Readbac
       <p className="pvwire-readback-condition">
         <span data-part="condition">{text}</span>
         {pv?.time != null && isPresent && (
-          <time dateTime={formatIsoNanoseconds(pv.time)} onPointerEnter={titleStamp}>
+          <time ref={stamp} dateTime={formatIsoNanoseconds(pv.time)} onPointerEnter={titleStamp}>
             {formatTimeStamp(pv.time)}
           </time>
         )}
       </p>
     </div>
   );
+}
+
+/**
+ * Whether two results differ at most in the text of the value, the position of the mark and the time
+ * stamp, which are written without rendering. Objects in which nothing changed are identical.
+ */
+function areAlike(one: ReadbackData, other: ReadbackData): boolean {
+  return (
+    one.status === other.status &&
+    one.display === other.display &&
+    one.connection === other.connection &&
+    (one.time === null) === (other.time === null) &&
+    (one.value === other.value ||
+      (one.value !== null &&
+        other.value !== null &&
+        // There is no mark for other numbers, and React makes no node of an empty text.
+        Number.isFinite(one.value.number) === Number.isFinite(other.value.number) &&
+        (one.value.string === "") === (other.value.string === "")))
+  );
+}
+
+/** The same if a value without a new time stamp becomes stale. */
+const areAlikeWithTime = (one: ReadbackData, other: ReadbackData): boolean =>
+  one.time === other.time && areAlike(one, other);
+
+/** Replaces the element's first text. */
+function writeText(element: HTMLElement | null, text: string): void {
+  const node = element?.firstChild;
+  // Not `instanceof`: the element may be in another window.
+  if (node?.nodeType === Node.TEXT_NODE && node.nodeValue !== text) node.nodeValue = text;
+}
+
+function writeStamp(element: HTMLTimeElement, time: Pick<PvTime, "seconds" | "nanoseconds">): void {
+  const dateTime = formatIsoNanoseconds(time);
+  if (element.dateTime !== dateTime) element.dateTime = dateTime;
+  writeText(element, formatTimeStamp(time));
 }
 
 const Unit = memo(function Unit({ units }: { readonly units: string }) {

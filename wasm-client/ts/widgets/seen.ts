@@ -1,9 +1,5 @@
 /** Delays updates of widgets that are scrolled out of view. */
 
-import { useMemo, useState, useSyncExternalStore } from "react";
-
-import { usePvStore } from "../react/pv.js";
-
 /** Maximum delay, because screen readers also read widgets out of view. */
 const LAG_MS = 2000;
 
@@ -17,42 +13,18 @@ const TURN_MS = LAG_MS / GROUPS;
  */
 const MARGIN = "100px";
 
-const nothing = (): undefined => undefined;
-
-/**
- * A PV for a widget, and a function to use as the `ref` of its element. While the element is out of
- * view, the widget renders at most every two seconds.
- */
-export function useSeenPv<T>(
-  name: string,
-  selection: string,
-): readonly [T | undefined, (element: Element | null) => void] {
-  const pv = usePvStore<T>(name, selection, undefined);
-  const [sight] = useState(() => new Sight());
-  const subscribe = useMemo(
-    () =>
-      (listener: () => void): (() => void) => {
-        const end = pv.subscribe(() => {
-          sight.tell(listener);
-        });
-        return () => {
-          end();
-          sight.forget();
-        };
-      },
-    [pv, sight],
-  );
-  return [useSyncExternalStore(subscribe, pv.getSnapshot, nothing), sight.watch];
-}
-
 let sights = 0;
 
-/** One widget, and whether it is visible. */
-class Sight {
+/**
+ * One widget, and whether it is visible. While it is not, its listener is called at most every two
+ * seconds.
+ */
+export class Sight {
   readonly group = sights++ % GROUPS;
   #element: Element | null = null;
   #isSeen = true;
 
+  /** The `ref` of the widget's element. */
   readonly watch = (element: Element | null): void => {
     if (this.#element !== null) observer?.unobserve(this.#element);
     this.#element = element;
