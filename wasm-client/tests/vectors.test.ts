@@ -21,6 +21,8 @@ const FILES = [
   "subscriptions",
   "queries",
   "language",
+  "requests",
+  "puts",
 ] as const;
 
 const fileOf = (name: string): URL =>
@@ -35,10 +37,10 @@ function written({ cases, ...head }: Vectors): string {
       .map(([key, value]) => `"${key}": ${JSON.stringify(value)}, `)
       .join("");
   const blocks = cases.map(({ steps, ...rest }) => {
-    const lines = steps.map(
-      ({ event, expected }) =>
-        `  {"event": ${JSON.stringify(event)},\n   "expected": ${JSON.stringify(expected)}}`,
-    );
+    const lines = steps.map(({ event, expected }) => {
+      const given = event === undefined ? "  {" : `  {"event": ${JSON.stringify(event)},\n   `;
+      return `${given}"expected": ${JSON.stringify(expected)}}`;
+    });
     return `{${members(rest)}"steps": [\n${lines.join(",\n")}]}`;
   });
   return `{${members(head)}"cases": [\n${blocks.join(",\n")}]}\n`;
@@ -48,11 +50,13 @@ describe.each(FILES)("the vectors of %s", async (file) => {
   const vectors = JSON.parse(await textOf(fileOf(file))) as Vectors;
 
   it.each(vectors.cases)("$name", async (of) => {
-    const results = await run(vectors, of);
+    const { results, puts } = await run(vectors, of);
     if (isWriting) {
+      if (puts.length > 0) of.puts = puts;
       for (const [at, step] of of.steps.entries()) step.expected = results[at];
     }
     expect(results).toEqual(of.steps.map(({ expected }) => expected));
+    expect(puts).toEqual(of.puts ?? []);
   });
 
   afterAll(async () => {

@@ -18,7 +18,8 @@ import {
 } from "../ts/schema.js";
 import { createFakeClock } from "../ts/testing/clock.js";
 import { i64, list, table, text, u32, u8, vector, type Part } from "../ts/testing/flatbuffer.js";
-import { readRequest, type Request } from "../ts/testing/requests.js";
+import { readRequest, type Request, type RequestedPut } from "../ts/testing/requests.js";
+import type { PvData } from "../ts/types.js";
 import { settle } from "./fake_relay.js";
 import { graphqlWasm, wasm } from "./golden.js";
 import { frame, isUpdate, type FramePv, type Parts } from "./vector_frames.js";
@@ -34,7 +35,8 @@ interface RelayEvent {
 export type Event = Readonly<Record<string, Parts | RelayEvent>>;
 
 export interface Step {
-  readonly event: Event;
+  /** Only the first event can be that of the file. */
+  readonly event?: Event;
   expected?: unknown;
 }
 
@@ -48,6 +50,8 @@ export interface Case {
   readonly document?: string;
   readonly operation?: string;
   readonly variables?: Record<string, unknown>;
+  /** What a mutation puts: names and values, in order. */
+  puts?: readonly [string, unknown][];
   readonly steps: Step[];
 }
 
@@ -56,6 +60,8 @@ export interface Vectors {
   /** For cases that have neither selection nor document. */
   readonly selection?: string;
   readonly document?: string;
+  /** The first event of cases that have none. */
+  readonly event?: Event;
   readonly cases: Case[];
 }
 
@@ -78,6 +84,8 @@ export class Relay {
   onerror: (() => void) | null = null;
   binaryType = "blob";
   readyState = 0;
+  /** The puts that it received. */
+  readonly puts: [string, unknown][] = [];
   #pvs = new Map<string, PvEntry>();
   #subscribed = new Set<string>();
   #tick = 1n;
@@ -194,11 +202,11 @@ export class Relay {
         this.#state(request.id, FrameKind.Answer, ReplyBody.Got, request.names);
         break;
       case "put":
-        this.#done(request.id, request.name);
+        this.#done(request.id, request);
         break;
       case "putMany":
-        request.puts.forEach(({ name }, at) => {
-          this.#done(request.id + at, name);
+        request.puts.forEach((requested, at) => {
+          this.#done(request.id + at, requested);
         });
         break;
       default:
@@ -206,7 +214,8 @@ export class Relay {
     }
   }
 
-  #done(id: number, name: string): void {
+  #done(id: number, { name, value }: RequestedPut): void {
+    this.puts.push([name, tagged(value)]);
     const isDone = this.#pvs.get(name)?.all.put !== "noAccess";
     const answer = table(PutDoneField, {
       outcome: u8(isDone ? Outcome.Done : Outcome.NoAccess),
@@ -311,24 +320,54 @@ export function clientOf(relay: Relay): Client {
   );
 }
 
-/** Runs a case and returns the result of each step. */
-export async function run(vectors: Vectors, of: Case): Promise<unknown[]> {
+/** The results of each step of a case, and what a mutation has put. */
+export interface Ran {
+  readonly results: unknown[];
+  readonly puts: readonly [string, unknown][];
+}
+
+/** Calls a function with a client, whose relay has nothing yet, and stops the clock while it runs. */
+async function withClient<T>(
+  user: string,
+  act: (client: Client, relay: Relay) => Promise<T>,
+): Promise<T> {
   // `settle` doesn't wait for the network.
   await loadGraphql(graphqlWasm);
   vi.useFakeTimers();
-  const relay = new Relay(of.user ?? "");
+  const relay = new Relay(user);
   const client = clientOf(relay);
   try {
     await client.ready;
-    const document = of.document ?? (of.selection === undefined ? vectors.document : undefined);
-    return document === undefined
-      ? await select(client, relay, of, of.selection ?? vectors.selection ?? "*")
-      : await execute(client, relay, of, document);
+    return await act(client, relay);
   } finally {
     client.dispose();
     vi.useRealTimers();
   }
 }
+
+/** Runs a case. */
+export const run = (vectors: Vectors, of: Case): Promise<Ran> =>
+  withClient(of.user ?? "", async (client, relay) => {
+    const document = of.document ?? (of.selection === undefined ? vectors.document : undefined);
+    const events = of.steps.map(({ event }) => event ?? vectors.event ?? {});
+    if (document !== undefined) {
+      const results = await execute(client, relay, of, document, events);
+      return { results, puts: relay.puts };
+    }
+    const selection = of.selection ?? vectors.selection ?? "*";
+    // The puts of selections are those of their events.
+    return { results: await select(client, relay, of.pv, selection, events), puts: [] };
+  });
+
+/** What the PVs of an event are for a client, by name. */
+export const snapshots = (event: Event): Promise<Map<string, PvData>> =>
+  withClient("", async (client, relay) => {
+    relay.change(event);
+    const pvs = Object.keys(event).map((name) => client.pv(name));
+    for (const pv of pvs) pv.subscribe(() => undefined);
+    await flush();
+    return new Map(pvs.map((pv) => [pv.name, pv.getSnapshot() as PvData]));
+  });
 
 /** The client must have taken every frame. */
 function mustBeWell(client: Client, event: Event): void {
@@ -355,11 +394,12 @@ async function put(client: Client, event: Event): Promise<void> {
 async function select(
   client: Client,
   relay: Relay,
-  { pv: name = "PV", steps }: Case,
+  name = "PV",
   selection: string,
+  events: readonly Event[],
 ): Promise<unknown[]> {
   const results: unknown[] = [];
-  for (const [at, { event }] of steps.entries()) {
+  for (const [at, event] of events.entries()) {
     relay.change(event);
     try {
       const pv = client.pv<unknown>(name, selection === "*" ? undefined : selection);
@@ -380,12 +420,13 @@ async function select(
 async function execute(
   client: Client,
   relay: Relay,
-  { operation, steps, variables }: Case,
+  { operation, variables }: Case,
   query: string,
+  events: readonly Event[],
 ): Promise<unknown[]> {
   const results: unknown[] = [];
   let told: unknown[] = [];
-  for (const [at, { event }] of steps.entries()) {
+  for (const [at, event] of events.entries()) {
     relay.change(event);
     if (at === 0) {
       createGraphqlClient(client).subscribe(

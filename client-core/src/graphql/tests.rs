@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use pvwire_schema::types::{
-    Alarm, Array, BlobValue, Connection, ConnectionState, Limits as Range, Metadata, PutValue,
-    Severity, ValueType,
+    Alarm, BlobValue, Connection, ConnectionState, Limits as Range, Metadata, Severity, ValueType,
 };
 
 use super::*;
@@ -487,70 +486,4 @@ fn a_result_of_a_subscription_contains_the_channels_that_changed() {
         result(many, &[b"{}", b"null"]),
         "{\"data\":{\"subscribeChannels\":[{},null]}}"
     );
-}
-
-#[test]
-fn texts_of_puts_become_values() {
-    let text = |text: &str| Ok(PutValue::Text(text.to_owned()));
-    let array = |value_type, count, data: Vec<u8>| {
-        let data = data.into();
-        Ok(PutValue::Array(Array {
-            value_type,
-            count,
-            data,
-        }))
-    };
-    let numbers = |numbers: &[f64]| {
-        let bytes = numbers
-            .iter()
-            .flat_map(|number| number.to_le_bytes())
-            .collect();
-        array(ValueType::Float64, numbers.len() as u32, bytes)
-    };
-    for (given, expected) in [
-        ("5", text("5")),
-        ("", text("")),
-        ("[x] y", text("[x] y")),
-        ("{}", text("{}")),
-        ("[1, 2.5]", numbers(&[1.0, 2.5])),
-        ("[true, false]", numbers(&[1.0, 0.0])),
-        ("[]", numbers(&[])),
-        ("[\"a\"]", Ok(PutValue::TextArray(vec!["a".into()]))),
-        ("[1, {}]", Err(ValueError::MixedList)),
-        (
-            "[-9007199254740993]",
-            array(
-                ValueType::Int64,
-                1,
-                (-9_007_199_254_740_993_i64).to_le_bytes().to_vec(),
-            ),
-        ),
-        (
-            "[18446744073709551615]",
-            array(ValueType::UInt64, 1, vec![255; 8]),
-        ),
-        ("[-1, 18446744073709551615]", Err(ValueError::Integers)),
-        (
-            "{\"numberType\": \"int16\", \"base64\": \"AQD+/w==\"}",
-            array(ValueType::Int16, 2, vec![1, 0, 254, 255]),
-        ),
-        (
-            "{\"numberType\": \"X\", \"base64\": \"\"}",
-            Err(ValueError::NumberType("X".into())),
-        ),
-        (
-            "{\"numberType\": \"INT8\", \"base64\": \"A\"}",
-            Err(ValueError::Base64),
-        ),
-        (
-            "{\"numberType\": \"INT16\", \"base64\": \"AA==\"}",
-            Err(ValueError::Bytes {
-                bytes: 1,
-                number_type: "INT16".into(),
-            }),
-        ),
-    ] {
-        assert_eq!(put_value(given, false), expected, "{given}");
-    }
-    assert_eq!(put_value("[1]", true), text("[1]"));
 }

@@ -15,7 +15,7 @@ use crate::results::{
 use crate::same::same;
 use pvwire_core::select::EVERYTHING;
 
-const FILES: [&str; 12] = [
+const FILES: [&str; 14] = [
     "numbers",
     "texts",
     "arrays",
@@ -28,10 +28,13 @@ const FILES: [&str; 12] = [
     "subscriptions",
     "queries",
     "language",
+    "requests",
+    "puts",
 ];
 
-/// The file whose cases the plain executor does not know: introspection and errors in documents.
-const LANGUAGE: &str = "language";
+/// Files whose cases the plain executor does not know: introspection, errors in documents, and
+/// values that are put.
+const NOT_PLAIN: [&str; 3] = ["language", "requests", "puts"];
 
 /// Results that differ from the expected ones.
 type Differences = Vec<String>;
@@ -74,7 +77,14 @@ fn select(case: &Json, text: &str, found: &mut Differences) {
 
 /// Compares the JSON of the native executor.
 fn execute_natively(case: &Json, found: &mut Differences) {
-    for (at, given) in executed::results(case).iter().enumerate() {
+    let executed = executed::execute(case);
+    let puts = Json::from(executed.puts);
+    let expected = case.get("puts").cloned().unwrap_or_else(|| json!([]));
+    if !same(&puts, &expected) {
+        let name = &case["name"];
+        found.push(format!("puts: {name}\n  is  {puts}\n  not {expected}"));
+    }
+    for (at, given) in executed.results.iter().enumerate() {
         let expected = executed::in_json(&case["steps"][at]["expected"]);
         if !same(given, &expected) {
             let name = &case["name"];
@@ -147,10 +157,15 @@ fn vectors_are_what_the_reference_and_the_engine_give() {
         let vectors: Json = serde_json::from_str(&text).expect("JSON");
         for case in vectors["cases"].as_array().expect("cases") {
             cases += 1;
+            let mut case = case.clone();
+            if case["steps"][0].get("event").is_none() {
+                case["steps"][0]["event"] = vectors["event"].clone();
+            }
+            let case = &case;
             match (&case["selection"], &case["document"]) {
                 (_, Json::String(_)) => {
                     execute_natively(case, &mut found);
-                    if file != LANGUAGE {
+                    if !NOT_PLAIN.contains(&file) {
                         execute(case, &mut found);
                     }
                 }

@@ -5,9 +5,10 @@ use pvwire_core::graphql::{
     Writer, takes_text,
 };
 use pvwire_core::select::execute::ALL_PARTS;
+use pvwire_schema::types::PutValue;
 use serde_json::{Map, Value as Json, json};
 
-use crate::native::Native;
+use crate::native::{Native, array};
 
 /// A result in the notation of the vectors as JSON has it: numbers that JSON lacks are null.
 pub(crate) fn in_json(tagged: &Json) -> Json {
@@ -79,8 +80,22 @@ fn names(operation: &Operation) -> Vec<&str> {
     names
 }
 
-/// The results of a case in each step.
-pub(crate) fn results(case: &Json) -> Vec<Json> {
+/// The results of a case in each step, and what a mutation puts.
+#[derive(Debug, Default)]
+pub(crate) struct Executed {
+    pub(crate) results: Vec<Json>,
+    /// Names and values.
+    pub(crate) puts: Vec<Json>,
+}
+
+/// Executes a case.
+pub(crate) fn execute(case: &Json) -> Executed {
+    let mut puts = Vec::new();
+    let results = results(case, &mut puts);
+    Executed { results, puts }
+}
+
+fn results(case: &Json, puts: &mut Vec<Json>) -> Vec<Json> {
     let steps = case["steps"].as_array().expect("steps");
     let operation = match operation(case) {
         Ok(operation) => operation,
@@ -91,11 +106,11 @@ pub(crate) fn results(case: &Json) -> Vec<Json> {
     let mut native = Native::new(user, &names(&operation), first);
     let subscribes = operation.kind() == OperationKind::Subscription;
     if !subscribes || operation.roots().is_empty() {
-        return vec![json!([respond(operation, &native, first)])];
+        return vec![json!([respond(operation, &native, first, puts)])];
     }
     let root = operation.roots().first();
     let Some((root, selection)) = root.and_then(|root| Some((root, root.selection()?))) else {
-        return vec![json!([respond(operation, &native, first)])];
+        return vec![json!([respond(operation, &native, first, puts)])];
     };
     let mut writer = Writer::new(|_| 0);
     let each = root.request().names().iter();
@@ -125,7 +140,7 @@ pub(crate) fn results(case: &Json) -> Vec<Json> {
 }
 
 /// Carries out a query or a mutation with the relay of the vectors, as a page's host does.
-fn respond(operation: Operation, native: &Native, event: &Json) -> Json {
+fn respond(operation: Operation, native: &Native, event: &Json, puts: &mut Vec<Json>) -> Json {
     let mut execution = Execution::new(operation, |digits| digits.parse().expect("a number"));
     loop {
         let steps = execution.steps();
@@ -136,6 +151,10 @@ fn respond(operation: Operation, native: &Native, event: &Json) -> Json {
             first, names, work, ..
         } in steps
         {
+            if let Work::Put(values) = &work {
+                let each = names.iter().zip(values);
+                puts.extend(each.map(|(name, value)| json!([name, put(value)])));
+            }
             for (result, name) in (first..).zip(&names) {
                 match &work {
                     Work::Ask if takes_text(&native.pv(name)) => execution.holds_text(result),
@@ -156,6 +175,16 @@ fn respond(operation: Operation, native: &Native, event: &Json) -> Json {
         &mut response,
     );
     parsed(&response)
+}
+
+/// A value that is put, in the notation of results.
+fn put(value: &PutValue) -> Json {
+    match value {
+        PutValue::Text(text) => text.clone().into(),
+        PutValue::TextArray(texts) => texts.clone().into(),
+        PutValue::Array(of) => array(of),
+        other => panic!("mutations don't put {other:?}"),
+    }
 }
 
 /// Why the relay of the vectors doesn't get or put a PV in this state.

@@ -7,7 +7,8 @@ use pvwire_core::select::execute::{Held, Program, SlotPv, Surroundings, Value, s
 use pvwire_core::store::Slot;
 use pvwire_schema::encode::FrameEncoder;
 use pvwire_schema::types::{
-    Filter, FrameKind, Hello, NameError, NameProblem, Outcome, PutValue, PvId, Reply, ValueType,
+    Array, Filter, FrameKind, Hello, NameError, NameProblem, Outcome, PutValue, PvId, Reply,
+    ValueType,
 };
 use serde_json::{Map, Value as Json, json};
 
@@ -220,25 +221,28 @@ fn tagged(of: &Value) -> Json {
                 .map(|(key, value)| (key.clone(), tagged(value)));
             Json::Object(fields.collect::<Map<_, _>>())
         }
-        Value::Array(array) => {
-            let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
-            let elements: Vec<Json> = match array.value_type {
-                ValueType::Int64 => {
-                    let words = array.data.chunks(8).map(|bytes| word(bytes) as i64);
-                    words.map(|integer| integer.to_string().into()).collect()
-                }
-                ValueType::UInt64 => {
-                    let words = array.data.chunks(8).map(word);
-                    words.map(|integer| integer.to_string().into()).collect()
-                }
-                _ => (array.numbers().into_iter())
-                    .map(|number| match plain(number) {
-                        Json::Object(special) => special["$number"].clone(),
-                        plain => plain,
-                    })
-                    .collect(),
-            };
-            typed(&format!("{:?}", array.value_type), &elements)
-        }
+        Value::Array(of) => array(of),
     }
+}
+
+/// An array in the notation of the vectors.
+pub(crate) fn array(of: &Array) -> Json {
+    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+    let elements: Vec<Json> = match of.value_type {
+        ValueType::Int64 => {
+            let words = of.data.chunks(8).map(|bytes| word(bytes) as i64);
+            words.map(|integer| integer.to_string().into()).collect()
+        }
+        ValueType::UInt64 => {
+            let words = of.data.chunks(8).map(word);
+            words.map(|integer| integer.to_string().into()).collect()
+        }
+        _ => (of.numbers().into_iter())
+            .map(|number| match plain(number) {
+                Json::Object(special) => special["$number"].clone(),
+                plain => plain,
+            })
+            .collect(),
+    };
+    typed(&format!("{:?}", of.value_type), &elements)
 }

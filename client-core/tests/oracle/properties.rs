@@ -69,7 +69,7 @@ fn executed(case: &Json) -> (Vec<Json>, Vec<Json>) {
     let Some(selection) = case["selection"].as_str() else {
         let (by_plain, _) = results(case);
         let by_plain = by_plain.iter().map(executed::in_json);
-        return (by_plain.collect(), executed::results(case));
+        return (by_plain.collect(), executed::execute(case).results);
     };
     let user = case["user"].as_str().unwrap_or("");
     let text = format!("{{ getChannel(id: \"PV\") {selection} }}");
