@@ -18,14 +18,17 @@
 
 mod error;
 mod evaluate;
+mod follow;
 mod functions;
 mod lexer;
 mod operand;
 mod parser;
+pub mod reading;
 pub mod value;
 pub mod wire;
 
 pub use self::error::{Fault, ParseError, Problem};
+pub use self::follow::{Link, leader};
 pub use self::operand::{Alarm, Operand};
 use self::parser::Program;
 use self::value::{Severity, Stamp, Value};

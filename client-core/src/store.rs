@@ -1,4 +1,4 @@
-//! The current state of each PV, stored in columns that JavaScript reads in place.
+//! The current state of each PV, stored in columns.
 //!
 //! Each PV that the application requests has a *slot*. The relay's id of a PV leads to its first
 //! slot, and each slot leads to the next one of the same PV: `X` and `ca://X` are two slots of one
@@ -139,8 +139,6 @@ pub struct Columns {
     pub nanoseconds: Vec<u32>,
     /// Number of the last update in the PV's stream.
     pub sequence: Vec<u32>,
-    /// Increases with each change of the value.
-    pub value_version: Vec<u32>,
     /// Increases with each change of the metadata; 0 if there are no metadata.
     pub metadata_version: Vec<u32>,
     /// Parts that changed since the last flush.
@@ -160,7 +158,7 @@ pub struct Columns {
 /// All slots of one client.
 #[derive(Debug)]
 pub struct Store {
-    /// The columns that JavaScript reads.
+    /// The columns.
     pub columns: Columns,
     names: Vec<String>,
     ids: Vec<PvId>,
@@ -234,7 +232,6 @@ impl Store {
             columns.received.push(0.0);
             columns.nanoseconds.push(0);
             columns.sequence.push(0);
-            columns.value_version.push(0);
             columns.metadata_version.push(0);
             columns.parts.push(0);
             columns.alarm_status.push(0);
@@ -281,9 +278,6 @@ impl Store {
         columns.severity[at] = SEVERITY_UNKNOWN;
         columns.state[at] = self.state_of_new;
         columns.access[at] = 0;
-        // The versions keep increasing, so that JavaScript's cached values never match the slot's
-        // next PV.
-        columns.value_version[at] = columns.value_version[at].wrapping_add(1);
         columns.metadata_version[at] = 0;
         self.texts[at] = Text::None;
         self.details[at] = None;

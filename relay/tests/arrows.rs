@@ -431,6 +431,48 @@ fn imports() -> BTreeSet<(String, String)> {
     imports
 }
 
+/// The TypeScript files of the package, by their paths in `wasm-client/ts`.
+fn typescript() -> BTreeMap<String, String> {
+    let ts = workspace().join("wasm-client/ts");
+    let mut files = BTreeMap::new();
+    let mut open = vec![ts.clone()];
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else if path
+                .extension()
+                .is_some_and(|end| end == "ts" || end == "tsx")
+            {
+                let name = path.strip_prefix(&ts).unwrap().to_str().unwrap();
+                files.insert(name.to_owned(), fs::read_to_string(&path).unwrap());
+            }
+        }
+    }
+    files
+}
+
+#[test]
+fn store_of_the_package_alone_reads_memory_of_the_modules() {
+    let files = typescript();
+    let reads = |source: &str| words(&code(source)).any(|word| word == "memory");
+    let inside = |name: &String| name.starts_with("store/");
+    assert!(
+        files
+            .iter()
+            .any(|(name, source)| inside(name) && reads(source))
+    );
+    let wrong: Vec<_> = (files.iter())
+        .filter(|(name, source)| !inside(name) && reads(source))
+        .map(|(name, _)| name)
+        .collect();
+    assert!(
+        wrong.is_empty(),
+        "the engine must give these what they read: {wrong:?}"
+    );
+}
+
 #[test]
 fn no_file_of_the_package_imports_a_later_one() {
     let rows = table(FOLDERS);

@@ -138,6 +138,41 @@ describe("a formula", () => {
     });
   });
 
+  it("follows a PV of it that is silent or refused", async () => {
+    const { shown } = listen("=A + B");
+    const nested = listen("=`=A + B` * 2");
+    await eventually(() => {
+      expect(nested.shown().value?.number).toBe(6);
+    });
+    relay.set("A", { value: 4, unresponsive: true });
+    await eventually(() => {
+      expect(shown().connection).toMatchObject({ state: "connected", unresponsive: true });
+    });
+    expect(shown().value?.number).toBe(6);
+    expect(shown().connection.lastHeard).toBe(
+      (client.pv("A").getSnapshot() as PvData).connection.lastHeard,
+    );
+    await eventually(() => {
+      expect(nested.shown().connection.unresponsive).toBe(true);
+    });
+    relay.set("A", { unresponsive: false });
+    await eventually(() => {
+      expect(nested.shown().connection.unresponsive).toBe(false);
+    });
+
+    const refused = listen("=`A` + `loc://x<VNothing>`");
+    await eventually(() => {
+      expect(refused.shown().connection.state).toBe("refused");
+    });
+    expect(refused.shown().connection.reason).toMatch(/^loc:\/\/x<VNothing>: ./);
+    const calls = refused.calls();
+    relay.set("A", 5);
+    await eventually(() => {
+      expect(shown().value?.number).toBe(7);
+    });
+    expect(refused.calls()).toBe(calls);
+  });
+
   it("says where its text is wrong", async () => {
     const { shown } = listen("=A + foo(1)");
     await eventually(() => {

@@ -2,10 +2,15 @@
 
 import { readFileSync } from "node:fs";
 
-import { beforeAll, expect, it } from "vitest";
+import { beforeAll, beforeEach, expect, it, vi } from "vitest";
 
-import { Page } from "../ts/store/page.js";
+import type { Client } from "../ts/client/client.js";
+import { planSelection } from "../ts/pv/plan.js";
+import { ValueType } from "../ts/schema.js";
+import { inputSelection, Page, readInputs, Result, Summary, summaryOf } from "../ts/store/page.js";
 import { loadedPage } from "./fake_relay.js";
+import type { Node, Parts } from "./vector_frames.js";
+import { clientOf, flush, Relay } from "./vectors.js";
 
 type Value =
   | number
@@ -46,38 +51,82 @@ const NOW_MS = 1_000_000;
 const numberOf = (value: Value): number =>
   typeof value === "object" && "number" in value ? Number(value.number) : Number(value);
 
-function stage(page: Page, value: Value): void {
-  if (typeof value === "string") page.value_text(value);
-  else if (Array.isArray(value)) {
+/** The value as a relay sends it, and its labels. */
+function sent(value: Value): [node: Node, choices?: readonly string[]] {
+  if (typeof value === "string") return [{ type: "String", value }];
+  if (typeof value === "number") return [{ type: "Float64", value }];
+  if (Array.isArray(value)) {
     const list = value as Value[];
-    if (typeof list[0] === "string") page.value_texts(list as string[]);
-    else page.value_numbers(Float64Array.from(list, numberOf));
-  } else if (typeof value === "object" && "integer" in value) {
-    page.value_integer(BigInt(value.integer));
-  } else if (typeof value === "object" && "boolean" in value) page.value_boolean(value.boolean);
-  else if (typeof value === "object" && "enum" in value) {
+    if (typeof list[0] === "string") return [{ type: "String", array: list as string[] }];
+    return [{ type: "Float64", array: list.map((one) => String(numberOf(one))) }];
+  }
+  if ("integer" in value) return [{ type: "Int64", value: String(value.integer) }];
+  if ("boolean" in value) return [{ type: "Boolean", value: value.boolean }];
+  if ("enum" in value) {
     const [index, ...labels] = value.enum;
-    page.value_enum(index, labels);
-  } else page.value_number(numberOf(value));
+    return [{ type: "Enum", value: index }, labels];
+  }
+  return [{ type: "Float64", value: String(numberOf(value)) }];
+}
+
+/** The state of a PV; of one that is not connected without `shown`. */
+function partsOf(shown: Shown | null): Parts {
+  if (shown === null) return { connection: { state: "disconnected" } };
+  const [seconds, nanoseconds] = shown.time ?? [0, 0];
+  const { display, message = "", severity = "NONE" } = shown;
+  const [value, choices = []] = sent(shown.value);
+  return {
+    connection: { state: "connected" },
+    metadata: { type: value.type, choices, ...(display && { display }) },
+    value,
+    time: { seconds, nanoseconds },
+    alarm:
+      severity === "UNDEFINED"
+        ? null
+        : { severity: severity === "NONE" ? "NO_ALARM" : severity, status: 0, message },
+  };
+}
+
+/** A client with these PVs. */
+async function clientWith(inputs: Readonly<Record<string, Shown | null>>): Promise<Client> {
+  const relay = new Relay("");
+  const client = clientOf(relay);
+  await client.ready;
+  const states = Object.entries(inputs).map(([name, shown]) => [name, partsOf(shown)] as const);
+  relay.change(Object.fromEntries(states));
+  for (const name of Object.keys(inputs)) client.pv(name, "{ id }").subscribe(() => undefined);
+  await flush();
+  return client;
+}
+
+/** Reads the inputs of a formula. */
+function link(page: Page, formula: number, client: Client): void {
+  const names = page.names(formula);
+  page.link(formula, Uint32Array.from(names.keys()));
+  const inputs = names.flatMap((name, number) => {
+    const slot = client.pvs.held.get(name)?.slot;
+    return slot === undefined ? [] : [{ number, slot }];
+  });
+  readInputs(page, client.pvs.core(), planSelection(inputSelection()).number, inputs);
 }
 
 /** The result in the notation of the vectors. */
 function result(page: Page): unknown {
-  switch (page.kind()) {
-    case 0:
-      return page.number();
-    case 1:
-      return { integer: Number(page.integer()) };
-    case 2:
-      return { boolean: page.number() === 1 };
-    case 3:
-      return page.text();
-    case 4:
-      return { enum: [page.number(), ...page.texts()] };
-    case 5:
-      return [...page.numbers()];
+  const of = summaryOf(page);
+  const [kind, number] = [of(Summary.kind), of(Summary.number)];
+  if (kind === Result.integer) return { integer: Number(page.integer()) };
+  if (kind === Result.text) return page.text();
+  if (kind === Result.numbers) return [...page.numbers()];
+  if (kind !== Result.number) return page.texts();
+  switch (of(Summary.type)) {
+    case ValueType.Int64:
+      return { integer: number };
+    case ValueType.Boolean:
+      return { boolean: number === 1 };
+    case ValueType.Enum:
+      return { enum: [number, ...page.texts()] };
     default:
-      return page.texts();
+      return number;
   }
 }
 
@@ -94,32 +143,33 @@ function expected(value: Value): unknown {
 
 beforeAll(loadedPage);
 
-it.each(groups)("$name", ({ cases, inputs = {} }) => {
+beforeEach(() => {
+  vi.useFakeTimers();
+  return () => {
+    vi.useRealTimers();
+  };
+});
+
+it.each(groups)("$name", async ({ cases, inputs = {} }) => {
+  const client = await clientWith(inputs);
   for (const { error, formula, gives, message, severity, time } of cases) {
     const page = new Page(0.5);
     const number = page.add_formula(formula);
     expect(number === undefined ? page.error() : undefined, formula).toBe(error);
     if (number === undefined) continue;
-    const names = page.names(number);
-    page.link(number, Uint32Array.from(names.keys()));
-    for (const [input, name] of names.entries()) {
-      const given = inputs[name];
-      if (given === undefined || given === null) continue;
-      stage(page, given.value);
-      const [seconds, nanoseconds] = given.time ?? [0, 0];
-      const [low, high] = given.display ?? [NaN, NaN];
-      const level = SEVERITIES.indexOf(given.severity ?? "NONE");
-      page.set_input(input, level, given.message ?? "", seconds, nanoseconds, low, high);
-    }
-    const isConnected = page.evaluate(number, NOW_MS, UTC_OFFSET_SECONDS);
-    expect(isConnected, formula).toBe(gives !== null);
-    if (!isConnected) continue;
+    link(page, number, client);
+    const hasResult = (page.evaluate(number, NOW_MS, UTC_OFFSET_SECONDS) & 2) !== 0;
+    expect(hasResult, formula).toBe(gives !== null);
+    if (!hasResult) continue;
     const value = gives as Value;
-    if (formula === "fac(170)") expect(page.number() / numberOf(value)).toBeCloseTo(1, 12);
+    const of = summaryOf(page);
+    if (formula === "fac(170)") expect(of(Summary.number) / numberOf(value)).toBeCloseTo(1, 12);
     else expect(result(page), formula).toEqual(expected(value));
-    expect(SEVERITIES[page.severity()], formula).toBe(severity ?? "NONE");
+    expect(SEVERITIES[of(Summary.severity)], formula).toBe(severity ?? "NONE");
     expect(page.message(), formula).toBe(message ?? "");
-    if (time !== undefined) expect([page.seconds(), page.nanoseconds()], formula).toEqual(time);
+    const stamp = [of(Summary.seconds), of(Summary.nanoseconds)];
+    if (time !== undefined) expect(stamp, formula).toEqual(time);
     page.free();
   }
+  client.dispose();
 });

@@ -103,10 +103,10 @@ class Host {
 
   /** The results of each PV with each plan, from those of the step before. */
   show(plans: readonly Plan[], last: readonly Shown[]): Shown[] {
-    const { columns, core } = this.wasm;
+    const { core, parts } = this.wasm;
     const changed = new Map(this.#slots.map(({ index }, at) => [index, this.#changed[at] ?? 0]));
     for (const dirty of this.wasm.dirty()) {
-      changed.set(dirty, (changed.get(dirty) ?? 0) | (columns.parts[dirty] as number));
+      changed.set(dirty, (changed.get(dirty) ?? 0) | (parts[dirty] as number));
     }
     core.clear_dirty();
     this.#changed.fill(0);

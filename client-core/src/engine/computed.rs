@@ -4,13 +4,12 @@ use std::time::SystemTime;
 
 use pvwire_schema::types::{Filter, Outcome, PutValue, ValueType};
 
-use super::{Engine, Origin, PutDone, PutError, Pv, State, View, epoch_ms};
-use crate::format::push_shortest;
+use super::{Engine, Origin, PutDone, PutError, Pv, State, View};
 use crate::formula::value::{Severity, Stamp, Value};
 use crate::formula::wire::{self, MAX_SAFE_INTEGER};
-use crate::formula::{self, Alarm, Context, Formula, Input, Operand};
+use crate::formula::{self, Alarm, Context, Formula, Input, Link, Operand};
 use crate::local::{self, Locals};
-use crate::store::{SEVERITY_UNKNOWN, Shown, Slot, part};
+use crate::store::{SEVERITY_UNKNOWN, Slot, part};
 
 /// The parts of its inputs that a formula reads.
 const READ: u32 = part::VALUE | part::TIME | part::ALARM | part::METADATA | part::CONNECTION;
@@ -152,7 +151,11 @@ impl Engine {
             .filter_map(|pv| Some((pv.slot, self.read(*pv)?)))
             .collect();
         let inputs: Vec<_> = views.iter().map(|(_, view)| input(view)).collect();
-        let leader = leader(&views).map(|(slot, view)| (slot, refusal(&view)));
+        let links: Vec<_> = views.iter().map(|(_, view)| link(view)).collect();
+        let leader = formula::leader(links.iter().map(Some)).and_then(|at| {
+            let (slot, view) = views.get(at)?;
+            Some((*slot, links.get(at)?.refusal(view.name())))
+        });
         let store = &mut self.session.live;
         match leader {
             Some((_, Some(reason))) if store.reason(linked.slot) == reason => {}
@@ -176,47 +179,31 @@ impl Engine {
     /// Shows the value of a local PV, which is writable, or of a formula.
     fn show(&mut self, slot: Slot, operand: &Operand, writable: bool) {
         let mut choices: &[String] = &[];
-        let mut precision = None;
-        let (value_type, value) = match &operand.value {
-            Value::Number(number) => {
-                precision = writable.then(|| digits_of(*number));
-                (ValueType::Float64, PutValue::Number(*number))
-            }
+        let value = match &operand.value {
+            Value::Number(number) => PutValue::Number(*number),
             Value::Integer(integer) if integer.unsigned_abs() <= MAX_SAFE_INTEGER => {
-                (ValueType::Int64, PutValue::Number(*integer as f64))
+                PutValue::Number(*integer as f64)
             }
-            Value::Integer(integer) => (ValueType::Int64, PutValue::Int64(*integer)),
-            Value::Boolean(value) => (
-                ValueType::Boolean,
-                PutValue::Number(f64::from(u8::from(*value))),
-            ),
-            Value::Text(text) => (ValueType::String, PutValue::Text(text.as_ref().to_owned())),
+            Value::Integer(integer) => PutValue::Int64(*integer),
+            Value::Boolean(value) => PutValue::Number(f64::from(u8::from(*value))),
+            Value::Text(text) => PutValue::Text(text.as_ref().to_owned()),
             Value::Enum { index, labels } => {
                 choices = labels;
-                (ValueType::Enum, PutValue::Number(f64::from(*index)))
+                PutValue::Number(f64::from(*index))
             }
             Value::Numbers(numbers) => {
                 let array = wire::doubles(numbers);
                 self.held.set_array(slot, array.clone());
-                (ValueType::Float64, PutValue::Array(array))
+                PutValue::Array(array)
             }
-            Value::Texts(texts) => (ValueType::String, PutValue::TextArray(texts.to_vec())),
+            Value::Texts(texts) => PutValue::TextArray(texts.to_vec()),
             Value::Table(labels) => {
                 self.held.set_structure(slot, wire::table(labels));
-                (ValueType::Structure, PutValue::Number(0.0))
+                PutValue::Number(0.0)
             }
         };
-        let severity = operand.alarm.severity;
-        let wire = pvwire_schema::types::Severity::from_number(severity as u8);
         let message = operand.alarm.message.as_deref().unwrap_or_default();
-        let shown = Shown {
-            value_type,
-            precision,
-            severity: (severity != Severity::Undefined).then_some(wire),
-            seconds: operand.time.seconds as f64,
-            nanoseconds: operand.time.nanoseconds,
-            writable,
-        };
+        let shown = wire::shown(operand, writable);
         self.session
             .live
             .show(slot, &value, &shown, message, choices);
@@ -224,7 +211,7 @@ impl Engine {
 }
 
 /// A PV as an input of a formula.
-fn input(view: &View<'_>) -> Input {
+pub(super) fn input(view: &View<'_>) -> Input {
     let Some(value) = view.value().filter(|_| is_connected(view)) else {
         return Input::Disconnected;
     };
@@ -269,42 +256,25 @@ fn operand(view: &View<'_>, value: super::Value<'_>) -> Value {
     }
 }
 
-/// The input that gives the formula its connection state: the first one that is not connected,
-/// otherwise one whose server doesn't answer, otherwise the one that was connected last.
-fn leader<'a>(inputs: &[(Slot, View<'a>)]) -> Option<(Slot, View<'a>)> {
-    let gone = inputs.iter().find(|(_, view)| !is_connected(view));
-    let latest = || {
-        let rank = |view: &View<'_>| (view.is_server_silent(), view.since());
-        inputs.iter().max_by_key(|(_, view)| rank(view))
-    };
-    gone.or_else(latest).copied()
-}
-
-/// Why an input was refused, with its name.
-fn refusal(view: &View<'_>) -> Option<String> {
+pub(super) fn link(view: &View<'_>) -> Link<SystemTime> {
     match view.state() {
-        State::Refused(reason) => Some(format!("{}: {reason}", view.name())),
-        _ => None,
+        State::Refused(reason) => Link::Refused(reason.to_owned()),
+        _ if is_connected(view) => Link::Connected {
+            is_silent: view.is_server_silent(),
+            since: view.since(),
+        },
+        _ => Link::Gone,
     }
 }
 
-/// Decimal places of the shortest text that reads back as the same number.
-fn digits_of(number: f64) -> i16 {
-    let mut text = Vec::new();
-    push_shortest(number, false, &mut text);
-    let point = text.iter().position(|byte| *byte == b'.');
-    let places = point.map_or(0, |point| text.len() - point - 1);
-    // A text with an exponent has no fixed decimal places.
-    let plain = text.iter().all(|byte| *byte != b'e');
-    if plain { places as i16 } else { 0 }
-}
-
 fn stamp(time: SystemTime) -> Stamp {
-    let ms = epoch_ms(time);
-    let seconds = (ms / 1e3).floor();
-    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    const SECOND_NS: i128 = 1_000_000_000;
+    let ns = match time.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(since) => since.as_nanos() as i128,
+        Err(before) => -(before.duration().as_nanos() as i128),
+    };
     Stamp {
-        seconds: seconds as i64,
-        nanoseconds: since.map_or(0, |since| since.subsec_nanos()),
+        seconds: ns.div_euclid(SECOND_NS) as i64,
+        nanoseconds: ns.rem_euclid(SECOND_NS) as u32,
     }
 }

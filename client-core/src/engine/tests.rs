@@ -1,5 +1,6 @@
 //! The engine with frames made by hand and times given by the tests.
 
+mod inputs;
 mod long_string;
 mod requests;
 mod silence;

@@ -1,9 +1,11 @@
 //! Values of PVs on the wire as values of formulas and local PVs, and the reverse.
 
-use pvwire_schema::types::{Array, Node, NodeValue, PutValue, ValueType};
+use pvwire_schema::types::{self, Array, Node, NodeValue, PutValue, ValueType};
 
-use super::value::Value;
-use crate::format::push_characters;
+use super::Operand;
+use super::value::{Severity, Value};
+use crate::format::{push_characters, push_shortest};
+use crate::store::Shown;
 
 /// The largest integer up to which a double represents every integer.
 pub const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
@@ -11,7 +13,7 @@ pub const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 /// The value of a PV that the wire carries as a number. A PV with labels is an enum.
 #[must_use]
 pub fn of_number(number: f64, value_type: ValueType, choices: &[String]) -> Value {
-    if !choices.is_empty() {
+    if value_type == ValueType::Enum || !choices.is_empty() {
         return Value::Enum {
             index: number as i32,
             labels: choices.into(),
@@ -55,7 +57,7 @@ fn characters(array: &Array) -> Option<Value> {
     }
     let mut text = Vec::new();
     push_characters(&array.data, &mut text);
-    Some(Value::text(&String::from_utf8_lossy(&text)))
+    str::from_utf8(&text).ok().map(Value::text)
 }
 
 /// A written value as a value of local PVs.
@@ -77,6 +79,45 @@ pub fn of_put(value: &PutValue) -> Value {
         PutValue::TextArray(texts) => Value::Texts(texts.as_slice().into()),
         PutValue::Array(array) => Value::Numbers(array.numbers().into()),
     }
+}
+
+/// How the store shows a formula's value, or that of a local PV, which is writable.
+#[must_use]
+pub fn shown(operand: &Operand, writable: bool) -> Shown {
+    let mut precision = None;
+    let value_type = match &operand.value {
+        Value::Number(number) => {
+            precision = writable.then(|| digits_of(*number));
+            ValueType::Float64
+        }
+        Value::Integer(_) => ValueType::Int64,
+        Value::Boolean(_) => ValueType::Boolean,
+        Value::Text(_) | Value::Texts(_) => ValueType::String,
+        Value::Enum { .. } => ValueType::Enum,
+        Value::Numbers(_) => ValueType::Float64,
+        Value::Table(_) => ValueType::Structure,
+    };
+    let severity = operand.alarm.severity;
+    Shown {
+        value_type,
+        precision,
+        severity: (severity != Severity::Undefined)
+            .then(|| types::Severity::from_number(severity as u8)),
+        seconds: operand.time.seconds as f64,
+        nanoseconds: operand.time.nanoseconds,
+        writable,
+    }
+}
+
+/// Decimal places of the shortest text that reads back as the same number.
+fn digits_of(number: f64) -> i16 {
+    let mut text = Vec::new();
+    push_shortest(number, false, &mut text);
+    let point = text.iter().position(|byte| *byte == b'.');
+    let places = point.map_or(0, |point| text.len() - point - 1);
+    // A text with an exponent has no fixed decimal places.
+    let plain = text.iter().all(|byte| *byte != b'e');
+    if plain { places as i16 } else { 0 }
 }
 
 /// An array of doubles.

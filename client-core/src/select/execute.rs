@@ -25,6 +25,7 @@ mod value;
 
 pub use self::elements::Elements;
 pub use self::fields::CONSTANTS;
+pub(crate) use self::fields::{severity_of, state_of, value_type_of};
 pub use self::held::Held;
 #[cfg(feature = "graphql")]
 pub(crate) use self::json::Groups;
@@ -32,6 +33,7 @@ pub use self::pv::{Pv, Sample, SlotPv, Snapshot};
 #[cfg(feature = "graphql")]
 pub(crate) use self::readers::is_settled;
 pub use self::readers::settled;
+pub(crate) use self::results::{Cells, Content};
 pub use self::results::{Cell, Results, Units};
 pub use self::tree::value;
 pub use self::value::Value;

@@ -98,7 +98,6 @@ impl Store {
         let nanoseconds = self.columns.nanoseconds.get_mut(..slots)?;
         let received = self.columns.received.get_mut(..slots)?;
         let sequence = self.columns.sequence.get_mut(..slots)?;
-        let value_version = self.columns.value_version.get_mut(..slots)?;
         let mut told = Told {
             parts: self.columns.parts.get_mut(..slots)?,
             dirty: self.dirty.get_mut(..slots)?,
@@ -133,7 +132,6 @@ impl Store {
                             forget(&mut self.texts, at);
                         }
                         value[at] = row.value;
-                        value_version[at] = value_version[at].wrapping_add(1);
                         changed |= part::VALUE;
                     }
                     if seconds[at] != second || nanoseconds[at] != nanosecond {

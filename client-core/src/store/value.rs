@@ -52,7 +52,6 @@ impl Store {
             self.texts[at] = Text::None;
         }
         self.columns.kind[at] = kind;
-        self.columns.value_version[at] = self.columns.value_version[at].wrapping_add(1);
         self.touch(slot, part::VALUE);
     }
 

@@ -4,9 +4,12 @@
 
 #![deny(unsafe_code)]
 
-use pvwire_core::formula::value::{Severity, Stamp, Value};
-use pvwire_core::formula::{Alarm, Context, Formula, Input, Operand};
+use pvwire_core::formula::reading::{self, Reading, Readings};
+use pvwire_core::formula::value::{Stamp, Value};
+use pvwire_core::formula::wire::{self, MAX_SAFE_INTEGER};
+use pvwire_core::formula::{Context, Formula, Input, Operand, leader};
 use pvwire_core::local::{Local, LocalError, Locals, key};
+use pvwire_schema::types::{Array, PutValue, ValueType};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 /// A small allocator: the standard library's is three times as large.
@@ -14,21 +17,35 @@ use wasm_bindgen::prelude::wasm_bindgen;
 #[global_allocator]
 static MEMORY: talc::wasm::WasmDynamicTalc = talc::wasm::new_wasm_dynamic_allocator();
 
-/// Kinds of results; `ts/store/page.ts` has the same numbers.
+/// How JavaScript passes a result on; `ts/store/page.ts` has the same numbers.
 const NUMBER: u8 = 0;
 const INTEGER: u8 = 1;
-const BOOLEAN: u8 = 2;
-const TEXT: u8 = 3;
-const ENUM: u8 = 4;
-const NUMBERS: u8 = 5;
-const TEXTS: u8 = 6;
-const TABLE: u8 = 7;
+const TEXT: u8 = 2;
+const NUMBERS: u8 = 3;
+const TEXTS: u8 = 4;
+const TABLE: u8 = 5;
+
+/// Length of the summary of a result; `ts/store/page.ts` names its elements.
+const SUMMARY_LEN: usize = 10;
+
+/// Numbers per input that is read: the input, and type, count and bytes of its array.
+const RECORD: usize = 4;
 
 /// A formula and the indexes of its inputs in the list of all inputs.
 #[derive(Debug)]
 struct Linked {
     formula: Formula,
     inputs: Vec<usize>,
+    /// Why it is refused.
+    refusal: Option<String>,
+}
+
+/// An input of formulas.
+#[derive(Debug, Default)]
+struct Given {
+    /// The PV's name requests a text: it ends with `$`.
+    is_long_string: bool,
+    reading: Option<Reading>,
 }
 
 /// The formulas and local PVs of one client.
@@ -36,13 +53,26 @@ struct Linked {
 #[derive(Debug)]
 pub struct Page {
     formulas: Vec<Option<Linked>>,
-    inputs: Vec<Input>,
+    inputs: Vec<Given>,
     locals: Locals,
     context: Context,
-    /// The value that JavaScript passes next.
+    /// The value that JavaScript passes next, and its elements if it is an array.
     value: Option<Value>,
+    array: Option<Array>,
     result: Operand,
+    /// Of the result.
+    summary: [f64; SUMMARY_LEN],
     error: String,
+    /// Records and cells of inputs, and their text and the elements of their arrays.
+    cells: Vec<u64>,
+    bytes: Vec<u8>,
+}
+
+/// The selection to execute for the PVs that formulas read.
+#[wasm_bindgen]
+#[must_use]
+pub fn input_selection() -> String {
+    reading::SELECTION.to_owned()
 }
 
 #[wasm_bindgen]
@@ -61,8 +91,12 @@ impl Page {
                 ..Context::default()
             },
             value: None,
+            array: None,
             result: Operand::new(Value::Number(f64::NAN)),
+            summary: [0.0; SUMMARY_LEN],
             error: String::new(),
+            cells: Vec::new(),
+            bytes: Vec::new(),
         }
     }
 
@@ -83,6 +117,7 @@ impl Page {
         self.formulas[at] = Some(Linked {
             formula,
             inputs: Vec::new(),
+            refusal: None,
         });
         Some(at as u32)
     }
@@ -96,8 +131,23 @@ impl Page {
 
     /// Sets the inputs of a formula, in the order of its names.
     pub fn link(&mut self, formula: u32, inputs: &[u32]) {
+        let Some(Some(linked)) = self.formulas.get_mut(formula as usize) else {
+            return;
+        };
+        linked.inputs = inputs.iter().map(|input| *input as usize).collect();
+        for (name, at) in linked.formula.inputs().iter().zip(&linked.inputs) {
+            if *at >= self.inputs.len() {
+                self.inputs.resize_with(at + 1, Given::default);
+            }
+            // NAME.FIELD$ is EPICS's way to request a long string.
+            self.inputs[*at].is_long_string = name.ends_with('$');
+        }
+    }
+
+    /// Called when another slot shows the formula: it knows nothing of the formula yet.
+    pub fn restart(&mut self, formula: u32) {
         if let Some(Some(linked)) = self.formulas.get_mut(formula as usize) {
-            linked.inputs = inputs.iter().map(|input| *input as usize).collect();
+            linked.refusal = None;
         }
     }
 
@@ -108,106 +158,144 @@ impl Page {
         }
     }
 
+    /// Removes an input.
+    pub fn remove_input(&mut self, input: u32) {
+        if let Some(given) = self.inputs.get_mut(input as usize) {
+            *given = Given::default();
+        }
+    }
+
+    /// Makes room for records and cells of inputs, as many numbers, and returns their address.
+    pub fn reserve_cells(&mut self, numbers: usize) -> usize {
+        if self.cells.len() < numbers {
+            self.cells.resize(numbers, 0);
+        }
+        self.cells.as_ptr() as usize
+    }
+
+    /// Makes room for the text of inputs and the elements of their arrays, and returns the address.
+    pub fn reserve_bytes(&mut self, bytes: usize) -> usize {
+        if self.bytes.len() < bytes {
+            self.bytes.resize(bytes, 0);
+        }
+        self.bytes.as_ptr() as usize
+    }
+
+    /// Reads as many inputs from the reserved memory: a record for each, then the cells of
+    /// [`input_selection`]; `text_bytes` bytes of text, then the elements.
+    pub fn read_inputs(&mut self, inputs: usize, text_bytes: usize) {
+        let (records, cells) = self
+            .cells
+            .split_at_checked(inputs * RECORD)
+            .unwrap_or_default();
+        let (text, mut elements) = self.bytes.split_at_checked(text_bytes).unwrap_or_default();
+        let mut readings = Readings::new(cells, text);
+        for record in records.as_chunks::<RECORD>().0 {
+            let [input, value_type, count, bytes] =
+                record.map(|bits| f64::from_bits(bits) as usize);
+            let (own, rest) = elements.split_at_checked(bytes).unwrap_or_default();
+            elements = rest;
+            let array = (value_type > 0).then(|| Array {
+                value_type: ValueType::from_number(value_type as u8),
+                count: count as u32,
+                data: own.to_vec().into(),
+            });
+            let given = self.inputs.get_mut(input);
+            let is_long_string = given.as_ref().is_some_and(|given| given.is_long_string);
+            let reading = readings.next(array, is_long_string);
+            if let Some(given) = given {
+                given.reading = Some(reading);
+            }
+        }
+    }
+
+    /// Evaluates a formula. `now_ms` is milliseconds past the POSIX epoch. Returns a combination of
+    /// three numbers: 1 if the formula is refused, for the reason in `error`; 2 if it has a result;
+    /// and 4 times the position of the input whose connection state it has, plus 4, if there is one.
+    pub fn evaluate(&mut self, formula: u32, now_ms: f64, utc_offset_seconds: i32) -> u32 {
+        let Some(Some(linked)) = self.formulas.get_mut(formula as usize) else {
+            return 0;
+        };
+        let inputs = linked
+            .inputs
+            .iter()
+            .map(|at| self.inputs.get(*at)?.reading.as_ref());
+        let mut outcome = 0;
+        if let Some(at) = leader(inputs.clone().map(|reading| Some(&reading?.link))) {
+            let name = linked.formula.inputs().get(at);
+            let link = inputs
+                .clone()
+                .nth(at)
+                .flatten()
+                .map(|reading| &reading.link);
+            let refusal = link.zip(name).and_then(|(link, name)| link.refusal(name));
+            match &refusal {
+                None => outcome |= 4 * (at as u32 + 1),
+                Some(_) if refusal == linked.refusal => {}
+                Some(reason) => {
+                    outcome |= 1;
+                    self.error.clone_from(reason);
+                }
+            }
+            linked.refusal = refusal;
+        }
+        self.context.now = stamp(now_ms);
+        self.context.utc_offset_seconds = utc_offset_seconds;
+        let given = inputs.map(|reading| reading.map(|reading| reading.input.clone()));
+        let given: Vec<Input> = given.map(Option::unwrap_or_default).collect();
+        if let Some(result) = linked.formula.evaluate(&given, &mut self.context) {
+            self.set_result(result, false);
+            outcome |= 2;
+        }
+        outcome
+    }
+
     /// Sets the next value to a number.
     pub fn value_number(&mut self, value: f64) {
-        self.value = Some(Value::Number(value));
+        self.put(&PutValue::Number(value));
     }
 
     /// Sets the next value to an integer.
-    pub fn value_integer(&mut self, value: i64) {
-        self.value = Some(Value::Integer(value));
+    pub fn value_int64(&mut self, value: i64) {
+        self.put(&PutValue::Int64(value));
+    }
+
+    /// Sets the next value to an integer beyond the range of `value_int64`.
+    pub fn value_uint64(&mut self, value: u64) {
+        self.put(&PutValue::UInt64(value));
     }
 
     /// Sets the next value to true or false.
     pub fn value_boolean(&mut self, value: bool) {
         self.value = Some(Value::Boolean(value));
+        self.array = None;
     }
 
     /// Sets the next value to a string.
-    pub fn value_text(&mut self, value: &str) {
-        self.value = Some(Value::text(value));
-    }
-
-    /// Sets the next value to an enum.
-    pub fn value_enum(&mut self, index: i32, labels: Vec<String>) {
-        self.value = Some(Value::Enum {
-            index,
-            labels: labels.into(),
-        });
-    }
-
-    /// Sets the next value to an array of numbers.
-    pub fn value_numbers(&mut self, value: Vec<f64>) {
-        self.value = Some(Value::Numbers(value.into()));
+    pub fn value_text(&mut self, value: String) {
+        self.put(&PutValue::Text(value));
     }
 
     /// Sets the next value to an array of strings.
     pub fn value_texts(&mut self, value: Vec<String>) {
-        self.value = Some(Value::Texts(value.into()));
+        self.put(&PutValue::TextArray(value));
     }
 
-    /// Gives an input the next value, with its severity, time stamp, alarm message and display
-    /// limits.
-    // Each parameter is a number or text in JavaScript; the fields of an object would be read one
-    // by one.
-    #[allow(clippy::too_many_arguments)]
-    pub fn set_input(
-        &mut self,
-        input: u32,
-        severity: u8,
-        message: &str,
-        seconds: f64,
-        nanoseconds: u32,
-        low: f64,
-        high: f64,
-    ) {
-        let Some(value) = self.value.take() else {
-            return;
+    /// Sets the next value to an array of numbers of a type, little-endian.
+    pub fn value_array(&mut self, value_type: u8, count: u32, bytes: Vec<u8>) {
+        self.put(&PutValue::Array(Array {
+            value_type: ValueType::from_number(value_type),
+            count,
+            data: bytes.into(),
+        }));
+    }
+
+    fn put(&mut self, value: &PutValue) {
+        self.value = Some(wire::of_put(value));
+        self.array = match value {
+            PutValue::Array(array) => Some(array.clone()),
+            _ => None,
         };
-        *self.input(input) = Input::Connected(Operand {
-            value,
-            alarm: Alarm {
-                severity: Severity::from_number(severity),
-                message: (!message.is_empty()).then(|| message.into()),
-            },
-            time: Stamp {
-                seconds: seconds as i64,
-                nanoseconds,
-            },
-            display: (low, high),
-        });
-    }
-
-    /// Marks an input as not connected or without a value.
-    pub fn clear_input(&mut self, input: u32) {
-        *self.input(input) = Input::Disconnected;
-    }
-
-    fn input(&mut self, input: u32) -> &mut Input {
-        let at = input as usize;
-        if at >= self.inputs.len() {
-            self.inputs.resize(at + 1, Input::Disconnected);
-        }
-        &mut self.inputs[at]
-    }
-
-    /// Evaluates a formula. Returns `false` if an input is not connected. `now_ms` is milliseconds
-    /// past the POSIX epoch.
-    pub fn evaluate(&mut self, formula: u32, now_ms: f64, utc_offset_seconds: i32) -> bool {
-        let Some(Some(linked)) = self.formulas.get(formula as usize) else {
-            return false;
-        };
-        self.context.now = stamp(now_ms);
-        self.context.utc_offset_seconds = utc_offset_seconds;
-        let given = linked.inputs.iter().map(|at| self.inputs.get(*at).cloned());
-        let given: Vec<Input> = given.map(Option::unwrap_or_default).collect();
-        match linked.formula.evaluate(&given, &mut self.context) {
-            Some(result) => {
-                self.result = result;
-                true
-            }
-            None => false,
-        }
     }
 
     /// Opens a local PV: its value is the result. Returns the name that identifies it; if the PV
@@ -230,9 +318,10 @@ impl Page {
     fn took(&mut self, local: Result<Local, LocalError>, now_ms: f64) -> Option<()> {
         match local {
             Ok(local) => {
-                self.result = Operand::new(local.value);
-                self.result.alarm.severity = local.severity;
-                self.result.time = stamp(now_ms);
+                let mut result = Operand::new(local.value);
+                result.alarm.severity = local.severity;
+                result.time = stamp(now_ms);
+                self.set_result(result, true);
                 Some(())
             }
             Err(error) => {
@@ -242,31 +331,43 @@ impl Page {
         }
     }
 
-    /// Why the last call failed.
-    #[must_use]
-    pub fn error(&self) -> String {
-        self.error.clone()
-    }
-
-    /// Kind of the result.
-    #[must_use]
-    pub fn kind(&self) -> u8 {
-        match &self.result.value {
-            Value::Number(_) => NUMBER,
-            Value::Integer(_) => INTEGER,
-            Value::Boolean(_) => BOOLEAN,
+    fn set_result(&mut self, result: Operand, writable: bool) {
+        let kind = match &result.value {
+            Value::Integer(integer) if integer.unsigned_abs() > MAX_SAFE_INTEGER => INTEGER,
+            Value::Number(_) | Value::Integer(_) | Value::Boolean(_) | Value::Enum { .. } => NUMBER,
             Value::Text(_) => TEXT,
-            Value::Enum { .. } => ENUM,
             Value::Numbers(_) => NUMBERS,
             Value::Texts(_) => TEXTS,
             Value::Table(_) => TABLE,
-        }
+        };
+        let shown = wire::shown(&result, writable);
+        self.summary = [
+            kind.into(),
+            result.value.to_number(),
+            shown.value_type.number().into(),
+            shown.precision.map_or(-1.0, f64::from),
+            f64::from(result.alarm.severity as u8),
+            shown.seconds,
+            shown.nanoseconds.into(),
+            f64::from(u8::from(writable)),
+            f64::from(u8::from(result.alarm.message.is_some())),
+            f64::from(u8::from(matches!(result.value, Value::Enum { .. }))),
+        ];
+        self.result = result;
     }
 
-    /// The result as a number.
+    /// The address of the result's summary: its kind, the number, its type as the wire's number, its
+    /// precision or -1, severity, whole seconds and nanoseconds of its time, whether it is writable,
+    /// whether it has an alarm message, and whether it has labels.
     #[must_use]
-    pub fn number(&self) -> f64 {
-        self.result.value.to_number()
+    pub fn summary(&self) -> usize {
+        self.summary.as_ptr() as usize
+    }
+
+    /// Why the last call failed, or the last formula is refused.
+    #[must_use]
+    pub fn error(&self) -> String {
+        self.error.clone()
     }
 
     /// The result, if it is an integer.
@@ -307,12 +408,6 @@ impl Page {
         }
     }
 
-    /// Severity of the result: 0 to 3, 4 if it is undefined.
-    #[must_use]
-    pub fn severity(&self) -> u8 {
-        self.result.alarm.severity as u8
-    }
-
     /// Alarm message of the result; empty if it has none.
     #[must_use]
     pub fn message(&self) -> String {
@@ -320,16 +415,16 @@ impl Page {
         message.unwrap_or_default().to_owned()
     }
 
-    /// Time stamp of the result: whole seconds past the POSIX epoch.
+    /// Type of the last value's elements, as the wire's number; 0 if it is not an array of numbers.
     #[must_use]
-    pub fn seconds(&self) -> f64 {
-        self.result.time.seconds as f64
+    pub fn staged_type(&self) -> u8 {
+        (self.array.as_ref()).map_or(0, |array| array.value_type.number())
     }
 
-    /// Time stamp of the result: the remaining nanoseconds.
+    /// The elements of the last value, if it is an array of numbers.
     #[must_use]
-    pub fn nanoseconds(&self) -> u32 {
-        self.result.time.nanoseconds
+    pub fn staged_array(&self) -> Vec<u8> {
+        (self.array.as_ref()).map_or_else(Vec::new, |array| array.data.to_vec())
     }
 }
 

@@ -8,7 +8,7 @@ import { checkOptions } from "../options.js";
 import type { OfPage } from "../pv/of_page.js";
 import { isOfPage } from "../pv/page_pv.js";
 import { filterOf } from "../pv/pv.js";
-import { Answered, Cause, load, type Applied } from "../store/core.js";
+import { Answered, load, type Applied } from "../store/core.js";
 import { Stats } from "../store/stats.js";
 import type {
   ClientOptions,
@@ -152,14 +152,8 @@ export class Client implements PvClient {
   inspect(name: string, options?: PvOptions): PvInspection | undefined {
     const index = this.pvs.held.get(name + filterOf(options))?.slot?.index;
     if (index === undefined) return undefined;
-    const columns = this.pvs.columns();
-    return {
-      sequence: columns.sequence[index] as number,
-      updatesReceived: columns.received[index] as number,
-      skipped: columns.skips
-        .subarray(index * Cause.count, (index + 1) * Cause.count)
-        .reduce((sum, count) => sum + count),
-    };
+    const [sequence = 0, updatesReceived = 0, skipped = 0] = this.pvs.core().inspect(index);
+    return { sequence, updatesReceived, skipped };
   }
 
   retryNow(): void {

@@ -6,7 +6,7 @@ import { ALARM, ALL_PARTS, CONNECTION, DESCRIBES } from "../pv/plan.js";
 import type { OfPage } from "../pv/of_page.js";
 import { isOfPage } from "../pv/page_pv.js";
 import { isLocal, type PvHandle, type PvOwner } from "../pv/pv.js";
-import { isLoaded, Wasm, type ArrayRow, type Columns } from "../store/core.js";
+import { isLoaded, Wasm, type ArrayRow } from "../store/core.js";
 import { Flusher } from "../store/flush.js";
 import { Listeners, Round } from "../store/readable.js";
 import type { Results } from "../store/results.js";
@@ -58,7 +58,7 @@ export class Pvs implements PvOwner {
       const onChange = (): void => {
         this.flusher.later();
       };
-      return OfPage.load(options, () => this.core(), this, clock, onChange);
+      return OfPage.load(options, this, clock, onChange);
     });
   }
 
@@ -71,10 +71,6 @@ export class Pvs implements PvOwner {
    */
   core(): Wasm {
     return this.wasm ?? this.renew();
-  }
-
-  columns(): Columns {
-    return this.core().columns;
   }
 
   slotOf(handle: PvHandle): Slot {
@@ -341,7 +337,7 @@ export class Pvs implements PvOwner {
     if (wasm === undefined) return;
     this.ofPage.value?.flush(wasm);
     const results = wasm.begin();
-    const { parts } = wasm.columns;
+    const { parts } = wasm;
     const dirty = wasm.dirty();
     const round = new Round(dirty.length);
     let changedOfAny = 0;

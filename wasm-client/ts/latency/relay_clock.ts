@@ -7,9 +7,6 @@ import { WatchedCell } from "./watched_cell.js";
 /** Number of answers that are kept; the one with the shortest round trip is used. */
 const SAMPLES = 8;
 
-/** Index of the last answer's two times, after the eight numbers of the summary, see `lib.rs`. */
-const PONG_PLACE = 8;
-
 /** An answer that is this much older than expected was measured wrongly. */
 const LATE_MS = 3000;
 
@@ -53,9 +50,7 @@ export function watchRelayClock(
     }
     const { roundTripMs } = client.stats.getSnapshot();
     if (state !== "open" || roundTripMs === undefined) return;
-    const { core, columns } = client.pvs.core();
-    const place = core.summary() + 8 * PONG_PLACE;
-    const [pingMs = 0, relayMs = 0] = new Float64Array(columns.value.buffer, place, 2);
+    const [pingMs = 0, relayMs = 0] = client.pvs.core().pong();
     if (relayMs === 0 || pingMs === lastPingMs) return;
     lastPingMs = pingMs;
     if (times.epochMs() - pingMs - roundTripMs > LATE_MS) return;

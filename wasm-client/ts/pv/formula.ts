@@ -3,15 +3,17 @@
  */
 
 import type { Clock } from "../clock.js";
-import type { Columns, Wasm } from "../store/core.js";
-import { setInput, showResult, type Page } from "../store/page.js";
-import { Kind, type Slot } from "../store/slot.js";
+import type { Wasm } from "../store/core.js";
+import { inputSelection, readInputs, showResult, type Page } from "../store/page.js";
+import type { Slot } from "../store/slot.js";
 import { formulaOf, type PagePv } from "./page_pv.js";
+import { planSelection } from "./plan.js";
 import { isLocal, PvHandle, type PvOwner } from "./pv.js";
 
-/** Values of the state column. */
-const CONNECTED = 2;
-const REFUSED = 5;
+/** What an evaluation returns, see `page/src/lib.rs`. */
+const IS_REFUSED = 1;
+const HAS_RESULT = 2;
+const LEADER_SHIFT = 2;
 
 /** The parts that formulas read: value, time, alarm, metadata and connection. */
 const READ_PARTS = 31;
@@ -45,6 +47,8 @@ export class Formulas {
   #due = new Set<Formula>();
   /** The slots are those of this state of the module. */
   #wasm: Wasm | undefined;
+  /** What is read of inputs. */
+  #plan = planSelection(inputSelection());
   #page: Page;
   #owner: PvOwner;
   #clock: Clock;
@@ -63,6 +67,7 @@ export class Formulas {
     this.#onChange();
     const known = this.#formulas.get(pv);
     if (known !== undefined) {
+      this.#page.restart(known.number);
       this.#due.add(known);
       return;
     }
@@ -95,7 +100,7 @@ export class Formulas {
       this.#unread.delete(input);
       for (const [index, other] of this.#bySlot) if (other === input) this.#bySlot.delete(index);
       this.#free.push(input.number);
-      this.#page.clear_input(input.number);
+      this.#page.remove_input(input.number);
       input.release();
     }
   }
@@ -108,12 +113,20 @@ export class Formulas {
   /** Evaluates the formulas whose inputs have changed, inputs of other formulas first. */
   flush(wasm: Wasm): void {
     if (this.#formulas.size === 0) return;
-    this.#gather(wasm);
-    let ready: Formula[];
-    do {
-      ready = [...this.#due].filter((formula) => this.#isReady(formula));
-      for (const formula of ready) this.#evaluate(formula, wasm);
-    } while (ready.length > 0);
+    let changed = this.#changed(wasm);
+    const nowMs = this.#clock.epochMs();
+    const utcOffsetSeconds = -60 * new Date(nowMs).getTimezoneOffset();
+    for (;;) {
+      this.#read(changed, wasm);
+      changed = new Map();
+      const ready = [...this.#due].filter((formula) => this.#isReady(formula));
+      if (ready.length === 0) return;
+      for (const formula of ready) {
+        const slot = this.#evaluate(formula, nowMs, utcOffsetSeconds);
+        const own = this.#bySlot.get(slot.index);
+        if (own !== undefined) changed.set(own, slot);
+      }
+    }
   }
 
   /** Subscribes to an input. Cycles are impossible, because no text contains itself. */
@@ -130,8 +143,9 @@ export class Formulas {
     return input;
   }
 
-  /** Reads new and changed inputs. */
-  #gather(wasm: Wasm): void {
+  /** New and changed inputs, with their slots. */
+  #changed(wasm: Wasm): Map<Input, Slot> {
+    const changed = new Map<Input, Slot>();
     if (this.#wasm !== wasm) {
       this.#wasm = wasm;
       this.#bySlot.clear();
@@ -142,24 +156,22 @@ export class Formulas {
       if (slot === undefined) continue;
       this.#unread.delete(input);
       this.#bySlot.set(slot.index, input);
-      this.#read(input, slot, wasm.columns);
+      changed.set(input, slot);
     }
-    const { parts } = wasm.columns;
+    const { parts } = wasm;
     for (const index of wasm.dirty()) {
       const input = this.#bySlot.get(index);
       const slot = input?.handle.held?.slot;
       if (input === undefined || slot === undefined) continue;
-      if (((parts[index] as number) & READ_PARTS) === 0) continue;
-      this.#read(input, slot, wasm.columns);
+      if (((parts[index] as number) & READ_PARTS) !== 0) changed.set(input, slot);
     }
+    return changed;
   }
 
-  #read(input: Input, slot: Slot, columns: Columns): void {
-    const hasValue =
-      columns.state[slot.index] === CONNECTED && columns.kind[slot.index] !== Kind.none;
-    if (hasValue) setInput(slot, columns, this.#page, input.number);
-    else this.#page.clear_input(input.number);
-    for (const formula of input.users) this.#due.add(formula);
+  #read(inputs: ReadonlyMap<Input, Slot>, wasm: Wasm): void {
+    const slots = Array.from(inputs, ([{ number }, slot]) => ({ number, slot }));
+    readInputs(this.#page, wasm, this.#plan.number, slots);
+    for (const { users } of inputs.keys()) for (const formula of users) this.#due.add(formula);
   }
 
   /** Whether it has listeners, and none of its inputs is a formula that must be evaluated first. */
@@ -171,51 +183,18 @@ export class Formulas {
     });
   }
 
-  #evaluate(formula: Formula, wasm: Wasm): void {
+  /** Returns the formula's slot. */
+  #evaluate(formula: Formula, nowMs: number, utcOffsetSeconds: number): Slot {
     this.#due.delete(formula);
     const { pv, number, inputs } = formula;
     const slot = pv.slot as Slot;
+    const { core } = slot.wasm;
     slot.needsRelay = inputs.some(({ handle }) => handle.held?.slot?.needsRelay ?? true);
-    const leader = leaderOf(inputs, wasm.columns);
-    if (leader !== undefined) follow(slot, leader);
-    const nowMs = this.#clock.epochMs();
-    const utcOffsetSeconds = -60 * new Date(nowMs).getTimezoneOffset();
-    if (this.#page.evaluate(number, nowMs, utcOffsetSeconds)) showResult(slot, this.#page, false);
-    const own = this.#bySlot.get(slot.index);
-    if (own !== undefined) this.#read(own, slot, wasm.columns);
+    const outcome = this.#page.evaluate(number, nowMs, utcOffsetSeconds);
+    const leader = inputs[(outcome >>> LEADER_SHIFT) - 1]?.handle.held?.slot;
+    if (leader !== undefined) core.follow(slot.index, leader.index);
+    if ((outcome & IS_REFUSED) !== 0) core.refuse(slot.index, this.#page.error());
+    if ((outcome & HAS_RESULT) !== 0) showResult(slot, this.#page);
+    return slot;
   }
-}
-
-/**
- * The slot of the input that gives the formula its connection state: the first one that is not
- * connected, otherwise one whose server doesn't answer, otherwise the one that was connected last.
- */
-function leaderOf(inputs: readonly Input[], columns: Columns): Slot | undefined {
-  const rank = ({ index }: Slot): readonly [boolean, boolean, number] => [
-    columns.state[index] !== CONNECTED,
-    !Number.isNaN(columns.heardMs[index]),
-    columns.sinceMs[index] as number,
-  ];
-  let leader: Slot | undefined;
-  for (const { handle } of inputs) {
-    const slot = handle.held?.slot;
-    if (slot === undefined) continue;
-    const [isGone, isSilent, sinceMs] = rank(slot);
-    if (isGone) return slot;
-    const [, isLeaderSilent, leaderMs] = leader === undefined ? [] : rank(leader);
-    if (leader === undefined || (isSilent && !isLeaderSilent)) leader = slot;
-    else if (isSilent === isLeaderSilent && sinceMs > (leaderMs ?? 0)) leader = slot;
-  }
-  return leader;
-}
-
-/** Gives a formula the connection state of an input. */
-function follow(slot: Slot, input: Slot): void {
-  const { columns, core } = slot.wasm;
-  if (columns.state[input.index] !== REFUSED) {
-    core.follow(slot.index, input.index);
-    return;
-  }
-  const reason = `${input.name}: ${core.reason(input.index)}`;
-  if (core.reason(slot.index) !== reason) core.refuse(slot.index, reason);
 }

@@ -35,7 +35,7 @@ export class Locals {
     }
     const users = this.#users.get(key) ?? new Set();
     this.#users.set(key, users.add(pv));
-    showResult(slot, this.#page, true, this.#written.get(key));
+    showResult(slot, this.#page, this.#written.get(key));
   }
 
   detach(pv: PagePv): void {
@@ -43,21 +43,21 @@ export class Locals {
   }
 
   /** Writes a local PV, which keeps its type. */
-  put(core: Slot["wasm"]["core"], name: string, value: PutValue): PutResult {
+  put(name: string, value: PutValue): PutResult {
     const page = this.#page;
     const now = this.#clock.epochMs();
     if (page.open_local(name, now) === undefined) return failedPut(name, "BAD_NAME", page.error());
-    const problem = stageWritten(core, page, value);
+    const problem = stageWritten(page, value);
     if (problem !== undefined) return failedPut(name, "BAD_VALUE", problem);
     const key = page.write_local(name, now);
     if (key === undefined) return failedPut(name, "BAD_VALUE", page.error());
-    const type = core.staged_type();
+    const type = page.staged_type();
     // A copy, because the application may change its array later.
-    const written = type === 0 ? undefined : { bytes: core.staged_array(), type };
+    const written = type === 0 ? undefined : { bytes: page.staged_array(), type };
     if (written === undefined) this.#written.delete(key);
     else this.#written.set(key, written);
     for (const { slot } of this.#users.get(key) ?? []) {
-      if (slot !== undefined) showResult(slot, page, true, written);
+      if (slot !== undefined) showResult(slot, page, written);
     }
     this.#onChange();
     return { ok: true, superseded: false };

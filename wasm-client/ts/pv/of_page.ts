@@ -4,32 +4,33 @@ import type { Clock } from "../clock.js";
 import { PvError } from "../errors.js";
 import type { Wasm } from "../store/core.js";
 import { loadPage, Page } from "../store/page.js";
-import { Kind } from "../store/slot.js";
-import type { ClientOptions, GetResult, PutResult, PutValue } from "../types.js";
+import type { ClientOptions, GetResult, PutResult, PutValue, PvConnection } from "../types.js";
 import type { Selection } from "./plan.js";
 import { Formulas } from "./formula.js";
 import { Locals } from "./local.js";
 import { failedPut, type PagePv } from "./page_pv.js";
 import { isLocal, PvHandle, type PvOwner } from "./pv.js";
 
-/** Values of the state column. */
-const CONNECTED = 2;
-const REFUSED = 5;
+/** What shows whether a PV has a value. */
+const PROBED = "{ value { float } connection { connected state reason } }";
+
+interface Probed {
+  readonly value: object | null;
+  readonly connection: Pick<PvConnection, "connected" | "state" | "reason">;
+}
 
 const DEFAULT_TIMEOUT_MS = 5000;
 
 export class OfPage {
   #locals: Locals;
   #formulas: Formulas;
-  #core: () => Wasm;
   #owner: PvOwner;
   #clock: Clock;
 
-  private constructor(core: () => Wasm, owner: PvOwner, clock: Clock, onChange: () => void) {
+  private constructor(owner: PvOwner, clock: Clock, onChange: () => void) {
     const page = new Page(Math.random());
     this.#locals = new Locals(page, clock, onChange);
     this.#formulas = new Formulas(page, owner, clock, onChange);
-    this.#core = core;
     this.#owner = owner;
     this.#clock = clock;
   }
@@ -37,13 +38,12 @@ export class OfPage {
   /** `onChange` is called when a flush is needed. */
   static async load(
     { pageWasm }: ClientOptions,
-    core: () => Wasm,
     owner: PvOwner,
     clock: Clock,
     onChange: () => void,
   ): Promise<OfPage> {
     await loadPage(pageWasm);
-    return new OfPage(core, owner, clock, onChange);
+    return new OfPage(owner, clock, onChange);
   }
 
   /** Called when a PV gets its first listener, or another slot. */
@@ -70,7 +70,7 @@ export class OfPage {
 
   put(name: string, value: PutValue): PutResult {
     if (!isLocal(name)) return failedPut(name, "NO_ACCESS", "a formula can't be written");
-    return this.#locals.put(this.#core().core, name, value);
+    return this.#locals.put(name, value);
   }
 
   /** Listens to a PV until it has a value. */
@@ -79,7 +79,7 @@ export class OfPage {
     { selection, timeoutMs = DEFAULT_TIMEOUT_MS }: { selection?: Selection; timeoutMs?: number },
   ): Promise<GetResult<unknown>> {
     const shown = new PvHandle(this.#owner, name, selection);
-    const probe = new PvHandle(this.#owner, name, "{ value { float } connection { state } }");
+    const probe = new PvHandle(this.#owner, name, PROBED);
     return new Promise((resolve) => {
       const ends: (() => void)[] = [];
       const end = (result: GetResult<unknown>): void => {
@@ -90,12 +90,10 @@ export class OfPage {
         end({ name, ok: false, error: new PvError(name, code, message) });
       };
       const check = (): void => {
-        const { index } = this.#owner.slotOf(probe);
-        const { kind, state } = this.#owner.columns();
-        if (state[index] === REFUSED) fail("REFUSED", this.#core().core.reason(index));
-        else if (state[index] === CONNECTED && kind[index] !== Kind.none) {
-          end({ name, ok: true, data: shown.getSnapshot() });
-        }
+        const { connection, value } = probe.getSnapshot() as Probed;
+        const { connected, reason, state } = connection;
+        if (state === "refused") fail("REFUSED", reason ?? "");
+        else if (connected && value !== null) end({ name, ok: true, data: shown.getSnapshot() });
       };
       const timer = this.#clock.setTimeout(() => {
         fail("TIMED_OUT", `no value within ${String(timeoutMs)} ms`);

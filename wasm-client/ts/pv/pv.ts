@@ -1,6 +1,5 @@
 /** One PV with one selection: its listeners, and the snapshot that they read. */
 
-import type { Columns } from "../store/core.js";
 import type { Shown } from "./objects.js";
 import { ALL_PARTS, planSelection, show, type Plan, type Selection } from "./plan.js";
 import { checkOptions } from "../options.js";
@@ -40,7 +39,6 @@ export interface PvOwner {
   readonly loaded: boolean;
   /** The PV's slot while it has listeners, otherwise one without data. */
   slotOf(handle: PvHandle): Slot;
-  columns(): Columns;
   attach(handle: PvHandle): void;
   detach(handle: PvHandle): void;
   /** The handle's mask has changed. */

@@ -7,27 +7,6 @@ import type { WasmSource } from "../types.js";
 import { Loader } from "./loader.js";
 import { Results } from "./results.js";
 
-/** The module's columns, one entry per slot; see `store.rs`. */
-export interface Columns {
-  readonly value: Float64Array;
-  readonly seconds: Float64Array;
-  readonly sinceMs: Float64Array;
-  readonly heardMs: Float64Array;
-  /** One count per cause for each slot. */
-  readonly skips: Float64Array;
-  readonly received: Float64Array;
-  readonly nanoseconds: Uint32Array;
-  readonly sequence: Uint32Array;
-  readonly valueVersion: Uint32Array;
-  readonly metadataVersion: Uint32Array;
-  readonly parts: Uint32Array;
-  readonly alarmStatus: Uint16Array;
-  readonly kind: Uint8Array;
-  readonly severity: Uint8Array;
-  readonly state: Uint8Array;
-  readonly access: Uint8Array;
-}
-
 /** The kind of request that a frame answered; the numbers of `ingest.rs`. */
 export const Answered = {
   hello: 1,
@@ -38,17 +17,6 @@ export const Answered = {
   error: 6,
   put: 7,
   rpc: 8,
-} as const;
-
-/** Why values were skipped; the wire's numbers. */
-export const Cause = {
-  relay: 1,
-  source: 2,
-  filter: 3,
-  behind: 4,
-  paced: 5,
-  bus: 6,
-  count: 7,
 } as const;
 
 /** What one frame did. */
@@ -68,8 +36,12 @@ export interface Applied {
 /** An array or structure in a message. */
 export type ArrayRow = [slot: number, offset: number, count: number, type: number];
 
-/** The elements of the summary, see `lib.rs`. */
+/** Elements of the summary, see `lib.rs`. */
 type Summary = [number, number, number, number, number, number, number, number];
+
+/** Where the summary has the times of the last answered Ping, and what was asked of a slot. */
+const PONG_PLACE = 8;
+const INSPECTED_PLACE = 10;
 
 const loader = new Loader<InitOutput>(
   initSync,
@@ -96,39 +68,45 @@ export class Wasm {
   /** When the relay was last heard from if it doesn't answer; NaN otherwise. */
   heardMs = NaN;
   readonly results: Results;
-  #memory: WebAssembly.Memory;
-  #columns: Columns | undefined;
+  readonly memory: WebAssembly.Memory;
+  #kinds: Uint8Array = new Uint8Array();
   /** The message that the module has. */
   #message: ArrayBuffer | undefined;
 
   constructor() {
     if (loader.loaded === undefined) throw new LoadError("the WebAssembly module is not loaded");
-    this.#memory = loader.loaded.memory;
-    this.results = new Results(this.core, this.#memory);
+    this.memory = loader.loaded.memory;
+    this.results = new Results(this.core, this.memory);
   }
 
-  /** The live PVs' columns. Valid until the module is called again. */
-  get columns(): Columns {
-    // There is always a slot: an empty view would not show that memory was moved.
-    return this.#columns?.value.length ? this.#columns : (this.#columns = this.#view(false));
+  /** Parts of the live PVs that changed since the last flush, by slot. Valid until the next call. */
+  get parts(): Uint32Array {
+    return new Uint32Array(this.memory.buffer, this.core.parts());
+  }
+
+  /** The kinds of the live PVs' values, by slot. Valid until the module is called again. */
+  get kinds(): Uint8Array {
+    // Memory that was moved leaves an empty view.
+    if (this.#kinds.length === 0) this.#kinds = this.#viewKinds(false);
+    return this.#kinds;
   }
 
   /** Begins a list of executions over live PVs, or over those of the last answered Get. */
-  begin(kinds = this.columns.kind): Results {
+  begin(kinds = this.kinds): Results {
     this.results.begin(kinds, this.heardMs);
     return this.results;
   }
 
   /** The kinds of the last answered Get's PVs. Valid until the module is called again. */
   answerKinds(): Uint8Array {
-    return this.#view(true).kind;
+    return this.#viewKinds(true);
   }
 
   /** A slot for a PV name. */
   add(name: string): number {
     const slot = this.core.add(name);
-    // The columns may have moved, with or without the memory growing.
-    this.#columns = undefined;
+    // They may have moved, with or without the memory growing.
+    this.#kinds = new Uint8Array();
     return slot;
   }
 
@@ -139,11 +117,11 @@ export class Wasm {
   apply(data: ArrayBuffer, head: number): Applied | undefined {
     const { core } = this;
     const at = core.reserve(data.byteLength);
-    new Uint8Array(this.#memory.buffer, at, head).set(new Uint8Array(data, 0, head));
+    new Uint8Array(this.memory.buffer, at, head).set(new Uint8Array(data, 0, head));
     this.#message = head === data.byteLength ? data : undefined;
     if (!core.apply(data.byteLength)) return undefined;
     const [answered, replyTo, gap, movesTick, dirty, arrays, updatesTotal, skippedTotal] =
-      new Float64Array(this.#memory.buffer, core.summary(), 8) as unknown as Summary;
+      this.#summary(0, 8) as unknown as Summary;
     return {
       answered,
       replyTo,
@@ -152,7 +130,7 @@ export class Wasm {
       dirty,
       updatesTotal,
       skippedTotal,
-      arrays: new Uint32Array(this.#memory.buffer, core.arrays(), arrays * 4),
+      arrays: new Uint32Array(this.memory.buffer, core.arrays(), arrays * 4),
     };
   }
 
@@ -161,7 +139,7 @@ export class Wasm {
     const { byteLength } = message;
     if (this.#message !== message) {
       const at = this.core.reserve(byteLength);
-      new Uint8Array(this.#memory.buffer, at, byteLength).set(new Uint8Array(message));
+      new Uint8Array(this.memory.buffer, at, byteLength).set(new Uint8Array(message));
       this.#message = message;
     }
     this.core.hold(answer, slot, byteLength, offset, isPart);
@@ -169,32 +147,25 @@ export class Wasm {
 
   /** Slots with changed parts. Valid until the module is called again. */
   dirty(): Uint32Array {
-    return new Uint32Array(this.#memory.buffer, this.core.dirty(), this.core.dirty_len());
+    return new Uint32Array(this.memory.buffer, this.core.dirty(), this.core.dirty_len());
   }
 
-  #view(answer: boolean): Columns {
-    const places = this.core.columns(answer);
-    const buffer = this.#memory.buffer;
-    const length = places[0] as number;
-    let next = 1;
-    const place = (): number => places[next++] as number;
-    return {
-      value: new Float64Array(buffer, place(), length),
-      seconds: new Float64Array(buffer, place(), length),
-      sinceMs: new Float64Array(buffer, place(), length),
-      heardMs: new Float64Array(buffer, place(), length),
-      skips: new Float64Array(buffer, place(), length * Cause.count),
-      received: new Float64Array(buffer, place(), length),
-      nanoseconds: new Uint32Array(buffer, place(), length),
-      sequence: new Uint32Array(buffer, place(), length),
-      valueVersion: new Uint32Array(buffer, place(), length),
-      metadataVersion: new Uint32Array(buffer, place(), length),
-      parts: new Uint32Array(buffer, place(), length),
-      alarmStatus: new Uint16Array(buffer, place(), length),
-      kind: new Uint8Array(buffer, place(), length),
-      severity: new Uint8Array(buffer, place(), length),
-      state: new Uint8Array(buffer, place(), length),
-      access: new Uint8Array(buffer, place(), length),
-    };
+  /** When the last answered Ping was sent and when it was answered: milliseconds past the epoch. */
+  pong(): Float64Array {
+    return this.#summary(PONG_PLACE, 2);
+  }
+
+  /** A slot's last sequence number, and how many updates were received and skipped. */
+  inspect(slot: number): Float64Array {
+    this.core.inspect(slot);
+    return this.#summary(INSPECTED_PLACE, 3);
+  }
+
+  #summary(place: number, count: number): Float64Array {
+    return new Float64Array(this.memory.buffer, this.core.summary() + 8 * place, count);
+  }
+
+  #viewKinds(answer: boolean): Uint8Array {
+    return new Uint8Array(this.memory.buffer, this.core.kinds(answer));
   }
 }

@@ -3,12 +3,10 @@
  * between it and the client's module.
  */
 
-import type { Core } from "../../pkg/pvwire_wasm.js";
-import { initSync, Page, type InitOutput } from "../../pkg/pvwire_page.js";
-import { ValueType } from "../schema.js";
-import type { NumericArray, PutValue, WasmSource } from "../types.js";
-import type { Columns } from "./core.js";
-import { textOf, TYPES } from "./elements.js";
+import { initSync, input_selection, Page, type InitOutput } from "../../pkg/pvwire_page.js";
+import type { PutValue, WasmSource } from "../types.js";
+import type { Wasm } from "./core.js";
+import { Needs } from "./elements.js";
 import { Loader } from "./loader.js";
 import { Kind, type Slot } from "./slot.js";
 import { stageValue } from "./value.js";
@@ -23,20 +21,46 @@ const loader = new Loader<InitOutput>(
 export const loadPage = (source: WasmSource | Promise<WasmSource> | undefined): Promise<void> =>
   loader.load(source);
 
-/** Kinds of results; the numbers of `page/src/lib.rs`. */
-const Result = {
-  number: 0,
-  integer: 1,
-  boolean: 2,
-  text: 3,
-  enum: 4,
-  numbers: 5,
-  texts: 6,
-  table: 7,
+/** What is read of the PVs in formulas, only when the module is loaded. */
+export const inputSelection = input_selection;
+
+/** The memory of the page's module; it moves when it grows. */
+const memoryOf = (): ArrayBuffer => (loader.loaded as InitOutput).memory.buffer;
+
+/** How results are passed on; the numbers of `page/src/lib.rs`. */
+export const Result = { number: 0, integer: 1, text: 2, numbers: 3, texts: 4, table: 5 } as const;
+
+/** Every part of a PV. */
+const ALL_PARTS = 0xffffffff;
+
+/** The bits of an array's first number that contain its type. */
+const TYPE = 0xff;
+
+/** Elements of a result's summary, see `page/src/lib.rs`. */
+export const Summary = {
+  kind: 0,
+  number: 1,
+  type: 2,
+  precision: 3,
+  severity: 4,
+  seconds: 5,
+  nanoseconds: 6,
+  writable: 7,
+  hasMessage: 8,
+  hasLabels: 9,
 } as const;
 
-const INT64_MIN = -(2n ** 63n);
-const INT64_END = 2n ** 63n;
+/** The memory of the page's module as numbers. */
+let shownMemory = new Float64Array();
+
+/** Reads an element of the result's summary. */
+export function summaryOf(page: Page): (element: number) => number {
+  const buffer = memoryOf();
+  if (shownMemory.buffer !== buffer) shownMemory = new Float64Array(buffer);
+  const view = shownMemory;
+  const at = page.summary() >>> 3;
+  return (element) => view[at + element] as number;
+}
 
 /** An array that was written to a local PV, in the type in which it was written. */
 export interface Written {
@@ -45,37 +69,27 @@ export interface Written {
 }
 
 /** Shows the page's result in a slot. `written` replaces an array of doubles. */
-export function showResult(slot: Slot, page: Page, writable: boolean, written?: Written): void {
+export function showResult(slot: Slot, page: Page, written?: Written): void {
   const { core } = slot.wasm;
-  let type: number = ValueType.Float64;
-  let precision = -1;
-  let choices: string[] = [];
-  switch (page.kind()) {
-    case Result.number: {
-      const number = page.number();
+  const of = summaryOf(page);
+  const number = of(Summary.number);
+  let type = of(Summary.type);
+  const precision = of(Summary.precision);
+  const severity = of(Summary.severity);
+  const seconds = of(Summary.seconds);
+  const nanoseconds = of(Summary.nanoseconds);
+  const isWritable = of(Summary.writable) === 1;
+  const hasMessage = of(Summary.hasMessage) === 1;
+  const hasLabels = of(Summary.hasLabels) === 1;
+  switch (of(Summary.kind)) {
+    case Result.number:
       core.value_number(number);
-      if (writable) precision = digitsOf(number);
       break;
-    }
-    case Result.integer: {
-      type = ValueType.Int64;
-      const number = page.number();
-      if (Number.isSafeInteger(number)) core.value_number(number);
-      else core.value_int64(page.integer());
-      break;
-    }
-    case Result.boolean:
-      type = ValueType.Boolean;
-      core.value_number(page.number());
+    case Result.integer:
+      core.value_int64(page.integer());
       break;
     case Result.text:
-      type = ValueType.String;
       core.value_text(page.text());
-      break;
-    case Result.enum:
-      type = ValueType.Enum;
-      core.value_number(page.number());
-      choices = page.texts();
       break;
     case Result.numbers: {
       const numbers = page.numbers();
@@ -87,11 +101,9 @@ export function showResult(slot: Slot, page: Page, writable: boolean, written?: 
       break;
     }
     case Result.texts:
-      type = ValueType.String;
       core.value_texts(page.texts());
       break;
     case Result.table: {
-      type = ValueType.Structure;
       const labels = page.texts();
       core.value_number(0);
       slot.keepStructure({
@@ -100,107 +112,69 @@ export function showResult(slot: Slot, page: Page, writable: boolean, written?: 
       });
     }
   }
-  const message = page.severity() === 0 ? "" : page.message();
-  core.show(
-    slot.index,
-    type,
-    precision,
-    page.severity(),
-    page.seconds(),
-    page.nanoseconds(),
-    writable,
-    [message, ...choices],
+  const message = hasMessage ? page.message() : "";
+  const texts = hasLabels ? [message, ...page.texts()] : [message];
+  core.show(slot.index, type, precision, severity, seconds, nanoseconds, isWritable, texts);
+}
+
+/** A PV that formulas read: its number in the page's module, and its slot. */
+export interface InputSlot {
+  readonly number: number;
+  readonly slot: Slot;
+}
+
+/** Passes the present states of PVs to formulas. `program` is that of `inputSelection`. */
+export function readInputs(
+  page: Page,
+  wasm: Wasm,
+  program: number,
+  inputs: readonly InputSlot[],
+): void {
+  if (inputs.length === 0) return;
+  const { core, memory } = wasm;
+  const { kinds } = wasm;
+  const entries = new Uint32Array(3 * inputs.length);
+  const records = new Float64Array(4 * inputs.length);
+  const arrays: Uint8Array[] = [];
+  let elements = 0;
+  inputs.forEach(({ number, slot }, nth) => {
+    entries[3 * nth] = program;
+    entries[3 * nth + 1] = slot.index;
+    entries[3 * nth + 2] = ALL_PARTS;
+    records[4 * nth] = number;
+    if (kinds[slot.index] !== Kind.array) return;
+    const [type, count, bytes] = slot.elements(Needs.elements);
+    records.set([type & TYPE, count, bytes.length], 4 * nth + 1);
+    arrays.push(bytes);
+    elements += bytes.length;
+  });
+  const place = core.entries(entries.length);
+  new Uint32Array(memory.buffer, place, entries.length).set(entries);
+  // The relay's silence shows in the formula itself.
+  const outcome = core.execute(false, inputs.length, NaN);
+  const [cells = 0, count = 0, text = 0, textBytes = 0] = new Uint32Array(
+    memory.buffer,
+    outcome,
+    4,
   );
-}
-
-/** Decimal places of the shortest text that reads back as the same number. */
-function digitsOf(value: number): number {
-  const [, places = ""] = /\.(\d+)$/.exec(String(value)) ?? [];
-  return places.length;
-}
-
-/** Passes the present value of a slot, which must have one, to an input of formulas. */
-export function setInput(slot: Slot, columns: Columns, page: Page, input: number): void {
-  const { index } = slot;
-  const severity = columns.severity[index] as number;
-  const seconds = columns.seconds[index] as number;
-  const nanoseconds = columns.nanoseconds[index] as number;
-  const { core } = slot.wasm;
-  const [type = 0, , , min = NaN, max = NaN] = core.metadata_numbers(false, index);
-  stageSlot(slot, columns, page, type);
-  const message = severity === 0 ? "" : core.alarm_message(false, index);
-  page.set_input(input, severity, message, seconds, nanoseconds, min, max);
-}
-
-function stageSlot(slot: Slot, columns: Columns, page: Page, type: number): void {
-  const { index } = slot;
-  const { core } = slot.wasm;
-  const number = columns.value[index] as number;
-  switch (columns.kind[index]) {
-    case Kind.number:
-      // After five other texts.
-      if (type === ValueType.Enum)
-        page.value_enum(number, core.metadata_texts(false, index).slice(5));
-      else if (type === ValueType.Boolean) page.value_boolean(number !== 0);
-      else if (isInteger(type) && Number.isInteger(number)) page.value_integer(BigInt(number));
-      else page.value_number(number);
-      break;
-    case Kind.largeInteger:
-      stageInteger(page, BigInt(core.text(false, index)));
-      break;
-    case Kind.text:
-      page.value_text(core.text(false, index));
-      break;
-    case Kind.textArray:
-      page.value_texts(core.texts(false, index));
-      break;
-    case Kind.array: {
-      const array = slot.array();
-      const isText = slot.hasCharacters && (slot.isLongString || slot.hasTextForm());
-      if (isText) page.value_text(textOf(array as Uint8Array | Int8Array));
-      else page.value_numbers(toNumbers(array));
-      break;
-    }
-    default:
-      // A structure is not a number.
-      page.value_number(NaN);
+  const cellsAt = page.reserve_cells(records.length + count);
+  const bytesAt = page.reserve_bytes(textBytes + elements);
+  const to = new Uint8Array(memoryOf());
+  new Float64Array(to.buffer, cellsAt, records.length).set(records);
+  to.set(new Uint8Array(memory.buffer, cells, 8 * count), cellsAt + records.byteLength);
+  to.set(new Uint8Array(memory.buffer, text, textBytes), bytesAt);
+  let at = bytesAt + textBytes;
+  for (const bytes of arrays) {
+    to.set(bytes, at);
+    at += bytes.length;
   }
-}
-
-const isInteger = (type: number): boolean => /^U?Int/.test(TYPES[type] ?? "");
-
-const toNumbers = (array: NumericArray | readonly (number | bigint)[]): Float64Array =>
-  array instanceof Float64Array
-    ? array
-    : Float64Array.from(array as ArrayLike<number | bigint>, Number);
-
-function stageInteger(page: Page, value: bigint): void {
-  if (value >= INT64_MIN && value < INT64_END) page.value_integer(value);
-  else page.value_number(Number(value));
+  page.read_inputs(inputs.length, textBytes);
 }
 
 /** Stages a value that an application writes; returns the reason if it is invalid. */
-export function stageWritten(core: Core, page: Page, value: PutValue): string | undefined {
-  const problem = stageValue(core, value);
-  if (problem !== undefined) return problem;
-  switch (typeof value) {
-    case "number":
-      // As text, 3 is "3" in JavaScript, but the double 3 is "3.0" in Java.
-      if (Number.isSafeInteger(value) && !Object.is(value, -0)) page.value_integer(BigInt(value));
-      else page.value_number(value);
-      break;
-    case "boolean":
-      page.value_boolean(value);
-      break;
-    case "bigint":
-      stageInteger(page, value);
-      break;
-    case "string":
-      page.value_text(value);
-      break;
-    default:
-      if (typeof value[0] === "string") page.value_texts(value as string[]);
-      else page.value_numbers(toNumbers(value as NumericArray));
-  }
+export function stageWritten(page: Page, value: PutValue): string | undefined {
+  // Other PVs have no booleans to write.
+  if (typeof value !== "boolean") return stageValue(page, value);
+  page.value_boolean(value);
   return undefined;
 }

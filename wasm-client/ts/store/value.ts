@@ -22,8 +22,14 @@ const ARRAY_TYPES = new Map<unknown, PvType>([
   [BigUint64Array, "UInt64"],
 ]);
 
+/** What a value is passed to. */
+type Stage = Pick<
+  Core,
+  "value_number" | "value_int64" | "value_uint64" | "value_text" | "value_texts" | "value_array"
+>;
+
 /** Stages the value for the next put or argument; returns the reason if it is invalid. */
-export function stageValue(core: Core, value: PutValue): string | undefined {
+export function stageValue(core: Stage, value: PutValue): string | undefined {
   switch (typeof value) {
     case "number":
       core.value_number(value);
@@ -41,14 +47,14 @@ export function stageValue(core: Core, value: PutValue): string | undefined {
   }
 }
 
-function stageInteger(core: Core, value: bigint): string | undefined {
+function stageInteger(core: Stage, value: bigint): string | undefined {
   if (value < INT64_MIN || value >= UINT64_END) return `${String(value)} has more than 64 bits`;
   if (value < INT64_END) core.value_int64(value);
   else core.value_uint64(value);
   return undefined;
 }
 
-function stageArray(core: Core, array: NumericArray): string | undefined {
+function stageArray(core: Stage, array: NumericArray): string | undefined {
   const type = ARRAY_TYPES.get(array.constructor);
   if (type === undefined) return "no such array can be written";
   const bytes = new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
@@ -56,7 +62,7 @@ function stageArray(core: Core, array: NumericArray): string | undefined {
   return undefined;
 }
 
-function stageList(core: Core, list: readonly unknown[]): string | undefined {
+function stageList(core: Stage, list: readonly unknown[]): string | undefined {
   if (!Array.isArray(list)) return "only numbers, strings, booleans and arrays can be written";
   if (list.length > 0 && list.every((entry) => typeof entry === "string")) {
     core.value_texts(list);

@@ -1,5 +1,5 @@
 //! The JavaScript interface of `pvwire-core`: one `Core` that takes messages and executes selections,
-//! and whose cells and columns JavaScript reads in place.
+//! and whose cells JavaScript reads in place.
 
 #![deny(unsafe_code)]
 
@@ -7,7 +7,7 @@ mod execution;
 
 use pvwire_core::ingest::{ArrayRow, Session};
 use pvwire_core::select::execute::{self, Held};
-use pvwire_core::store::{Shown, Slot, Store, Text};
+use pvwire_core::store::{CAUSES, Shown, Slot, Store};
 use pvwire_schema::types::{Array, Filter, PutValue, Severity, ValueType};
 use wasm_bindgen::prelude::wasm_bindgen;
 
@@ -20,7 +20,7 @@ pub use self::execution::{compile, constants, program, release};
 static MEMORY: talc::wasm::WasmDynamicTalc = talc::wasm::new_wasm_dynamic_allocator();
 
 /// Length of the summary that `Core::apply` writes; `ts/store/core.ts` names its elements.
-const SUMMARY_LEN: usize = 10;
+const SUMMARY_LEN: usize = 13;
 
 /// One client's state, as JavaScript holds it.
 #[wasm_bindgen]
@@ -99,6 +99,9 @@ impl Core {
             // past the epoch.
             self.session.pong.0 as f64 / 1e6,
             self.session.pong.1 as f64 / 1e6,
+            0.0,
+            0.0,
+            0.0,
         ];
         true
     }
@@ -132,31 +135,35 @@ impl Core {
         self.session.live.clear_dirty();
     }
 
-    /// The number of slots, then the address of each column, in the order of [`pvwire_core::store::Columns`].
-    /// The addresses change when memory grows and when a slot is added.
+    /// The address of the live PVs' changed parts, by slot. It changes when memory grows and when a
+    /// slot is added.
     #[must_use]
-    pub fn columns(&self, answer: bool) -> Vec<usize> {
-        let store = of(&self.session, answer);
-        let columns = &store.columns;
-        vec![
-            store.len(),
-            columns.value.as_ptr() as usize,
-            columns.seconds.as_ptr() as usize,
-            columns.since_ms.as_ptr() as usize,
-            columns.heard_ms.as_ptr() as usize,
-            columns.skips.as_ptr() as usize,
-            columns.received.as_ptr() as usize,
-            columns.nanoseconds.as_ptr() as usize,
-            columns.sequence.as_ptr() as usize,
-            columns.value_version.as_ptr() as usize,
-            columns.metadata_version.as_ptr() as usize,
-            columns.parts.as_ptr() as usize,
-            columns.alarm_status.as_ptr() as usize,
-            columns.kind.as_ptr() as usize,
-            columns.severity.as_ptr() as usize,
-            columns.state.as_ptr() as usize,
-            columns.access.as_ptr() as usize,
-        ]
+    pub fn parts(&self) -> usize {
+        self.session.live.columns.parts.as_ptr() as usize
+    }
+
+    /// The address of the kinds of values, by slot: of the last answered Get's PVs or the live ones. It
+    /// changes like that of the parts.
+    #[must_use]
+    pub fn kinds(&self, answer: bool) -> usize {
+        of(&self.session, answer).columns.kind.as_ptr() as usize
+    }
+
+    /// Fills the last numbers of the summary: sequence number of a slot's last update, and how many
+    /// updates were received and skipped.
+    pub fn inspect(&mut self, slot: Slot) {
+        let columns = &self.session.live.columns;
+        let at = slot as usize;
+        let skips = columns.skips.get(at * CAUSES..).unwrap_or_default();
+        if let (Some(sequence), Some(received), [.., to_sequence, to_received, to_skipped]) = (
+            columns.sequence.get(at),
+            columns.received.get(at),
+            &mut self.summary,
+        ) {
+            *to_sequence = f64::from(*sequence);
+            *to_received = *received;
+            *to_skipped = skips.iter().take(CAUSES).sum();
+        }
     }
 
     /// Makes room for executions, as many numbers, and returns their address.
@@ -201,67 +208,6 @@ impl Core {
     #[must_use]
     pub fn settled(&self, slot: Slot) -> bool {
         execute::settled(&self.session.live, slot)
-    }
-
-    /// The text of a string PV, or the digits of a large integer.
-    #[must_use]
-    pub fn text(&self, answer: bool, slot: Slot) -> String {
-        match of(&self.session, answer).text(slot) {
-            Text::One(text) => text.clone(),
-            Text::None | Text::Many(_) => String::new(),
-        }
-    }
-
-    /// The strings of an array of strings.
-    #[must_use]
-    pub fn texts(&self, answer: bool, slot: Slot) -> Vec<String> {
-        match of(&self.session, answer).text(slot) {
-            Text::Many(texts) => texts.clone(),
-            Text::None | Text::One(_) => Vec::new(),
-        }
-    }
-
-    /// Type, element count, precision (NaN if unknown), then low and high of the display, control,
-    /// warning and alarm limits.
-    #[must_use]
-    pub fn metadata_numbers(&self, answer: bool, slot: Slot) -> Vec<f64> {
-        let metadata = of(&self.session, answer).metadata(slot);
-        let mut numbers = vec![
-            f64::from(metadata.value_type.number()),
-            f64::from(metadata.element_count),
-            metadata.precision.map_or(f64::NAN, f64::from),
-        ];
-        for limits in [
-            metadata.display,
-            metadata.control,
-            metadata.warning,
-            metadata.alarm,
-        ] {
-            numbers.extend([limits.low, limits.high]);
-        }
-        numbers
-    }
-
-    /// Units, description, structure identifier, form, the reason why a field does not exist, then
-    /// the labels.
-    #[must_use]
-    pub fn metadata_texts(&self, answer: bool, slot: Slot) -> Vec<String> {
-        let metadata = of(&self.session, answer).metadata(slot);
-        let mut texts = vec![
-            metadata.units.clone(),
-            metadata.description.clone(),
-            metadata.type_id.clone(),
-            metadata.form.clone(),
-            metadata.missing_field.clone(),
-        ];
-        texts.extend(metadata.choices.iter().cloned());
-        texts
-    }
-
-    /// Why the relay refused the slot's name; empty if it did not.
-    #[must_use]
-    pub fn reason(&self, slot: Slot) -> String {
-        self.session.live.reason(slot).to_owned()
     }
 
     /// Adds a slot for a PV name.
@@ -401,24 +347,6 @@ impl Core {
         self.session.live.follow(slot, input);
     }
 
-    /// Type of the value's elements, as the wire's number; 0 if it is not an array of numbers.
-    #[must_use]
-    pub fn staged_type(&self) -> u8 {
-        match &self.value {
-            Some(PutValue::Array(array)) => array.value_type.number(),
-            _ => ValueType::Unknown.number(),
-        }
-    }
-
-    /// The elements of the value, if it is an array of numbers.
-    #[must_use]
-    pub fn staged_array(&self) -> Vec<u8> {
-        match &self.value {
-            Some(PutValue::Array(array)) => array.data.to_vec(),
-            _ => Vec::new(),
-        }
-    }
-
     /// Records that the name of a local PV or a formula is invalid.
     pub fn refuse(&mut self, slot: Slot, reason: &str) {
         self.session.live.refuse(slot, reason);
@@ -471,14 +399,6 @@ impl Core {
     #[must_use]
     pub fn outcome(&self) -> u8 {
         self.session.outcome.number()
-    }
-
-    /// The last update's alarm message; empty if it has none.
-    #[must_use]
-    pub fn alarm_message(&self, answer: bool, slot: Slot) -> String {
-        of(&self.session, answer)
-            .detail(slot)
-            .map_or_else(String::new, |detail| detail.message.clone())
     }
 
     /// A request that acknowledges what was processed.

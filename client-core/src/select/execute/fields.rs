@@ -1,5 +1,7 @@
 //! The fields that programs read, by their paths in the schema, and texts that many of them show.
 
+use pvwire_schema::types::ValueType;
+
 use super::lines::Line;
 use super::needs;
 use crate::select::schema::{self, TYPENAME};
@@ -511,6 +513,24 @@ pub const CONSTANTS: &[&str] = &[
     "Union",
     "Any",
 ];
+
+/// The connection state of a constant's index, one of the store's numbers.
+pub(crate) fn state_of(index: u32) -> u8 {
+    index.wrapping_sub(constant::STATES) as u8
+}
+
+/// The severity of a constant's index: 0 to 3.
+pub(crate) fn severity_of(index: u32) -> u8 {
+    match index {
+        constant::ALARM_STATUSES => 0,
+        _ => index.wrapping_sub(constant::SEVERITIES) as u8,
+    }
+}
+
+/// The type of a constant's index.
+pub(crate) fn value_type_of(index: u32) -> ValueType {
+    ValueType::from_number(index.wrapping_sub(constant::TYPES) as u8)
+}
 
 /// Indexes in [`CONSTANTS`]: where each list starts.
 pub(super) mod constant {

@@ -208,14 +208,17 @@ fn utf16_units(byte: u8) -> usize {
     }
 }
 
-/// Reads cells one after another; native.
-pub(super) struct Cells<'a> {
-    results: &'a Results,
+/// Reads cells one after another.
+pub(crate) struct Cells<'a> {
+    cells: &'a [u64],
+    text: &'a [u8],
     at: usize,
+    /// Where the last text ended, in UTF-16 units and in bytes, if offsets count these units.
+    end: Option<(usize, usize)>,
 }
 
 /// A cell with its content.
-pub(super) enum Content<'a> {
+pub(crate) enum Content<'a> {
     Number(f64),
     Text(&'a str),
     Integer(&'a str),
@@ -242,16 +245,45 @@ const TAGS: [Cell; 15] = [
 
 impl<'a> Cells<'a> {
     pub(super) fn new(results: &'a Results, at: usize) -> Self {
-        Self { results, at }
+        Self {
+            cells: &results.cells,
+            text: &results.text,
+            at,
+            end: None,
+        }
+    }
+
+    /// Reads cells with [`Units::Utf16`], all of them in order.
+    pub(crate) fn in_order(cells: &'a [u64], text: &'a [u8]) -> Self {
+        Self {
+            cells,
+            text,
+            at: 0,
+            end: (!text.is_ascii()).then_some((0, 0)),
+        }
     }
 
     fn cell(&mut self) -> u64 {
-        let cell = self.results.cells.get(self.at).copied().unwrap_or(NAN);
+        let cell = self.cells.get(self.at).copied().unwrap_or(NAN);
         self.at += 1;
         cell
     }
 
-    pub(super) fn next(&mut self) -> Content<'a> {
+    /// The byte of a place in the text, which is not before the last one.
+    fn byte(&mut self, place: usize) -> usize {
+        let Some((unit, byte)) = &mut self.end else {
+            return place;
+        };
+        while let Some(next) = self.text.get(*byte)
+            && (*unit < place || utf16_units(*next) == 0)
+        {
+            *unit += utf16_units(*next);
+            *byte += 1;
+        }
+        *byte
+    }
+
+    pub(crate) fn next(&mut self) -> Content<'a> {
         let cell = self.cell();
         let number = f64::from_bits(cell);
         if !number.is_nan() {
@@ -266,8 +298,9 @@ impl<'a> Cells<'a> {
                 if length == LONG {
                     length = f64::from_bits(self.cell()) as usize;
                 }
-                let start = word as usize;
-                let bytes = self.results.text.get(start..start + length);
+                let start = self.byte(word as usize);
+                let end = self.byte((word as usize).saturating_add(length));
+                let bytes = self.text.get(start..end);
                 let text = str::from_utf8(bytes.unwrap_or_default()).unwrap_or_default();
                 if kind == Cell::Text {
                     Content::Text(text)

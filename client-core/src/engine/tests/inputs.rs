@@ -1,0 +1,252 @@
+//! Formulas of a page read their inputs from cells, those of the engine from its store.
+
+use pvwire_schema::decode::DetailRow;
+use pvwire_schema::types::{
+    Alarm, Array, Connection, ConnectionState, Limits, Metadata, Node, NodeValue, ValueType,
+};
+
+use super::*;
+use crate::engine::computed::{input, link};
+use crate::formula::reading::{Readings, SELECTION};
+use crate::formula::{Input, Link};
+use crate::select::execute::{ALL_PARTS, Results, Surroundings, Units, execute};
+use crate::store::{Store, Text, kind};
+
+fn metadata(value_type: ValueType) -> Metadata {
+    Metadata {
+        value_type,
+        ..Metadata::default()
+    }
+}
+
+fn array(value_type: ValueType, count: u32, bytes: &[u8]) -> Array {
+    Array {
+        value_type,
+        count,
+        data: bytes.to_vec().into(),
+    }
+}
+
+/// PVs in many states.
+struct Pvs {
+    store: Store,
+    held: Held,
+}
+
+impl Pvs {
+    fn add(&mut self, name: &str, known: &Metadata) -> Slot {
+        let slot = self.store.add(name);
+        self.store.set_connection(slot, connected());
+        self.store.set_metadata(slot, known);
+        // The fraction of a second is nearly one.
+        self.store.set_time(slot, 1_753_000_000.0, 999_999_999);
+        slot
+    }
+
+    fn numbers(&mut self) {
+        for (value_type, number) in [
+            (ValueType::Float64, 0.1),
+            (ValueType::Float64, f64::NAN),
+            (ValueType::Float32, -0.0),
+            (ValueType::Int32, -7.0),
+            (ValueType::UInt64, 9_007_199_254_740_991.0),
+            (ValueType::Int8, 0.5),
+            (ValueType::Boolean, 1.0),
+            (ValueType::Unknown, 3.0),
+        ] {
+            let slot = self.add("N", &metadata(value_type));
+            self.store.set_number(slot, number);
+        }
+        for choices in [&["Zu", "Offen °"][..], &[]] {
+            let choices = choices.iter().map(|choice| (*choice).to_owned()).collect();
+            let value_type = ValueType::Enum;
+            let slot = self.add(
+                "E",
+                &Metadata {
+                    choices,
+                    value_type,
+                    ..Metadata::default()
+                },
+            );
+            self.store.set_number(slot, 1.0);
+        }
+        for digits in ["-9223372036854775808", "18446744073709551615"] {
+            let slot = self.add("I", &metadata(ValueType::Int64));
+            let text = Text::One(digits.to_owned());
+            let number = digits.parse().unwrap();
+            self.store.set_text(slot, kind::LARGE_INTEGER, text, number);
+        }
+    }
+
+    fn texts(&mut self) {
+        for text in ["", "größer als 10 µm 😀", "plain"] {
+            let slot = self.add("T", &metadata(ValueType::String));
+            let one = Text::One(text.to_owned());
+            self.store.set_text(slot, kind::TEXT, one, f64::NAN);
+            let slot = self.add("TT", &metadata(ValueType::String));
+            let many = Text::Many(vec![text.to_owned(), "x".to_owned()]);
+            self.store.set_text(slot, kind::TEXT_ARRAY, many, f64::NAN);
+        }
+        // Longer than a short cell can tell.
+        let slot = self.add("T", &metadata(ValueType::String));
+        let long = Text::One("é".repeat(20_000));
+        self.store.set_text(slot, kind::TEXT, long, f64::NAN);
+    }
+
+    fn arrays(&mut self) {
+        let text = Metadata {
+            form: "String".to_owned(),
+            ..metadata(ValueType::Int8)
+        };
+        for (name, known, elements) in [
+            ("C", &text, array(ValueType::Int8, 5, "aé\0x".as_bytes())),
+            (
+                "C.VAL$",
+                &metadata(ValueType::UInt8),
+                array(ValueType::UInt8, 2, b"ab"),
+            ),
+            (
+                "C",
+                &metadata(ValueType::UInt8),
+                array(ValueType::UInt8, 2, b"ab"),
+            ),
+            (
+                "W",
+                &metadata(ValueType::Int16),
+                array(ValueType::Int16, 2, &[1, 0, 255, 255]),
+            ),
+            (
+                "W",
+                &metadata(ValueType::Int64),
+                array(ValueType::Int64, 1, &[1, 0, 0, 0, 0, 0, 0, 1]),
+            ),
+            (
+                "W",
+                &metadata(ValueType::Float64),
+                array(ValueType::Float64, 0, &[]),
+            ),
+        ] {
+            let slot = self.add(name, known);
+            self.held.set_array(slot, elements);
+            self.store.set_opaque(slot, kind::ARRAY);
+        }
+        let slot = self.add("S", &metadata(ValueType::Structure));
+        let value = NodeValue::Structure(Vec::new());
+        self.held.set_structure(
+            slot,
+            Node {
+                value,
+                ..Node::default()
+            },
+        );
+        self.store.set_opaque(slot, kind::STRUCTURE);
+        let slot = self.add("U", &metadata(ValueType::Unknown));
+        self.store.set_opaque(slot, kind::UNKNOWN);
+    }
+
+    fn alarms(&mut self) {
+        for (severity, status, message) in [
+            (Severity::NoAlarm, 0, "fine"),
+            (Severity::Minor, 4, ""),
+            (Severity::Major, 3, "zu heiß: 120 °C"),
+            (Severity::Invalid, 99, ""),
+            (Severity::Invalid, 107, "server"),
+        ] {
+            let slot = self.add("A", &metadata(ValueType::Float64));
+            self.store.set_number(slot, 1.0);
+            self.store.set_alarm(slot, Some(Alarm { severity, status }));
+            let detail = DetailRow {
+                row: 0,
+                user_tag: 0,
+                message,
+            };
+            self.store
+                .set_detail(slot, (!message.is_empty()).then_some(detail));
+        }
+        let display = Limits {
+            low: -1.0,
+            high: f64::NAN,
+        };
+        let slot = self.add(
+            "L",
+            &Metadata {
+                display,
+                ..metadata(ValueType::Float64)
+            },
+        );
+        self.store.set_number(slot, 1.0);
+        self.store.set_time(slot, 0.0, 0);
+    }
+
+    fn connections(&mut self) {
+        for state in [
+            ConnectionState::Connecting,
+            ConnectionState::NotFound,
+            ConnectionState::Disconnected,
+        ] {
+            let slot = self.add("G", &metadata(ValueType::Float64));
+            self.store.set_number(slot, 1.0);
+            self.store.set_connection(
+                slot,
+                Connection {
+                    state,
+                    ..connected()
+                },
+            );
+        }
+        let slot = self.add("H", &metadata(ValueType::Float64));
+        self.store.set_number(slot, 1.0);
+        let heard_ns = 1_753_000_001_000_000_000;
+        self.store.set_connection(
+            slot,
+            Connection {
+                heard_ns,
+                ..connected()
+            },
+        );
+        let slot = self.add("R", &metadata(ValueType::Float64));
+        self.store.refuse(slot, "keine PV: ö");
+        self.add("NONE", &metadata(ValueType::Float64));
+        self.store.add("NEW");
+    }
+}
+
+#[test]
+fn inputs_from_cells_are_those_from_the_store() {
+    let mut pvs = Pvs {
+        store: Store::new(),
+        held: Held::new(),
+    };
+    pvs.numbers();
+    pvs.texts();
+    pvs.arrays();
+    pvs.alarms();
+    pvs.connections();
+    let Pvs { store, held } = &pvs;
+    let program = select::program(SELECTION).unwrap();
+    let mut results = Results::new(Units::Utf16);
+    let slots = 0..store.len() as Slot;
+    for slot in slots.clone() {
+        let nothing = Surroundings::default();
+        execute(&program, store, slot, ALL_PARTS, nothing, &mut results);
+    }
+
+    let mut readings = Readings::new(results.cells(), results.text());
+    for slot in slots {
+        let name = store.name(slot);
+        let view = View::new(name, store, slot, held, f64::NAN);
+        let reading = readings.next(held.array(slot).cloned(), name.ends_with('$'));
+        // NaN is not equal to itself.
+        let shown = |input: &Input| format!("{input:?}");
+        assert_eq!(shown(&reading.input), shown(&input(&view)), "{name} {slot}");
+        let expected = match link(&view) {
+            Link::Connected { is_silent, since } => Link::Connected {
+                is_silent,
+                since: since.map(|_| "1970-01-01T00:00:00.005Z".to_owned()),
+            },
+            Link::Gone => Link::Gone,
+            Link::Refused(reason) => Link::Refused(reason),
+        };
+        assert_eq!(reading.link, expected, "{name} {slot}");
+    }
+}
