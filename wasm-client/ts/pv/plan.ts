@@ -52,7 +52,6 @@ const next: Reader = (slot: Slot, results: Results, _parts?: number, last?: unkn
 
 const OPENS = "{".charCodeAt(0);
 const IS = "=".charCodeAt(0);
-const ZERO = "0".charCodeAt(0);
 const CLOSES = "}".charCodeAt(0);
 
 /** Where the object ends whose first line starts here. */
@@ -96,13 +95,9 @@ export function planObject(text: string, start = 0, of = ""): ObjectPlan {
     const keyEnd = text.indexOf(" ", at + 2);
     const nameEnd = text.indexOf(" ", keyEnd + 1);
     const name = text.slice(keyEnd + 1, nameEnd);
-    // The only number, followed by a blank or the end of the line.
-    let end = nameEnd + 1;
-    let parts = 0;
-    for (let digit: number; (digit = text.charCodeAt(end) - ZERO) >= 0; end += 1) {
-      parts = 10 * parts + digit;
-    }
+    let parts = parseInt(text.slice(nameEnd, nameEnd + 4), 10);
     let read: Field[2] | undefined;
+    let end: number;
     if (sign === OPENS) {
       end = endOf(text, at);
       if (!WHOLE.test(name)) {
@@ -111,7 +106,7 @@ export function planObject(text: string, start = 0, of = ""): ObjectPlan {
         read = inner.show;
       }
     } else {
-      end = text.indexOf("\n", end) + 1;
+      end = text.indexOf("\n", nameEnd) + 1;
       // A function itself reads no parts.
       if (name === "description" && of === "display") parts |= DESCRIBES;
     }
