@@ -1,4 +1,4 @@
-/** The typed array for each type of element, and the text in arrays of characters. */
+/** The typed array for each type of element. */
 
 import { ValueType } from "../schema.js";
 import type { NumericArray, PvType } from "../types.js";
@@ -53,17 +53,4 @@ export function copiedArray(
 ): NumericArray {
   const size = (ARRAYS[type] ?? Uint8Array).BYTES_PER_ELEMENT;
   return numericArray(buffer.slice(offset, offset + count * size), 0, count, type);
-}
-
-/** Decodes text as EPICS writes it: up to the first NUL, in UTF-8 or otherwise in Latin-1. */
-export function textOf(array: Uint8Array | Int8Array): string {
-  const bytes = new Uint8Array(array.buffer, array.byteOffset, array.length);
-  const end = bytes.indexOf(0);
-  const characters = end < 0 ? bytes : bytes.subarray(0, end);
-  try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(characters);
-  } catch {
-    // Not all at once: a call accepts some ten thousand arguments.
-    return Array.from(characters, (byte) => String.fromCharCode(byte)).join("");
-  }
 }
