@@ -277,7 +277,7 @@ impl<S: PartialEq> Execution<S> {
                         }
                         Err(why) => self.failures.push(Some(Failure {
                             may_be_written: Some(false),
-                            ..Failure::new(why.to_string(), "BAD_VALUE")
+                            ..Failure::new(why.text(), "BAD_VALUE")
                         })),
                     }
                 }

@@ -7,23 +7,18 @@ use super::json::{self, Json};
 use crate::select::string_value::decode;
 
 /// Why a text is not a value that can be written.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ValueError {
     /// A list with other entries than numbers, strings or booleans.
-    #[error("a list to write holds numbers or strings only")]
     MixedList,
     /// A list of integers of more than 64 bits.
-    #[error("no array of 64-bit integers holds all of them")]
     Integers,
     /// An array of an unknown type.
-    #[error("there is no number type {0}")]
     NumberType(String),
     /// An array whose elements are not base64.
-    #[error("the array is no base64")]
     Base64,
     /// An array that ends within an element.
-    #[error("{bytes} bytes are no whole number of {number_type} elements")]
     Bytes {
         /// Number of bytes.
         bytes: usize,
@@ -31,6 +26,34 @@ pub enum ValueError {
         number_type: String,
     },
 }
+
+impl ValueError {
+    /// The error in words. `std::fmt` would take several kilobytes of a browser's module.
+    #[must_use]
+    pub fn text(&self) -> String {
+        match self {
+            Self::MixedList => "a list to write holds numbers or strings only".to_owned(),
+            Self::Integers => "no array of 64-bit integers holds all of them".to_owned(),
+            Self::NumberType(name) => ["there is no number type ", name].concat(),
+            Self::Base64 => "the array is no base64".to_owned(),
+            Self::Bytes { bytes, number_type } => [
+                &bytes.to_string(),
+                " bytes are no whole number of ",
+                number_type,
+                " elements",
+            ]
+            .concat(),
+        }
+    }
+}
+
+impl std::fmt::Display for ValueError {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(&self.text())
+    }
+}
+
+impl std::error::Error for ValueError {}
 
 /// The value that a text of `putChannels` stands for: `[…]` is a list in JSON,
 /// `{"numberType": …, "base64": …}` an array, everything else text. `is_text` says that the PV holds a

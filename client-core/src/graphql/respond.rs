@@ -172,7 +172,12 @@ impl<S> RootOf<S> {
 /// The failure of a channel that doesn't fit. It was put before.
 fn too_long(request: &Request, longest: usize) -> Failure {
     Failure {
-        message: format!("the response is longer than {longest} bytes; request fewer PVs"),
+        message: [
+            "the response is longer than ",
+            &longest.to_string(),
+            " bytes; request fewer PVs",
+        ]
+        .concat(),
         code: None,
         may_be_written: matches!(request, Request::Put { .. }).then_some(true),
     }
