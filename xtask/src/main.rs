@@ -1,11 +1,14 @@
-//! Chores of this workspace: `wasm` builds the browser modules, `layouts` writes the layouts
+//! Chores of this workspace: `wasm` builds the browser modules, `wasm-sizes` says what their bytes are,
+//! `layouts` writes the layouts
 //! generated from the schema, next to flatc's code.
 
 #![forbid(unsafe_code)]
 
 mod layouts;
+mod names;
 mod order;
 mod panics;
+mod sizes;
 mod wasm;
 
 use std::path::Path;
@@ -16,11 +19,14 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match arguments[..] {
         ["wasm"] => wasm::build(),
+        ["wasm-sizes"] => wasm::write_sizes(),
         ["layouts", from, rust, typescript] => {
             layouts::write(Path::new(from), Path::new(rust), Path::new(typescript))
         }
         _ => {
-            eprintln!("usage: cargo run -p xtask -- wasm | layouts FROM RUST TYPESCRIPT");
+            eprintln!(
+                "usage: cargo run -p xtask -- wasm | wasm-sizes | layouts FROM RUST TYPESCRIPT"
+            );
             return ExitCode::from(64);
         }
     };

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::error::Error;
 
-use wasmparser::{Parser, Payload, TypeRef};
+use wasmparser::{CustomSectionReader, KnownCustom, Name, Parser, Payload, TypeRef};
 
 use crate::panics::push_number;
 
@@ -17,10 +17,11 @@ const PIECE: usize = 5;
 const RECENT: usize = 3;
 
 /// The module with a name for each function, by which `wasm-opt --reorder-functions-by-name` orders
-/// them.
+/// them; the name that a function had follows.
 pub(crate) fn named(wasm: &[u8]) -> Result<Vec<u8>> {
     let mut imported = 0;
     let mut bodies = Vec::new();
+    let mut old = HashMap::new();
     for payload in Parser::new(0).parse_all(wasm) {
         match payload? {
             Payload::ImportSection(imports) => {
@@ -29,6 +30,7 @@ pub(crate) fn named(wasm: &[u8]) -> Result<Vec<u8>> {
                 }
             }
             Payload::CodeSectionEntry(body) => bodies.push(&wasm[body.range()]),
+            Payload::CustomSection(section) => old.extend(functions(&section)?),
             _ => {}
         }
     }
@@ -40,7 +42,8 @@ pub(crate) fn named(wasm: &[u8]) -> Result<Vec<u8>> {
     push_number(places.len(), &mut names);
     for (at, place) in places.into_iter().enumerate() {
         push_number(imported + at, &mut names);
-        push_bytes(format!("{place:06}").as_bytes(), &mut names);
+        let old = old.get(&(imported + at)).copied().unwrap_or_default();
+        push_bytes(format!("{place:06}{old}").as_bytes(), &mut names);
     }
     let mut section = Vec::new();
     push_bytes(b"name", &mut section);
@@ -51,6 +54,23 @@ pub(crate) fn named(wasm: &[u8]) -> Result<Vec<u8>> {
     module.push(0);
     push_bytes(&section, &mut module);
     Ok(module)
+}
+
+/// The names of functions in a section, by index.
+fn functions<'a>(section: &CustomSectionReader<'a>) -> Result<Vec<(usize, &'a str)>> {
+    let mut found = Vec::new();
+    let KnownCustom::Name(names) = section.as_known() else {
+        return Ok(found);
+    };
+    for name in names {
+        if let Name::Function(functions) = name? {
+            for function in functions {
+                let function = function?;
+                found.push((function.index as usize, function.name));
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// An order in which each function is the most similar one to those before it.
@@ -114,7 +134,6 @@ fn push_bytes(bytes: &[u8], to: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wasmparser::{KnownCustom, Name};
 
     #[test]
     fn similar_functions_are_neighbours() {

@@ -3,7 +3,7 @@
 
 #![deny(unsafe_code)]
 
-mod execution;
+mod programs;
 
 use pvwire_core::ingest::{ArrayRow, Session};
 use pvwire_core::select::execute::{self, Held};
@@ -11,8 +11,9 @@ use pvwire_core::store::{CAUSES, Shown, Slot, Store};
 use pvwire_schema::types::{Array, Filter, PutValue, Severity, ValueType};
 use wasm_bindgen::prelude::wasm_bindgen;
 
-use self::execution::Execution;
-pub use self::execution::{compile, constants, program, release};
+pub use self::programs::{compile, constants, program, release};
+
+use pvwire_executor::Execution;
 
 /// The standard library's allocator is three times as large.
 #[cfg(target_arch = "wasm32")]

@@ -1,16 +1,19 @@
 //! Executes the selections of a flush in one call. JavaScript writes what is to be executed into the
 //! module's memory and reads the cells and the text there; `ts/store/results.ts` is its other half.
+//!
+//! A crate of its own, because what runs for every update is compiled for speed, and everything else in
+//! the module for size.
+
+#![forbid(unsafe_code)]
 
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
 
-use pvwire_core::select;
 use pvwire_core::select::execute::{
-    CONSTANTS, Elements, Held, Program, Results, Surroundings, Units, execute,
+    Elements, Held, Program, Results, Surroundings, Units, execute,
 };
 use pvwire_core::store::Store;
 use pvwire_schema::types::ValueType;
-use wasm_bindgen::prelude::wasm_bindgen;
 
 /// Numbers per execution: the program with its flags, the slot, and the parts to read.
 const ENTRY: usize = 3;
@@ -46,8 +49,8 @@ thread_local! {
     };
 }
 
-/// Keeps a program; returns 16 times its number, plus what it needs.
-fn keep(program: Program) -> u32 {
+/// Keeps a program. Returns 16 times its number, plus what it needs.
+pub fn keep(program: Program) -> u32 {
     let mut programs = PROGRAMS.take();
     let needs = u32::from(program.needs());
     let number = programs.free.pop().unwrap_or(programs.all.len() as u32);
@@ -59,35 +62,7 @@ fn keep(program: Program) -> u32 {
     number << 4 | needs
 }
 
-/// Compiles a selection; `*` selects every field. Returns a line per field as [`select::selection`]
-/// writes it, then the program as [`program`] does; or a JSON list of errors.
-#[wasm_bindgen]
-#[must_use]
-pub fn compile(text: &str) -> String {
-    let text = if text == "*" {
-        select::EVERYTHING
-    } else {
-        text
-    };
-    match select::planned_program(text) {
-        (Some(program), mut plan) => {
-            plan.push_str(&keep(program).to_string());
-            plan
-        }
-        (None, errors) => errors,
-    }
-}
-
-/// Compiles the lines of a document's selection of a PV. Returns 16 times the number of the program,
-/// plus what it [`needs`](pvwire_core::select::execute::needs).
-#[wasm_bindgen]
-#[must_use]
-pub fn program(plan: &str) -> u32 {
-    keep(Program::new(plan, true).unwrap_or_default())
-}
-
 /// Drops a program that nothing executes any more.
-#[wasm_bindgen]
 pub fn release(number: u32) {
     let mut programs = PROGRAMS.take();
     if let Some(place) = programs.all.get_mut(number as usize) {
@@ -97,16 +72,9 @@ pub fn release(number: u32) {
     PROGRAMS.set(programs);
 }
 
-/// The texts that cells name by an index, one per line.
-#[wasm_bindgen]
-#[must_use]
-pub fn constants() -> String {
-    CONSTANTS.join("\n")
-}
-
 /// What is executed, and the results.
 #[derive(Debug)]
-pub(crate) struct Execution {
+pub struct Execution {
     /// An [`ENTRY`] for each execution, then a [`RECORD`] for each that has [`WITH_ELEMENTS`].
     entries: Vec<u32>,
     /// The bytes of the arrays, one after another.
@@ -131,7 +99,7 @@ impl Default for Execution {
 
 impl Execution {
     /// Makes room for numbers and returns their address.
-    pub(crate) fn reserve_entries(&mut self, numbers: usize) -> usize {
+    pub fn reserve_entries(&mut self, numbers: usize) -> usize {
         if self.entries.len() < numbers {
             self.entries.resize(numbers, 0);
         }
@@ -139,7 +107,7 @@ impl Execution {
     }
 
     /// Makes room for the bytes of arrays and returns their address.
-    pub(crate) fn reserve_elements(&mut self, bytes: usize) -> usize {
+    pub fn reserve_elements(&mut self, bytes: usize) -> usize {
         if self.elements.len() < bytes {
             self.elements.resize(bytes, 0);
         }
@@ -147,7 +115,7 @@ impl Execution {
     }
 
     /// Carries out the first `count` executions over a store. Returns the address of the outcome.
-    pub(crate) fn run(&mut self, store: &Store, held: &Held, count: usize, heard_ms: f64) -> usize {
+    pub fn run(&mut self, store: &Store, held: &Held, count: usize, heard_ms: f64) -> usize {
         let programs = PROGRAMS.take();
         self.results.clear();
         let (entries, records) = self
