@@ -1,36 +1,45 @@
 //! Answers `__schema` and `__type` from the schema's text.
 
 use super::Dialect;
-use super::sdl::{Directive, Field, Reference, Schema, Type};
+use super::sdl::{Directive, Field, Reference, Schema, Type, text};
 use crate::format;
 
-/// The value of `__schema`, or of `__type` with this name, as JSON. `plan` has the lines of its fields,
-/// as [`Documents::plan`](crate::select::Documents::plan) writes them.
+/// The value of `__schema`, or of `__type` with this name, as JSON. `sdl` is the schema in GraphQL's
+/// notation; `plan` has the lines of the value's fields, as
+/// [`Documents::plan`](crate::select::Documents::plan) writes them.
 #[must_use]
-pub fn introspect(dialect: Dialect, type_name: Option<&str>, plan: &str) -> String {
-    let json = match type_name {
-        Some(name) => named(dialect, name, plan, usize::MAX),
-        None => schema(dialect, plan, usize::MAX),
-    };
+pub fn introspect(sdl: &str, type_name: Option<&str>, plan: &str) -> String {
+    let json = written(&Schema::of(sdl), type_name, plan, usize::MAX);
     String::from_utf8(json.unwrap_or_default()).unwrap_or_default()
 }
 
 /// The value of `__schema` as JSON; `plan` has the lines of its fields. `None` if it is longer than
 /// `longest` bytes.
 pub(super) fn schema(dialect: Dialect, plan: &str, longest: usize) -> Option<Vec<u8>> {
-    write(&Schema::of(dialect), Some(Source::Schema), plan, longest)
+    written(&Schema::of(text(dialect)), None, plan, longest)
 }
 
 /// The value of `__type` as JSON, null if there is no such type.
 pub(super) fn named(dialect: Dialect, name: &str, plan: &str, longest: usize) -> Option<Vec<u8>> {
-    let schema = Schema::of(dialect);
-    let source = schema.find(name).map(Source::Type);
-    write(&schema, source, plan, longest)
+    written(&Schema::of(text(dialect)), Some(name), plan, longest)
 }
 
-fn write(
-    schema: &Schema,
-    source: Option<Source<'_>>,
+fn written<'a>(
+    schema: &'a Schema<'a>,
+    type_name: Option<&str>,
+    plan: &str,
+    longest: usize,
+) -> Option<Vec<u8>> {
+    let source = match type_name {
+        Some(name) => schema.find(name).map(Source::Type),
+        None => Some(Source::Schema),
+    };
+    write(schema, source, plan, longest)
+}
+
+fn write<'a>(
+    schema: &'a Schema<'a>,
+    source: Option<Source<'a>>,
     plan: &str,
     longest: usize,
 ) -> Option<Vec<u8>> {
@@ -71,13 +80,13 @@ fn asked<'a>(lines: &mut std::str::Lines<'a>) -> Vec<Asked<'a>> {
 #[derive(Clone, Copy)]
 enum Source<'a> {
     Schema,
-    Type(&'a Type),
+    Type(&'a Type<'a>),
     /// A list or a type that is never null.
-    Wrapped(&'a Reference),
-    Field(&'a Field),
-    Argument(&'a Field),
-    EnumValue(&'a Field),
-    Directive(&'a Directive),
+    Wrapped(&'a Reference<'a>),
+    Field(&'a Field<'a>),
+    Argument(&'a Field<'a>),
+    EnumValue(&'a Field<'a>),
+    Directive(&'a Directive<'a>),
 }
 
 /// The content of a field.
@@ -85,7 +94,7 @@ enum Content<'a> {
     Null,
     Boolean(bool),
     Text(&'a str),
-    Texts(&'a [&'static str]),
+    Texts(&'a [&'a str]),
     Object(Option<Source<'a>>),
     Objects(Vec<Source<'a>>),
 }
@@ -101,7 +110,7 @@ impl<'a> Content<'a> {
 }
 
 struct Writer<'a> {
-    schema: &'a Schema,
+    schema: &'a Schema<'a>,
     /// Nothing more is written after this number of bytes.
     longest: usize,
 }
@@ -188,7 +197,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn of_wrapped(&self, wrapped: &'a Reference, name: &str) -> Content<'a> {
+    fn of_wrapped(&self, wrapped: &'a Reference<'a>, name: &str) -> Content<'a> {
         let (kind, inner) = match wrapped {
             Reference::List(inner) => ("LIST", inner),
             Reference::NonNull(inner) => ("NON_NULL", inner),
@@ -201,7 +210,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn of_field(&self, field: &'a Field, name: &str) -> Content<'a> {
+    fn of_field(&self, field: &'a Field<'a>, name: &str) -> Content<'a> {
         match name {
             "name" => Content::Text(field.name),
             "description" => Content::text(field.description.as_deref()),
@@ -211,7 +220,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn reference(&self, reference: &'a Reference) -> Option<Source<'a>> {
+    fn reference(&self, reference: &'a Reference<'a>) -> Option<Source<'a>> {
         match reference {
             Reference::Named(name) => self.schema.find(name).map(Source::Type),
             wrapped => Some(Source::Wrapped(wrapped)),
@@ -219,7 +228,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-fn of_type<'a>(ty: &'a Type, name: &str) -> Content<'a> {
+fn of_type<'a>(ty: &'a Type<'a>, name: &str) -> Content<'a> {
     match (name, ty.kind) {
         ("kind", kind) => Content::Text(kind),
         ("name", _) => Content::Text(ty.name),

@@ -15,54 +15,54 @@ pub(super) const BUILT_IN: &str = include_str!("sdl/built_in.graphql");
 
 /// A schema.
 #[derive(Debug, Default)]
-pub(super) struct Schema {
+pub(super) struct Schema<'a> {
     pub(super) description: Option<String>,
-    pub(super) types: Vec<Type>,
-    pub(super) directives: Vec<Directive>,
+    pub(super) types: Vec<Type<'a>>,
+    pub(super) directives: Vec<Directive<'a>>,
 }
 
 /// A named type.
 #[derive(Debug)]
-pub(super) struct Type {
+pub(super) struct Type<'a> {
     /// As in `__TypeKind`.
-    pub(super) kind: &'static str,
-    pub(super) name: &'static str,
+    pub(super) kind: &'a str,
+    pub(super) name: &'a str,
     pub(super) description: Option<String>,
     /// Fields of an object, values of an enum.
-    pub(super) fields: Vec<Field>,
+    pub(super) fields: Vec<Field<'a>>,
 }
 
 /// A field, an argument or a value of an enum.
 #[derive(Debug)]
-pub(super) struct Field {
-    pub(super) name: &'static str,
+pub(super) struct Field<'a> {
+    pub(super) name: &'a str,
     pub(super) description: Option<String>,
     pub(super) arguments: Vec<Self>,
-    pub(super) ty: Reference,
-    pub(super) default: Option<&'static str>,
+    pub(super) ty: Reference<'a>,
+    pub(super) default: Option<&'a str>,
 }
 
 /// A type with its wrappers.
 #[derive(Debug)]
-pub(super) enum Reference {
-    Named(&'static str),
+pub(super) enum Reference<'a> {
+    Named(&'a str),
     List(Box<Self>),
     NonNull(Box<Self>),
 }
 
 #[derive(Debug)]
-pub(super) struct Directive {
-    pub(super) name: &'static str,
+pub(super) struct Directive<'a> {
+    pub(super) name: &'a str,
     pub(super) description: Option<String>,
-    pub(super) arguments: Vec<Field>,
-    pub(super) locations: Vec<&'static str>,
+    pub(super) arguments: Vec<Field<'a>>,
+    pub(super) locations: Vec<&'a str>,
 }
 
-impl Schema {
-    /// The dialect's schema with the built-in types.
-    pub(super) fn of(dialect: Dialect) -> Self {
+impl<'a> Schema<'a> {
+    /// A schema in GraphQL's notation, with the built-in types.
+    pub(super) fn of(sdl: &'a str) -> Self {
         let mut schema = Self::default();
-        for sdl in [text(dialect), BUILT_IN] {
+        for sdl in [sdl, BUILT_IN] {
             let mut reader = Reader {
                 tokens: tokens(sdl),
                 at: 0,
@@ -74,28 +74,31 @@ impl Schema {
         schema
     }
 
-    pub(super) fn find(&self, name: &str) -> Option<&Type> {
+    pub(super) fn find(&self, name: &str) -> Option<&Type<'a>> {
         self.types.iter().find(|ty| ty.name == name)
     }
 }
 
 /// Words, strings and punctuation marks.
-fn tokens(sdl: &'static str) -> Vec<&'static str> {
+fn tokens(sdl: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
     let mut rest = sdl;
     loop {
-        rest = rest.trim_start_matches(|c: char| c.is_whitespace() || c == ',');
-        let is_word = |c: char| c.is_alphanumeric() || c == '_';
-        let end = if let Some(block) = rest.strip_prefix("\"\"\"") {
-            block.find("\"\"\"").map_or(rest.len(), |at| at + 6)
-        } else if let Some(string) = rest.strip_prefix('"') {
-            string.find('"').map_or(rest.len(), |at| at + 2)
+        // Byte by byte: the standard library's searches in text would take kilobytes.
+        let is_blank = |byte: &u8| byte.is_ascii_whitespace() || *byte == b',';
+        let blanks = rest.bytes().take_while(is_blank).count();
+        rest = rest.get(blanks..).unwrap_or_default();
+        let bytes = rest.as_bytes();
+        let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+        let end = if let Some(block) = bytes.strip_prefix(b"\"\"\"") {
+            let end = block.windows(3).position(|three| three == b"\"\"\"");
+            end.map_or(rest.len(), |at| at + 6)
+        } else if let Some(string) = bytes.strip_prefix(b"\"") {
+            let end = string.iter().position(|byte| *byte == b'"');
+            end.map_or(rest.len(), |at| at + 2)
         } else {
-            match rest.find(|c: char| !is_word(c)) {
-                Some(0) => 1,
-                Some(at) => at,
-                None => rest.len(),
-            }
+            let word = bytes.iter().take_while(|byte| is_word(byte)).count();
+            word.max(1).min(rest.len())
         };
         let Some((token, after)) = rest.split_at_checked(end).filter(|_| end > 0) else {
             return tokens;
@@ -105,18 +108,18 @@ fn tokens(sdl: &'static str) -> Vec<&'static str> {
     }
 }
 
-struct Reader {
-    tokens: Vec<&'static str>,
+struct Reader<'a> {
+    tokens: Vec<&'a str>,
     at: usize,
 }
 
-impl Reader {
+impl<'a> Reader<'a> {
     /// The next token; empty at the end.
-    fn peek(&self) -> &'static str {
+    fn peek(&self) -> &'a str {
         self.tokens.get(self.at).copied().unwrap_or_default()
     }
 
-    fn take(&mut self) -> &'static str {
+    fn take(&mut self) -> &'a str {
         let token = self.peek();
         self.at += 1;
         token
@@ -131,8 +134,8 @@ impl Reader {
     fn description(&mut self) -> Option<String> {
         let text = self.peek().strip_prefix("\"\"\"")?;
         self.at += 1;
-        let lines = text.trim_end_matches('"').trim().lines();
-        Some(lines.map(str::trim).collect::<Vec<_>>().join("\n"))
+        let lines = text.trim_end_matches('"').trim_ascii().lines();
+        Some(lines.map(str::trim_ascii).collect::<Vec<_>>().join("\n"))
     }
 
     /// The entries up to a closing bracket.
@@ -144,7 +147,7 @@ impl Reader {
         list
     }
 
-    fn definition(&mut self, to: &mut Schema) {
+    fn definition(&mut self, to: &mut Schema<'a>) {
         let description = self.description();
         let kind = match self.take() {
             "schema" => {
@@ -172,7 +175,7 @@ impl Reader {
     }
 
     /// A field with its type, or the value of an enum.
-    fn field(&mut self, has_type: bool) -> Field {
+    fn field(&mut self, has_type: bool) -> Field<'a> {
         let description = self.description();
         let name = self.take();
         let arguments = self.arguments();
@@ -192,7 +195,7 @@ impl Reader {
         }
     }
 
-    fn arguments(&mut self) -> Vec<Field> {
+    fn arguments(&mut self) -> Vec<Field<'a>> {
         if self.skip("(") {
             self.list(")", |reader| reader.field(true))
         } else {
@@ -200,7 +203,7 @@ impl Reader {
         }
     }
 
-    fn reference(&mut self) -> Reference {
+    fn reference(&mut self) -> Reference<'a> {
         let ty = if self.skip("[") {
             let inner = self.reference();
             self.skip("]");
@@ -215,7 +218,7 @@ impl Reader {
         }
     }
 
-    fn directive(&mut self, description: Option<String>) -> Directive {
+    fn directive(&mut self, description: Option<String>) -> Directive<'a> {
         self.skip("@");
         let name = self.take();
         let arguments = self.arguments();

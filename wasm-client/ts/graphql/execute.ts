@@ -79,7 +79,7 @@ async function resultsOf(
       return client.putMany(puts, { timeoutMs, wait });
     }
     default:
-      return [{ ok: true, data: introspected(typeName, selection) }];
+      return [{ ok: true, data: await introspected(typeName, selection) }];
   }
 }
 

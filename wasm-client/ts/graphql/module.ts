@@ -14,6 +14,14 @@ const loader = new Loader<InitOutput>(
 export const loadGraphql = (source: WasmSource | Promise<WasmSource> | undefined): Promise<void> =>
   loader.load(source);
 
-/** The value of the field `__schema`, or of `__type` with this name. Only when the module is loaded. */
-export const introspected = (typeName: string | undefined, selection: string): unknown =>
-  JSON.parse(introspect(typeName, selection));
+/**
+ * The value of the field `__schema`, or of `__type` with this name. Only when the module is loaded.
+ * Few pages ask for it, so that the schema's text is loaded only now.
+ */
+export async function introspected(
+  typeName: string | undefined,
+  selection: string,
+): Promise<unknown> {
+  const { schemaSdl } = await import("../../pkg/pvwire_sdl.js");
+  return JSON.parse(introspect(schemaSdl, typeName, selection));
+}
