@@ -9,7 +9,7 @@ const bundle = async (entry: string) => await bundled(new URL(entry, import.meta
 const MAX_GZIP_BYTES = 16 * 1024;
 
 /** What `pvwire/graphql` may add, its WebAssembly module aside. */
-const MAX_GRAPHQL_GZIP_BYTES = 6.5 * 1024;
+const MAX_GRAPHQL_GZIP_BYTES = 6.6 * 1024;
 
 /** What is fetched when the first large value comes, its worker aside, with the connection, or with the first `get`. */
 const MAX_LAZY_GZIP_BYTES = 2 * 1024;
@@ -43,7 +43,7 @@ it("is at most 16 KB of JavaScript plus the WebAssembly module", async () => {
   console.log(`JavaScript: ${String(weigh(core))} bytes compressed`);
 }, 30_000);
 
-it("adds at most 6.5 KB for GraphQL, the schema's text included", async () => {
+it("adds at most 6.6 KB for GraphQL, the schema's text included", async () => {
   const { core, lazy } = await bundle("../ts/graphql/index.ts");
   const bytes = weigh(core) - weigh((await bundle("../ts/index.ts")).core);
   expect(bytes).toBeLessThanOrEqual(MAX_GRAPHQL_GZIP_BYTES);
