@@ -96,6 +96,66 @@ pub fn number_text(number: f64) -> String {
 /// C's `"%.*f"` prints it. At most [`MAX_DIGITS`] digits.
 #[inline]
 pub fn push_fixed(value: f64, digits: usize, to: &mut Vec<u8>) {
+    if !push_small(value, digits, to) {
+        push_any_fixed(value, digits, to);
+    }
+}
+
+/// Space for ten digits, a point and a sign.
+const SMALL: usize = 12;
+
+/// The same for numbers of at most ten digits, which most are: written with 32-bit arithmetic, and
+/// copied with a length that the compiler knows. Returns `false` if it is not one of these.
+#[inline]
+fn push_small(value: f64, digits: usize, to: &mut Vec<u8>) -> bool {
+    let Some(power) = POWERS.get(digits).filter(|_| digits < SMALL - 2) else {
+        return false;
+    };
+    // Rounding the product can move it onto a tie, but not across it.
+    let scaled = value.abs() * power;
+    let down = scaled as u32;
+    let fraction = scaled - f64::from(down);
+    // No comparison holds for NaN.
+    let is_small = (0.0..1.0).contains(&fraction) && fraction != 0.5 && down < u32::MAX;
+    if !is_small {
+        return false;
+    }
+    let mut rest = down + u32::from(fraction > 0.5);
+    // The text ends in the middle, so that the same number of bytes can be copied from any start.
+    let mut text = [b'0'; 2 * SMALL];
+    let mut at = SMALL;
+    let mut put = |byte: u8| {
+        at -= 1;
+        if let Some(place) = text.get_mut(at) {
+            *place = byte;
+        }
+    };
+    if digits > 0 {
+        for _ in 0..digits {
+            put(b'0' + (rest % 10) as u8);
+            rest /= 10;
+        }
+        put(b'.');
+    }
+    loop {
+        put(b'0' + (rest % 10) as u8);
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if value.is_sign_negative() {
+        put(b'-');
+    }
+    let start = to.len();
+    if let Some(copied) = text.get(at..).and_then(<[u8]>::first_chunk::<SMALL>) {
+        to.extend_from_slice(copied);
+    }
+    to.truncate(start + SMALL - at);
+    true
+}
+
+fn push_any_fixed(value: f64, digits: usize, to: &mut Vec<u8>) {
     if !value.is_finite() {
         return push_special(value, to);
     }
@@ -130,7 +190,6 @@ pub fn push_fixed(value: f64, digits: usize, to: &mut Vec<u8>) {
 const MAX_LENGTH: usize = 26;
 
 /// An integer with a point before its last `digits` digits.
-#[inline]
 fn push_point(mut rest: u64, digits: usize, to: &mut Vec<u8>) {
     let mut length = 1;
     let mut end = 10;

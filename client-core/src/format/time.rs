@@ -20,8 +20,6 @@ pub struct TimeFormat {
 /// length the compiler knows takes a fraction of the time.
 const SHORT: usize = 20;
 
-const MICROSECOND_DIGITS: usize = 6;
-
 impl TimeFormat {
     /// A format that has not yet written a time.
     #[must_use]
@@ -37,23 +35,29 @@ impl TimeFormat {
     #[inline]
     pub fn push(&mut self, seconds: f64, nanoseconds: u32, to: &mut Vec<u8>) {
         if self.seconds != seconds || self.text.is_empty() {
-            self.seconds = seconds;
-            self.text.clear();
-            push_seconds(limited(seconds * 1000.0), &mut self.text);
-            self.short = self.text.as_slice().try_into().ok();
+            self.begin(seconds);
         }
         match &self.short {
             Some(text) => to.extend_from_slice(text),
             None => to.extend_from_slice(&self.text),
         }
-        let mut rest = (nanoseconds / 1000).min(999_999);
-        let mut fraction = *b"000000Z";
-        for place in fraction.iter_mut().take(MICROSECOND_DIGITS).rev() {
-            *place = b'0' + (rest % 10) as u8;
-            rest /= 10;
-        }
-        to.extend_from_slice(&fraction);
+        let microseconds = (nanoseconds / 1000).min(999_999);
+        let [a, b, c] = three_digits(microseconds / 1000);
+        let [d, e, f] = three_digits(microseconds % 1000);
+        to.extend_from_slice(&[a, b, c, d, e, f, b'Z']);
     }
+
+    fn begin(&mut self, seconds: f64) {
+        self.seconds = seconds;
+        self.text.clear();
+        push_seconds(limited(seconds * 1000.0), &mut self.text);
+        self.short = self.text.as_slice().try_into().ok();
+    }
+}
+
+#[inline]
+fn three_digits(number: u32) -> [u8; 3] {
+    [number / 100, number / 10 % 10, number % 10].map(|digit| b'0' + digit as u8)
 }
 
 /// Milliseconds past the POSIX epoch, with milliseconds.
