@@ -102,6 +102,9 @@ pub(crate) const LOCAL_SCHEME: &str = "loc://";
 /// Number of causes for skipped values, including the unknown cause.
 pub const CAUSES: usize = SkipCause::ALL.len();
 
+/// Digits column: see there.
+pub const NO_DIGITS: u8 = 255;
+
 /// Means that there is no slot.
 pub const NO_SLOT: Slot = u32::MAX;
 
@@ -141,12 +144,17 @@ pub struct Columns {
     pub sequence: Vec<u32>,
     /// Increases with each change of the metadata; 0 if there are no metadata.
     pub metadata_version: Vec<u32>,
-    /// Parts that changed since the last flush.
+    /// Parts that changed since the last flush, of those in `interest`.
     pub parts: Vec<u32>,
+    /// Parts whose changes matter to the host; all until the host says which.
+    pub interest: Vec<u32>,
     /// Alarm condition.
     pub alarm_status: Vec<u16>,
     /// See [`kind`].
     pub kind: Vec<u8>,
+    /// Digits after the point of a number's text; [`NO_DIGITS`] if the metadata don't say how many, or
+    /// if the text isn't digits.
+    pub digits: Vec<u8>,
     /// 0 to 3, or [`SEVERITY_UNKNOWN`].
     pub severity: Vec<u8>,
     /// The wire's `ConnectionState`, or one of [`state`].
@@ -234,8 +242,10 @@ impl Store {
             columns.sequence.push(0);
             columns.metadata_version.push(0);
             columns.parts.push(0);
+            columns.interest.push(u32::MAX);
             columns.alarm_status.push(0);
             columns.kind.push(0);
+            columns.digits.push(NO_DIGITS);
             columns.severity.push(0);
             columns.state.push(0);
             columns.access.push(0);
@@ -275,6 +285,8 @@ impl Store {
         columns.sequence[at] = 0;
         columns.alarm_status[at] = 0;
         columns.kind[at] = kind::NONE;
+        columns.digits[at] = NO_DIGITS;
+        columns.interest[at] = u32::MAX;
         columns.severity[at] = SEVERITY_UNKNOWN;
         columns.state[at] = self.state_of_new;
         columns.access[at] = 0;
@@ -306,13 +318,21 @@ impl Store {
 
     /// Records that parts of a slot changed.
     #[inline]
-    pub(crate) fn touch(&mut self, slot: Slot, parts: u32) {
+    pub fn touch(&mut self, slot: Slot, parts: u32) {
         let before = self.columns.parts[slot as usize];
+        let parts = parts & self.columns.interest[slot as usize];
         if before == 0 && parts != 0 {
             self.dirty[self.dirty_len] = slot;
             self.dirty_len += 1;
         }
         self.columns.parts[slot as usize] = before | parts;
+    }
+
+    /// Says which parts of a slot matter to the host: only their changes are recorded from now on.
+    pub fn set_interest(&mut self, slot: Slot, parts: u32) {
+        if let Some(interest) = self.columns.interest.get_mut(slot as usize) {
+            *interest = parts;
+        }
     }
 
     /// Slots with changed parts.

@@ -10,8 +10,9 @@ import { expect, it } from "vitest";
 import { loadGraphql } from "../ts/graphql/module.js";
 import { Plans, type Operation, type Step } from "../ts/graphql/plans.js";
 import type { Shown } from "../ts/pv/objects.js";
-import { ALL_PARTS, CONNECTION, planSelection, show, type Plan } from "../ts/pv/plan.js";
+import { ALL_PARTS, planSelection, show, type Plan } from "../ts/pv/plan.js";
 import { load, Wasm, type ArrayRow } from "../ts/store/core.js";
+import { ALWAYS, EXECUTED, NEW, WATCHER } from "../ts/store/results.js";
 import { Slot } from "../ts/store/slot.js";
 import { graphqlWasm, wasm as module } from "./golden.js";
 import { tagged } from "./vectors.js";
@@ -53,8 +54,6 @@ class Host {
   readonly wasm = new Wasm();
   readonly #names: readonly string[];
   #slots: readonly Slot[] = [];
-  /** Parts of each PV that changed since the last results. */
-  #changed: number[] = [];
 
   constructor(names: readonly string[]) {
     this.#names = names;
@@ -81,14 +80,13 @@ class Host {
   #subscribe(): void {
     const { core } = this.wasm;
     this.#slots = this.#names.map((name) => new Slot(this.wasm, name, this.wasm.add(name)));
-    this.#changed = this.#slots.map(() => ALL_PARTS);
     const indices = Uint32Array.from(this.#slots, ({ index }) => index);
     core.subscribe(indices, 0, 0, 1, 0, 0, 0, false);
   }
 
   #heard(ms: number): void {
     if (Object.is(this.wasm.heardMs, ms)) return;
-    this.#changed = this.#changed.map((parts) => parts | CONNECTION);
+    for (const { index } of this.#slots) this.wasm.core.touch(index);
     this.wasm.heardMs = ms;
   }
 
@@ -101,20 +99,45 @@ class Host {
     }
   }
 
-  /** The results of each PV with each plan, from those of the step before. */
+  /** The results of each PV with each plan, from those of the step before, as a flush makes them. */
   show(plans: readonly Plan[], last: readonly Shown[]): Shown[] {
-    const { core, parts } = this.wasm;
-    const changed = new Map(this.#slots.map(({ index }, at) => [index, this.#changed[at] ?? 0]));
-    for (const dirty of this.wasm.dirty()) {
-      changed.set(dirty, (changed.get(dirty) ?? 0) | (parts[dirty] as number));
+    const { core, heardMs, results } = this.wasm;
+    if (last.length === 0) {
+      const watcher = (plan: Plan, number: number): number[] => [
+        number,
+        (plan.number << 4) | plan.needs,
+        ALWAYS | NEW | 0xff,
+      ];
+      this.#slots.forEach(({ index }, at) => {
+        const watchers = plans.map((plan, nth) => watcher(plan, at * plans.length + nth));
+        core.watch(index, Uint32Array.from(watchers.flat()));
+      });
+      results.flush(heardMs, []);
+      return this.#slots.flatMap((slot) =>
+        plans.map((plan) => show(plan, slot, ALL_PARTS, undefined)),
+      );
     }
-    core.clear_dirty();
-    this.#changed.fill(0);
-    return this.#slots.flatMap((slot, at) =>
-      plans.map((plan, nth) =>
-        show(plan, slot, changed.get(slot.index) ?? 0, last[at * plans.length + nth]),
-      ),
-    );
+    const shown = [...last];
+    const make = (number: number, parts: number): void => {
+      const [plan, slot] = this.#watched(plans, number);
+      shown[number] = plan.show(slot, results, parts, last[number]);
+    };
+    const later: [number, number][] = [];
+    const told = results.flush(heardMs, []);
+    for (let at = 0; at < told.length; at += 2) {
+      const [flags, parts] = [told[at] as number, told[at + 1] as number];
+      if (flags >= EXECUTED) make(flags & WATCHER, parts);
+      else later.push([flags & WATCHER, parts]);
+    }
+    for (const [number, parts] of later) results.add(...this.#watched(plans, number), parts);
+    results.run(heardMs);
+    for (const [number, parts] of later) make(number, parts);
+    return shown;
+  }
+
+  #watched(plans: readonly Plan[], number: number): [Plan, Slot] {
+    const slot = this.#slots[Math.floor(number / plans.length)] as Slot;
+    return [plans[number % plans.length] as Plan, slot];
   }
 }
 

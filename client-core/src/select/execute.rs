@@ -33,12 +33,10 @@ pub use self::pv::{Pv, Sample, SlotPv, Snapshot};
 #[cfg(feature = "graphql")]
 pub(crate) use self::readers::is_settled;
 pub use self::readers::settled;
-pub(crate) use self::results::{Cells, Content};
 pub use self::results::{Cell, Results, Units};
+pub(crate) use self::results::{Cells, Content};
 pub use self::tree::value;
 pub use self::value::Value;
-
-use crate::store::{Slot, Store};
 
 use self::fields::{Form, Parent, Presence, Read, read_of};
 use self::lines::{Line, Lines};
@@ -70,6 +68,31 @@ enum Action {
     Apart(Read, Box<[u8]>),
 }
 
+/// What a program does for some parts, see [`Program::prepare`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Prepared(usize);
+
+impl Step {
+    /// Whether something is done for it when everything is read.
+    #[cfg(feature = "graphql")]
+    fn has_operation(&self) -> bool {
+        !matches!(
+            self.action,
+            Action::Name(_) | Action::Object(Presence::Always, _)
+        )
+    }
+}
+
+/// What is done with a PV whose changed parts are known: nothing in it has to be passed over.
+#[derive(Clone, Copy, Debug)]
+enum Operation {
+    Read(Read),
+    /// An object that can be missing; its end.
+    Present(Presence, u32),
+    /// The index of a step that makes an object apart.
+    Apart(u32),
+}
+
 /// A selection of one PV's fields, as instructions.
 #[derive(Debug, Default)]
 pub struct Program {
@@ -77,6 +100,10 @@ pub struct Program {
     /// The keys of all steps: one text needs less memory, and less time, than one for each.
     keys: Vec<u8>,
     needs: u8,
+    /// The operations for [`ALL_PARTS`].
+    all: Vec<Operation>,
+    /// Those for other parts that [`Program::prepare`] was called for.
+    some: Vec<(u32, Vec<Operation>)>,
 }
 
 /// What a program needs to know of an array in addition to its number of elements.
@@ -123,14 +150,62 @@ impl Program {
                 // Enough for most selections.
                 steps: Vec::with_capacity(16),
                 keys: Vec::with_capacity(plan.len() / 2),
-                needs: 0,
+                ..Self::default()
             },
             form,
         };
         compiler.object(Parent::Channel)?;
         let mut program = compiler.program;
         program.steps.shrink_to_fit();
+        program.all = program.operations(ALL_PARTS);
         Ok(program)
+    }
+
+    /// Finds out what is to be done for these parts. The result stays valid as long as the program.
+    pub fn prepare(&mut self, parts: u32) -> Prepared {
+        let known = self.some.iter().position(|(other, _)| *other == parts);
+        Prepared(known.unwrap_or_else(|| {
+            let operations = self.operations(parts);
+            self.some.push((parts, operations));
+            self.some.len() - 1
+        }))
+    }
+
+    /// What is to be done for these parts. Inside an object that can be missing everything is read.
+    fn operations(&self, parts: u32) -> Vec<Operation> {
+        let mut operations = Vec::new();
+        // Objects that can be missing: where each ends, and its place among the operations.
+        let mut open: Vec<(usize, usize)> = Vec::new();
+        let mut at = 0;
+        loop {
+            while let Some((_, place)) = open.pop_if(|(end, _)| *end <= at) {
+                let after = operations.len() as u32;
+                if let Some(Operation::Present(_, end)) = operations.get_mut(place) {
+                    *end = after;
+                }
+            }
+            let Some(step) = self.steps.get(at) else {
+                return operations;
+            };
+            let affected = parts == ALL_PARTS || !open.is_empty() || step.mask & parts != 0;
+            match &step.action {
+                Action::Object(_, end) if !affected => {
+                    at = *end;
+                    continue;
+                }
+                Action::Read(read) if affected => operations.push(Operation::Read(*read)),
+                Action::Apart(..) if affected => operations.push(Operation::Apart(at as u32)),
+                Action::Object(Presence::Always, _)
+                | Action::Read(_)
+                | Action::Apart(..)
+                | Action::Name(_) => {}
+                Action::Object(presence, end) => {
+                    open.push((*end, operations.len()));
+                    operations.push(Operation::Present(*presence, 0));
+                }
+            }
+            at += 1;
+        }
     }
 
     /// A combination of the numbers in [`needs`].
@@ -227,51 +302,55 @@ impl Default for Surroundings<'_> {
 
 /// Reads again what `parts` affect and appends its cells, in the order of the program: one or more
 /// per field, and one per object that can be missing. Inside such an object everything is read.
-#[inline]
-pub fn execute(
-    program: &Program,
-    store: &Store,
-    slot: Slot,
-    parts: u32,
-    surroundings: Surroundings<'_>,
-    results: &mut Results,
-) {
-    let pv = SlotPv::new(store, slot, surroundings);
-    let reader = Reader { pv: &pv };
-    run(program, 0, program.steps.len(), parts, &reader, results);
+pub fn execute(program: &Program, pv: &impl Pv, parts: u32, results: &mut Results) {
+    let own;
+    let operations = if parts == ALL_PARTS {
+        &program.all
+    } else {
+        own = program.operations(parts);
+        &own
+    };
+    run(program, operations, 0, &Reader { pv }, results);
 }
 
-/// Executes the steps up to `to`, objects inside objects without recursion.
-#[inline]
+/// Does the same for parts that the program was prepared for.
+#[inline(always)]
+pub fn execute_prepared(
+    program: &Program,
+    prepared: Prepared,
+    pv: &impl Pv,
+    results: &mut Results,
+) {
+    if let Some((_, operations)) = program.some.get(prepared.0) {
+        run(program, operations, 0, &Reader { pv }, results);
+    }
+}
+
+/// Carries out the operations from one on; the ends in them count from the first.
 fn run<P: Pv>(
     program: &Program,
+    operations: &[Operation],
     from: usize,
-    to: usize,
-    parts: u32,
     reader: &Reader<'_, P>,
     results: &mut Results,
 ) {
-    let steps = program.steps.get(..to).unwrap_or_default();
     let mut at = from;
-    // Where an object ends that can be missing.
-    let mut end_of_all = 0;
-    while let Some(step) = steps.get(at) {
-        let is_all = parts == ALL_PARTS || at < end_of_all;
+    while let Some(operation) = operations.get(at) {
         at += 1;
-        let affected = is_all || step.mask & parts != 0;
-        match &step.action {
-            Action::Read(read) if affected => reader.read(*read, results),
-            Action::Apart(read, plan) if affected => reader.apart(*read, plan, results),
-            Action::Read(_) | Action::Apart(..) | Action::Name(_) => {}
-            Action::Object(_, end) if !affected => at = *end,
-            Action::Object(Presence::Always, _) => {}
-            Action::Object(presence, end) if reader.is_present(*presence) => {
+        match *operation {
+            Operation::Read(read) => reader.read(read, results),
+            Operation::Present(presence, _) if reader.is_present(presence) => {
                 results.mark(Cell::Present);
-                end_of_all = end_of_all.max(*end);
             }
-            Action::Object(_, end) => {
+            Operation::Present(_, end) => {
                 results.mark(Cell::Null);
-                at = *end;
+                at = end as usize;
+            }
+            Operation::Apart(step) => {
+                let action = program.steps.get(step as usize).map(|step| &step.action);
+                if let Some(Action::Apart(read, plan)) = action {
+                    reader.apart(*read, plan, results);
+                }
             }
         }
     }

@@ -53,6 +53,7 @@ const SECOND_NS: i64 = 1_000_000_000;
 /// The parts of slots that changed since the last flush, and which slots these are.
 struct Told<'a> {
     parts: &'a mut [u32],
+    interest: &'a [u32],
     dirty: &'a mut [Slot],
     dirty_len: usize,
 }
@@ -61,6 +62,7 @@ impl Told<'_> {
     #[inline(always)]
     fn touch(&mut self, at: usize, changed: u32) {
         let before = self.parts[at];
+        let changed = changed & self.interest[at];
         if before == 0 && changed != 0 {
             self.dirty[self.dirty_len] = at as Slot;
             self.dirty_len += 1;
@@ -100,6 +102,7 @@ impl Store {
         let sequence = self.columns.sequence.get_mut(..slots)?;
         let mut told = Told {
             parts: self.columns.parts.get_mut(..slots)?,
+            interest: self.columns.interest.get(..slots)?,
             dirty: self.dirty.get_mut(..slots)?,
             dirty_len: self.dirty_len,
         };

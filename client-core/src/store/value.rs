@@ -5,7 +5,7 @@ use pvwire_schema::types::{
     Alarm, ConnectionState, Detail, Expected, Metadata, SkipCause, ValueType,
 };
 
-use super::{CAUSES, SEVERITY_UNKNOWN, Slot, Store, Text, kind, part};
+use super::{CAUSES, NO_DIGITS, SEVERITY_UNKNOWN, Slot, Store, Text, kind, part};
 
 /// Severity and status as the columns show them; `None` if the alarm is not known.
 pub(super) fn shown_alarm(alarm: Option<Alarm>) -> (u8, u16) {
@@ -159,6 +159,10 @@ impl Store {
             self.clear_value(slot);
         }
         metadata.clone_into(&mut self.metadata[at]);
+        self.columns.digits[at] = match (metadata.value_type, metadata.precision) {
+            (ValueType::Enum | ValueType::Boolean, _) | (_, None) => NO_DIGITS,
+            (_, Some(digits)) => digits.unsigned_abs().try_into().unwrap_or(NO_DIGITS),
+        };
         self.columns.metadata_version[at] = version.wrapping_add(1).max(1);
         self.touch(slot, part::METADATA);
     }

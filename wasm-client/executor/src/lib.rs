@@ -1,18 +1,23 @@
-//! Executes the selections of a flush in one call. JavaScript writes what is to be executed into the
-//! module's memory and reads the cells and the text there; `ts/store/results.ts` is its other half.
+//! Executes selections, those of a flush in one call, and lists whom to tell of changes. JavaScript
+//! reads cells, text and list in the module's memory; `ts/store/results.ts` is the other half.
 //!
 //! A crate of its own, because what runs for every update is compiled for speed, and everything else in
 //! the module for size.
 
 #![forbid(unsafe_code)]
 
+mod watchers;
+
+pub use self::watchers::Watchers;
+
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
 
 use pvwire_core::select::execute::{
-    Elements, Held, Program, Results, Surroundings, Units, execute,
+    Elements, Held, Prepared, Program, Pv, Results, SlotPv, Surroundings, Units, execute,
+    execute_prepared,
 };
-use pvwire_core::store::Store;
+use pvwire_core::store::{Slot, Store, kind};
 use pvwire_schema::types::ValueType;
 
 /// Numbers per execution: the program with its flags, the slot, and the parts to read.
@@ -25,8 +30,14 @@ const RECORD: usize = 3;
 /// Flag of an execution: its slot's value is an array or a structure, of which there is a record.
 const WITH_ELEMENTS: u32 = 1 << 31;
 
-/// Flag of an execution: the relay's silence doesn't affect its slot.
-const WITHOUT_RELAY: u32 = 1 << 30;
+/// Numbers per watcher in the list of a flush: its number with flags, and the parts that changed.
+const TOLD: usize = 2;
+
+/// Flag of a watcher in the list of a flush: its next result is among the cells.
+const EXECUTED: u32 = 1 << 31;
+
+/// Flag of a watcher: its result must be made with the elements of an array or a structure.
+const WANTS_ELEMENTS: u32 = 1 << 30;
 
 /// Flag of a record: its characters are one text.
 const TEXT: u32 = 1 << 8;
@@ -80,8 +91,11 @@ pub struct Execution {
     /// The bytes of the arrays, one after another.
     elements: Vec<u8>,
     results: Results,
-    /// Addresses and numbers of the cells, the bytes of text and the starts of its pieces.
-    outcome: [usize; 6],
+    /// Whom the last flush tells: a watcher with its flags, and the parts that changed.
+    told: Vec<u32>,
+    /// Addresses and numbers of the cells, the bytes of text, the starts of its pieces, and the
+    /// numbers of `told`; then the parts that changed of any slot.
+    outcome: [usize; 9],
 }
 
 impl Default for Execution {
@@ -92,7 +106,8 @@ impl Default for Execution {
             entries: Vec::new(),
             elements: Vec::new(),
             results,
-            outcome: [0; 6],
+            told: Vec::new(),
+            outcome: [0; 9],
         }
     }
 }
@@ -115,7 +130,14 @@ impl Execution {
     }
 
     /// Carries out the first `count` executions over a store. Returns the address of the outcome.
-    pub fn run(&mut self, store: &Store, held: &Held, count: usize, heard_ms: f64) -> usize {
+    pub fn run(
+        &mut self,
+        store: &Store,
+        held: &Held,
+        watchers: &Watchers,
+        count: usize,
+        heard_ms: f64,
+    ) -> usize {
         let programs = PROGRAMS.take();
         self.results.clear();
         let (entries, records) = self
@@ -128,19 +150,13 @@ impl Execution {
             let &[program, slot, parts] = entry else {
                 continue;
             };
-            let mut surroundings = Surroundings {
-                heard_ms,
-                elements: None,
-            };
-            if program & WITHOUT_RELAY != 0 {
-                surroundings.heard_ms = f64::NAN;
-            }
+            let mut elements = None;
             if program & WITH_ELEMENTS != 0
                 && let Some(&[value_type, count, length]) = records.next()
             {
                 let (own, rest) = bytes.split_at_checked(length as usize).unwrap_or_default();
                 bytes = rest;
-                surroundings.elements = if value_type & HELD == 0 {
+                elements = if value_type & HELD == 0 {
                     Some(Elements {
                         value_type: ValueType::from_number(value_type as u8),
                         count,
@@ -152,12 +168,70 @@ impl Execution {
                     held.structure(slot).map(Elements::structure)
                 };
             }
-            let number = program & !(WITH_ELEMENTS | WITHOUT_RELAY);
+            let pv = pv_of(store, watchers, slot, heard_ms, elements);
+            let number = program & !WITH_ELEMENTS;
             if let Some(program) = programs.all.get(number as usize) {
-                execute(program, store, slot, parts, surroundings, &mut self.results);
+                execute(program, &pv, parts, &mut self.results);
             }
         }
         PROGRAMS.set(programs);
+        self.told.clear();
+        self.outcome(0)
+    }
+
+    /// Starts a new flush: lists the watchers that read what changed since the last one, and makes
+    /// the next results of those whose last results were read. Returns the address of the outcome.
+    pub fn flush(&mut self, store: &mut Store, watchers: &mut Watchers, heard_ms: f64) -> usize {
+        watchers.begin();
+        let mut programs = PROGRAMS.take();
+        self.results.clear();
+        self.told.resize(TOLD * watchers.len(), 0);
+        let mut told = self.told.as_chunks_mut::<TOLD>().0.iter_mut();
+        let (mut any, mut count) = (0, 0);
+        // The last program and parts: mostly those of the next watcher too.
+        let mut last = (usize::MAX, 0, Prepared::default());
+        for slot in store.dirty() {
+            let slot = *slot;
+            let Some(&parts) = store.columns.parts.get(slot as usize) else {
+                continue;
+            };
+            any |= parts;
+            let pv = pv_of(store, watchers, slot, heard_ms, None);
+            let mut next = watchers.first(slot);
+            while let Some(watcher) = watchers.get(next) {
+                let number = next;
+                next = watcher.next;
+                if watcher.mask & parts == 0 {
+                    continue;
+                }
+                let mut flags = 0;
+                let at = watcher.program as usize >> 4;
+                if watchers.take_read(number, watcher)
+                    && let Some(program) = programs.all.get_mut(at)
+                {
+                    if program.needs() != 0 && matches!(pv.kind(), kind::ARRAY | kind::STRUCTURE) {
+                        flags = WANTS_ELEMENTS;
+                    } else {
+                        flags = EXECUTED;
+                        if (last.0, last.1) != (at, parts) {
+                            last = (at, parts, program.prepare(parts));
+                        }
+                        execute_prepared(program, last.2, &pv, &mut self.results);
+                    }
+                }
+                if let Some(place) = told.next() {
+                    *place = [number | flags, parts];
+                    count += TOLD;
+                }
+            }
+        }
+        self.told.truncate(count);
+        PROGRAMS.set(programs);
+        store.clear_dirty();
+        self.outcome(any)
+    }
+
+    fn outcome(&mut self, changed: u32) -> usize {
         let (cells, text, starts) = (
             self.results.cells(),
             self.results.text(),
@@ -170,7 +244,25 @@ impl Execution {
             text.len(),
             starts.as_ptr() as usize,
             starts.len(),
+            self.told.as_ptr() as usize,
+            self.told.len(),
+            changed as usize,
         ];
         self.outcome.as_ptr() as usize
     }
+}
+
+/// The PV of a slot. Only the silence of a relay that its values come from affects it.
+#[inline(always)]
+fn pv_of<'a>(
+    store: &'a Store,
+    watchers: &Watchers,
+    slot: Slot,
+    mut heard_ms: f64,
+    elements: Option<Elements<'a>>,
+) -> SlotPv<'a> {
+    if !heard_ms.is_nan() && !watchers.needs_relay(slot) {
+        heard_ms = f64::NAN;
+    }
+    SlotPv::new(store, slot, Surroundings { heard_ms, elements })
 }

@@ -2,14 +2,14 @@
 
 import type { Clock, Timer } from "../clock.js";
 import type { Link } from "../link/link.js";
-import { ALARM, ALL_PARTS, CONNECTION, DESCRIBES } from "../pv/plan.js";
+import { ALARM, ALL_PARTS, CONNECTION, DESCRIBES, type Plan } from "../pv/plan.js";
 import type { OfPage } from "../pv/of_page.js";
 import { isOfPage } from "../pv/page_pv.js";
 import { isLocal, type PvHandle, type PvOwner } from "../pv/pv.js";
 import { isLoaded, Wasm, type ArrayRow } from "../store/core.js";
 import { Flusher } from "../store/flush.js";
 import { Listeners, Round } from "../store/readable.js";
-import type { Results } from "../store/results.js";
+import { ALWAYS, EXECUTED, NEW, WANTS_ELEMENTS, WATCHER } from "../store/results.js";
 import { Slot } from "../store/slot.js";
 import type { ClientOptions } from "../types.js";
 import { Lazy } from "./lazy.js";
@@ -23,6 +23,7 @@ export class Pvs implements PvOwner {
   wasm: Wasm | undefined;
   /** PVs by name and filter. */
   readonly held = new Map<string, Held>();
+  readonly reads: number[] = [];
   readonly subscriptions: Subscriptions;
   /** The `loc://` PVs and formulas. */
   readonly ofPage: Lazy<OfPage>;
@@ -36,16 +37,13 @@ export class Pvs implements PvOwner {
   /** A slot without data, from which PVs without a slot are read. */
   #blank = 0;
   #bySlot: (Held | undefined)[] = [];
-  /** Parts that a PV's handles read, by slot: a flush passes PVs over without reading an object. */
-  #masks: number[] = [];
-  /** The first of a PV's handles with listeners, by slot. */
-  #first: (PvHandle | undefined)[] = [];
+  /** The handles with listeners, by the numbers under which they watch slots in the module. */
+  #watching: (PvHandle | undefined)[] = [];
+  #freeNumbers: number[] = [];
   /** Slots of the PVs that have listeners; `undefined` if these may have changed. */
   #listened: readonly Slot[] | undefined;
   #counters = new Listeners();
   #idleTimer: Timer | undefined;
-  /** Handles whose results are made next. */
-  #reading: PvHandle[] = [];
 
   /** `onUsed` is called when a PV gets its first listener. */
   constructor(options: ClientOptions, clock: Clock, link: Link, onUsed: () => void) {
@@ -114,6 +112,11 @@ export class Pvs implements PvOwner {
     const held = this.held.get(handle.key);
     handle.held = undefined;
     handle.slot = undefined;
+    if (handle.number >= 0) {
+      this.#watching[handle.number] = undefined;
+      this.#freeNumbers.push(handle.number);
+      handle.number = -1;
+    }
     if (held === undefined) return;
     held.handles = held.handles.filter((other) => other !== handle);
     this.#link(held);
@@ -149,11 +152,13 @@ export class Pvs implements PvOwner {
     this.wasm = wasm;
     this.#blank = wasm.add("");
     this.#bySlot = [];
-    this.#first = [];
-    this.#masks = [];
+    this.#watching = [];
+    this.#freeNumbers = [];
+    this.reads.length = 0;
     this.#listened = undefined;
     const round = new Round();
     for (const held of this.held.values()) {
+      for (const handle of held.handles) handle.number = -1;
       this.#place(held, wasm);
       for (const handle of held.handles) {
         handle.prepare();
@@ -191,18 +196,10 @@ export class Pvs implements PvOwner {
   silent(heardMs: number): void {
     if (this.wasm === undefined) return;
     this.wasm.heardMs = heardMs;
-    const round = new Round();
-    const results = this.wasm.begin();
-    for (const { handles, slot } of this.held.values()) {
-      for (const handle of slot?.needsRelay === true ? handles : []) {
-        if ((handle.mask & CONNECTION) !== 0) {
-          this.#changed(handle, CONNECTION, round, results, slot?.index ?? 0);
-        }
-      }
+    for (const { slot } of this.held.values()) {
+      if (slot?.needsRelay === true) this.wasm.core.touch(slot.index);
     }
-    this.#read(results);
-    round.add(this.#counters.told);
-    round.call();
+    this.#flush();
   }
 
   /** A Subscribe was answered or refused. */
@@ -239,7 +236,6 @@ export class Pvs implements PvOwner {
       this.subscriptions.forget(held);
       if (held.slot === undefined) continue;
       this.#bySlot[held.slot.index] = undefined;
-      this.#first[held.slot.index] = undefined;
       if (isOfPage(held.name)) this.ofPage.value?.detach(held);
       slots.push(held.slot.index);
     }
@@ -299,36 +295,28 @@ export class Pvs implements PvOwner {
     );
   }
 
-  /** Chains the handles of a PV, and tells them their slot. */
+  /** Tells the module the handles of a PV, and them their slot. */
   #link({ handles, slot }: Held): void {
     if (slot === undefined) return;
-    const { index } = slot;
-    let mask = 0;
-    handles.forEach((handle, at) => {
-      mask |= handle.mask;
+    const watchers: number[] = [];
+    for (const handle of handles) {
       handle.slot = slot;
-      handle.next = handles[at + 1];
-    });
-    this.#masks[index] = mask;
-    this.#first[index] = handles[0];
+      let mask = (handle.mask & ~(ALWAYS | NEW)) | (handle.isAlwaysRead ? ALWAYS : 0);
+      if (handle.number < 0) {
+        mask |= NEW;
+        this.#number(handle);
+      }
+      const { number = 0, needs = 0 } = handle.plan ?? {};
+      watchers.push(handle.number, (number << 4) | needs, mask);
+    }
+    slot.wasm.core.watch(slot.index, Uint32Array.from(watchers));
   }
 
-  /** The round tells the handle's listeners, and the handle is read if they read its last result. */
-  #changed(handle: PvHandle, parts: number, round: Round, results: Results, slot: number): void {
-    handle.parts |= parts;
-    round.add(handle.told);
-    if (!handle.isRead || handle.plan === undefined) return;
-    results.add(handle.plan, handle.slot as Slot, slot, handle.parts);
-    this.#reading.push(handle);
-  }
-
-  /** Reads everything that is to be read in one call of the module. */
-  #read(results: Results): void {
-    const handles = this.#reading;
-    if (handles.length === 0) return;
-    this.#reading = [];
-    results.run();
-    for (const handle of handles) handle.take(results);
+  /** Gives a handle the number under which it watches a slot. */
+  #number(handle: PvHandle): void {
+    handle.number = this.#freeNumbers.pop() ?? this.#watching.length;
+    this.#watching[handle.number] = handle;
+    this.reads[handle.number] = 0;
   }
 
   /** Calls the listeners whose selections read a part that changed. */
@@ -336,24 +324,31 @@ export class Pvs implements PvOwner {
     const { wasm } = this;
     if (wasm === undefined) return;
     this.ofPage.value?.flush(wasm);
-    const results = wasm.begin();
-    const { parts } = wasm;
-    const dirty = wasm.dirty();
-    const round = new Round(dirty.length);
-    let changedOfAny = 0;
-    const first = this.#first;
-    const masks = this.#masks;
-    for (const slot of dirty) {
-      const changed = parts[slot] as number;
-      changedOfAny |= changed;
-      if (((masks[slot] ?? 0) & changed) === 0) continue;
-      for (let handle = first[slot]; handle !== undefined; handle = handle.next) {
-        if ((handle.mask & changed) !== 0) this.#changed(handle, changed, round, results, slot);
+    const { heardMs, results } = wasm;
+    const told = results.flush(heardMs, this.reads);
+    const round = new Round(told.length / 2 + 1);
+    const later: PvHandle[] = [];
+    for (let at = 0; at < told.length; at += 2) {
+      const number = told[at] as number;
+      const parts = told[at + 1] as number;
+      const handle = this.#watching[number & WATCHER] as PvHandle;
+      round.add(handle.told);
+      if (number >= EXECUTED) {
+        handle.take(results, parts);
+      } else {
+        handle.parts |= parts;
+        if (number >= WANTS_ELEMENTS) later.push(handle);
       }
     }
-    wasm.core.clear_dirty();
-    this.#read(results);
-    if (this.#listened === undefined || (changedOfAny & COUNTED) !== 0) {
+    if (later.length > 0) {
+      for (const { plan, slot, parts } of later) results.add(plan as Plan, slot as Slot, parts);
+      results.run(heardMs);
+      for (const handle of later) {
+        handle.take(results, handle.parts);
+        handle.parts = 0;
+      }
+    }
+    if (this.#listened === undefined || (results.changed & COUNTED) !== 0) {
       round.add(this.#counters.told);
     }
     round.call();

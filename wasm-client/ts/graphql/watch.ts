@@ -28,13 +28,12 @@ class Watch extends PvHandle {
     this.#planned = plan;
   }
 
-  override take(results: Results): void {
-    this.#take(this.slot as Slot, results);
+  override take(results: Results, parts: number): void {
+    this.#take(this.slot as Slot, results, parts);
   }
 
-  #take(slot: Slot, results: Results): void {
-    const news = this.#makes(slot, results, this.parts, this.#before);
-    this.parts = 0;
+  #take(slot: Slot, results: Results, parts: number): void {
+    const news = this.#makes(slot, results, parts, this.#before);
     if (this.#news === undefined) this.#news = news;
     else if (news !== undefined) this.#later.push(news);
   }
@@ -53,14 +52,15 @@ class Watch extends PvHandle {
     if (!this.#isSettled) {
       if (!slot.wasm.core.settled(slot.index)) return;
       this.#isSettled = true;
+      this.isAlwaysRead = true;
       this.reads(this.#planned.mask);
       this.parts = ALL_PARTS;
-      this.isRead = true;
     }
-    const results = slot.wasm.begin();
-    results.add(this.#planned, slot, slot.index, this.parts);
-    results.run();
-    this.#take(slot, results);
+    const { heardMs, results } = slot.wasm;
+    results.add(this.#planned, slot, this.parts);
+    results.run(heardMs);
+    this.#take(slot, results, this.parts);
+    this.parts = 0;
   }
 }
 

@@ -136,6 +136,7 @@ export class Formulas {
     if (input === undefined) {
       const handle = new PvHandle(this.#owner, name, "{ id }", filter);
       const release = handle.subscribe(() => undefined);
+      handle.reads(READ_PARTS);
       input = { number: this.#free.pop() ?? this.#inputs.size, handle, release, users: new Set() };
       this.#inputs.set(handle.key, input);
       this.#unread.add(input);

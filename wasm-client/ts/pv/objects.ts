@@ -67,6 +67,10 @@ export const ANY = 1 << 28;
 
 export const NO_FIELD: Field = ["", 0, (): undefined => undefined];
 
+/** `Object.is`, which engines don't inline for numbers. */
+const isSame = (a: unknown, was: unknown): boolean =>
+  a === was ? a !== 0 || Object.is(a, was) : a !== a && was !== was;
+
 /**
  * Whether the four values are as before. Strings are compared only if nothing else differs: engines
  * copy a concatenated string before they compare it, which takes longer than to make it.
@@ -82,14 +86,14 @@ function areSame(
   dWas: unknown,
 ): boolean {
   return (
-    (typeof a === "string" || Object.is(a, aWas)) &&
-    (typeof b === "string" || Object.is(b, bWas)) &&
-    (typeof c === "string" || Object.is(c, cWas)) &&
-    (typeof d === "string" || Object.is(d, dWas)) &&
-    Object.is(a, aWas) &&
-    Object.is(b, bWas) &&
-    Object.is(c, cWas) &&
-    Object.is(d, dWas)
+    (typeof a === "string" || isSame(a, aWas)) &&
+    (typeof b === "string" || isSame(b, bWas)) &&
+    (typeof c === "string" || isSame(c, cWas)) &&
+    (typeof d === "string" || isSame(d, dWas)) &&
+    isSame(a, aWas) &&
+    isSame(b, bWas) &&
+    isSame(c, cWas) &&
+    isSame(d, dWas)
   );
 }
 

@@ -160,21 +160,20 @@ export function planSelection(selection: Selection): Plan {
 
 /** What a selection shows of a slot: `last` if nothing that `parts` affect changed. */
 export function show(plan: Plan, slot: Slot, parts: number, last: Shown): Shown {
-  const results = slot.wasm.begin();
-  results.add(plan, slot, slot.index, parts);
-  results.run(slot.answer);
+  const { heardMs, results } = slot.wasm;
+  results.add(plan, slot, parts);
+  results.run(heardMs, slot.answer);
   return plan.show(slot, results, parts, last);
 }
 
 /** What a selection shows of each slot: of live PVs, or of those of the last answered Get. */
 export function showAll(
-  wasm: Wasm,
+  { heardMs, results }: Wasm,
   plan: Plan,
   slots: readonly Slot[],
-  kinds?: Uint8Array,
+  answer = false,
 ): object[] {
-  const results = wasm.begin(kinds);
-  for (const slot of slots) results.add(plan, slot, slot.index, ALL_PARTS);
-  results.run(kinds !== undefined);
+  for (const slot of slots) results.add(plan, slot, ALL_PARTS);
+  results.run(heardMs, answer);
   return slots.map((slot) => plan.show(slot, results, ALL_PARTS, null) as object);
 }

@@ -39,6 +39,8 @@ export interface PvOwner {
   readonly loaded: boolean;
   /** The PV's slot while it has listeners, otherwise one without data. */
   slotOf(handle: PvHandle): Slot;
+  /** By the numbers of handles: 1 if a result was read, so that the next flush makes the next one. */
+  readonly reads: number[];
   attach(handle: PvHandle): void;
   detach(handle: PvHandle): void;
   /** The handle's mask has changed. */
@@ -56,12 +58,12 @@ export class PvHandle implements Pv<unknown> {
   slot: Slot | undefined;
   /** Whom to tell of changes. */
   told: Told = [];
-  /** The next handle with listeners of the same slot. */
-  next: PvHandle | undefined;
+  /** The number under which it watches the slot; -1 without a slot. */
+  number = -1;
+  /** Each flush makes the next result, whether the last one was read or not. */
+  isAlwaysRead = false;
   /** The compiled selection. */
   plan: Plan | undefined;
-  /** The last result was read: a flush makes the next one. */
-  isRead = false;
   #owner: PvOwner;
   #selection: Selection;
   #error: unknown;
@@ -133,23 +135,22 @@ export class PvHandle implements Pv<unknown> {
   };
 
   /** Makes the result from the module's next results, which are those of `parts`. */
-  take(results: Results): void {
-    this.isRead = false;
-    this.#shown = (this.plan as Plan).show(this.slot as Slot, results, this.parts, this.#shown);
-    this.parts = 0;
+  take(results: Results, parts: number): void {
+    this.#shown = (this.plan as Plan).show(this.slot as Slot, results, parts, this.#shown);
   }
 
   readonly getSnapshot = (): unknown => {
-    this.isRead = true;
-    // Without listeners changes are not reported.
     const { slot } = this;
+    // Without listeners changes are not reported.
     const parts = slot === undefined ? ALL_PARTS : this.parts;
-    if (parts === 0) return this.#shown;
-    this.compile();
-    if (this.plan === undefined) return undefined;
-    const own = slot ?? this.#owner.slotOf(this);
-    this.#shown = show(this.plan, own, parts, this.#shown);
-    this.parts = 0;
+    if (parts !== 0) {
+      this.compile();
+      if (this.plan === undefined) return undefined;
+      const own = slot ?? this.#owner.slotOf(this);
+      this.#shown = show(this.plan, own, parts, this.#shown);
+      this.parts = 0;
+    }
+    if (slot !== undefined) this.#owner.reads[this.number] = 1;
     return this.#shown;
   };
 }

@@ -69,7 +69,6 @@ export class Wasm {
   heardMs = NaN;
   readonly results: Results;
   readonly memory: WebAssembly.Memory;
-  #kinds: Uint8Array = new Uint8Array();
   /** The message that the module has. */
   #message: ArrayBuffer | undefined;
 
@@ -86,28 +85,12 @@ export class Wasm {
 
   /** The kinds of the live PVs' values, by slot. Valid until the module is called again. */
   get kinds(): Uint8Array {
-    // Memory that was moved leaves an empty view.
-    if (this.#kinds.length === 0) this.#kinds = this.#viewKinds(false);
-    return this.#kinds;
-  }
-
-  /** Begins a list of executions over live PVs, or over those of the last answered Get. */
-  begin(kinds = this.kinds): Results {
-    this.results.begin(kinds, this.heardMs);
-    return this.results;
-  }
-
-  /** The kinds of the last answered Get's PVs. Valid until the module is called again. */
-  answerKinds(): Uint8Array {
-    return this.#viewKinds(true);
+    return new Uint8Array(this.memory.buffer, this.core.kinds());
   }
 
   /** A slot for a PV name. */
   add(name: string): number {
-    const slot = this.core.add(name);
-    // They may have moved, with or without the memory growing.
-    this.#kinds = new Uint8Array();
-    return slot;
+    return this.core.add(name);
   }
 
   /**
@@ -163,9 +146,5 @@ export class Wasm {
 
   #summary(place: number, count: number): Float64Array {
     return new Float64Array(this.memory.buffer, this.core.summary() + 8 * place, count);
-  }
-
-  #viewKinds(answer: boolean): Uint8Array {
-    return new Uint8Array(this.memory.buffer, this.core.kinds(answer));
   }
 }

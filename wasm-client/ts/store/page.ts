@@ -142,8 +142,9 @@ export function readInputs(
     entries[3 * nth + 1] = slot.index;
     entries[3 * nth + 2] = ALL_PARTS;
     records[4 * nth] = number;
-    if (kinds[slot.index] !== Kind.array) return;
-    const [type, count, bytes] = slot.elements(Needs.elements);
+    const array = kinds[slot.index] === Kind.array ? slot.elements(Needs.elements) : undefined;
+    if (array === undefined) return;
+    const [type, count, bytes] = array;
     records.set([type & TYPE, count, bytes.length], 4 * nth + 1);
     arrays.push(bytes);
     elements += bytes.length;

@@ -23,12 +23,10 @@ export type Elements = readonly [type: number, count: number, bytes: Uint8Array]
 export interface SlotData {
   readonly id: string;
   readonly index: number;
-  readonly needsRelay: boolean;
   array: () => NumericArray;
   doubles: (length: number) => Float64Array;
   structure: () => PvField;
-  elements: (needs: number) => Elements;
-  structureElements: (needs: number) => Elements;
+  elements: (needs: number) => Elements | undefined;
 }
 
 /** What a cell contains that is not a number; the numbers of `select/execute/results.rs`. */
@@ -51,9 +49,17 @@ const Cell = {
   numbers: 17,
 } as const;
 
-/** Flags in an execution's first number: its slot has elements; the relay's silence doesn't affect it. */
+/** Flag in an execution's first number: its slot has elements. */
 const WITH_ELEMENTS = 0x80000000;
-const WITHOUT_RELAY = 0x40000000;
+
+/** Flags of a watcher in a flush's list: its next result is made; it is to be made with elements. */
+export const EXECUTED = 0x80000000;
+export const WANTS_ELEMENTS = 0x40000000;
+export const WATCHER = 0x3fffffff;
+
+/** In a watcher's mask: it reads each result; its number may have been another's. */
+export const ALWAYS = 1 << 30;
+export const NEW = 1 << 31;
 
 /** Texts of this length or longer have it in a cell of their own. */
 const LONG = (1 << 14) - 1;
@@ -68,10 +74,10 @@ const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 let known: readonly string[] | undefined;
 
 export class Results {
+  /** The parts that changed of any slot in the last flush. */
+  changed = 0;
   #core: Core;
   #memory: WebAssembly.Memory;
-  #kinds: Uint8Array = new Uint8Array();
-  #heardMs = NaN;
   /** Three numbers for each execution. */
   #entries = new Uint32Array(96);
   #count = 0;
@@ -101,15 +107,8 @@ export class Results {
     this.#memory = memory;
   }
 
-  /** Begins a list of executions over PVs of these kinds. `heardMs` is a silent relay's last message. */
-  begin(kinds: Uint8Array, heardMs: number): void {
-    this.#kinds = kinds;
-    this.#heardMs = heardMs;
-    this.#count = 0;
-  }
-
-  /** Adds an execution of what `parts` affect. The slot has this index. */
-  add({ needs, number }: Program, slot: SlotData, index: number, parts: number): void {
+  /** Adds an execution of what `parts` affect. */
+  add({ needs, number }: Program, slot: SlotData, parts: number): void {
     const at = 3 * this.#count++;
     if (at === this.#entries.length) {
       const larger = new Uint32Array(2 * at);
@@ -118,18 +117,16 @@ export class Results {
     }
     const entries = this.#entries;
     entries[at] = number;
-    entries[at + 1] = index;
+    entries[at + 1] = slot.index;
     entries[at + 2] = parts;
-    // An array or a structure.
-    if (needs !== 0 && ((this.#kinds[index] as number) & 3) === 3)
-      this.#addElements(at, slot, needs);
-    if (!Number.isNaN(this.#heardMs) && !slot.needsRelay) {
-      entries[at] = entries[at] | WITHOUT_RELAY;
-    }
+    if (needs !== 0) this.#addElements(at, slot, needs);
   }
 
-  /** Carries out the executions; `next` then gives their results in order. */
-  run(answer = false): void {
+  /**
+   * Carries out the executions; `next` then gives their results in order. `heardMs` is a silent relay's
+   * last message, otherwise NaN.
+   */
+  run(heardMs: number, answer = false): void {
     const { length } = this.#records;
     const end = 3 * this.#count;
     const place = this.#core.entries(end + length);
@@ -150,7 +147,30 @@ export class Results {
       this.#records = [];
       this.#elements = [];
     }
-    const outcome = this.#core.execute(answer, this.#count, this.#heardMs) >>> 2;
+    this.#open(this.#core.execute(answer, this.#count, heardMs) >>> 2);
+    this.#count = 0;
+  }
+
+  /**
+   * Starts a new flush. `reads` has a 1 for each watcher whose result was read since the last one. Returns a watcher
+   * with its flags, then the parts that changed, for each that is told; `next` then gives the results
+   * that were made, in order. The list is valid until the module is called again.
+   */
+  flush(heardMs: number, reads: number[]): Uint32Array {
+    const place = this.#core.reads();
+    this.#view();
+    this.#bytes.set(reads, place);
+    reads.fill(0);
+    const outcome = this.#core.flush(heardMs) >>> 2;
+    this.#open(outcome);
+    const words = this.#words;
+    const told = (words[outcome + 6] as number) >>> 2;
+    this.changed = words[outcome + 8] as number;
+    return words.subarray(told, told + (words[outcome + 7] as number));
+  }
+
+  /** Goes to the first of the results that the module has made. */
+  #open(outcome: number): void {
     this.#view();
     const words = this.#words;
     this.#at = (words[outcome] as number) >>> 3;
@@ -271,9 +291,10 @@ export class Results {
   }
 
   #addElements(at: number, slot: SlotData, needs: number): void {
+    const elements = slot.elements(needs);
+    if (elements === undefined) return;
     this.#entries[at] = (this.#entries[at] as number) | WITH_ELEMENTS;
-    const isStructure = this.#kinds[slot.index] !== 3;
-    const [type, count, bytes] = isStructure ? slot.structureElements(needs) : slot.elements(needs);
+    const [type, count, bytes] = elements;
     this.#records.push(type, count, bytes.length);
     this.#elements.push(bytes);
   }

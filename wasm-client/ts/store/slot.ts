@@ -30,12 +30,18 @@ const TEXT = 1 << 8;
 /** Flag of a structure that the module holds. */
 const HELD = 1 << 9;
 
+interface Bytes {
+  readonly buffer: ArrayBuffer;
+  readonly offset: number;
+  readonly count: number;
+  readonly type: PvType;
+}
+
 /** One PV: its index in the module, and its arrays and structures, which stay in JavaScript. */
 export class Slot implements SlotData {
   readonly id: string;
-  /** Whether its values come from the relay, those of a formula through its inputs. */
-  needsRelay: boolean;
-  #bytes: { buffer: ArrayBuffer; offset: number; count: number; type: PvType } | undefined;
+  #needsRelay: boolean;
+  #bytes: Bytes | undefined;
   #array: NumericArray | undefined;
   #doubles: Float64Array | undefined;
   #structure: PvField | undefined;
@@ -52,8 +58,19 @@ export class Slot implements SlotData {
     /** Whether it belongs to the last answered Get. */
     readonly answer = false,
   ) {
-    this.needsRelay = !name.startsWith("loc://");
+    this.#needsRelay = !name.startsWith("loc://");
     this.id = name.includes("://") || name.startsWith("=") ? name : `ca://${name}`;
+  }
+
+  /** Whether its values come from the relay, those of a formula through its inputs. */
+  get needsRelay(): boolean {
+    return this.#needsRelay;
+  }
+
+  set needsRelay(needs: boolean) {
+    if (this.#needsRelay === needs) return;
+    this.#needsRelay = needs;
+    this.wasm.core.needs_relay(this.index, needs);
   }
 
   /** An array or a structure arrived: its elements are not copied. */
@@ -62,10 +79,10 @@ export class Slot implements SlotData {
     this.#bytes = { buffer, offset, count, type: name };
     this.#array = undefined;
     this.#doubles = undefined;
-    if (name !== "Structure") return;
-    if (count > 0) {
+    if (name !== "Structure" || count > 0) {
       this.#structure = undefined;
       this.#forget();
+      if (name !== "Structure") return;
     } else if (this.#parts.length >= MAX_PARTS) {
       // Replaced structures must not accumulate.
       this.structure();
@@ -128,9 +145,15 @@ export class Slot implements SlotData {
     return this.#doubles;
   }
 
-  /** What the module needs of the array. */
-  elements(needs: number): Elements {
-    const { count, type } = this.#bytes ?? NO_BYTES;
+  /** What the module needs of the array or structure; `undefined` if there never was one. */
+  elements(needs: number): Elements | undefined {
+    if (this.#structure !== undefined || this.#bytes?.type === "Structure") {
+      return this.#structureElements(needs);
+    }
+    return this.#bytes && this.#arrayElements(needs, this.#bytes);
+  }
+
+  #arrayElements(needs: number, { count, type }: Bytes): Elements {
     const { BYTES_PER_ELEMENT: size, buffer, byteOffset } = this.array();
     const { hasCharacters } = this;
     const isText = hasCharacters && (this.isLongString || (count > SHOWN && this.hasTextForm()));
@@ -144,7 +167,7 @@ export class Slot implements SlotData {
   }
 
   /** The same of a structure: the number of structures in a list plus one. */
-  structureElements(needs: number): Elements {
+  #structureElements(needs: number): Elements {
     if ((needs & Needs.structure) !== 0) {
       this.#hold();
       return [HELD, 0, new Uint8Array()];

@@ -7,13 +7,13 @@ mod programs;
 
 use pvwire_core::ingest::{ArrayRow, Session};
 use pvwire_core::select::execute::{self, Held};
-use pvwire_core::store::{CAUSES, Shown, Slot, Store};
+use pvwire_core::store::{CAUSES, Shown, Slot, Store, part};
 use pvwire_schema::types::{Array, Filter, PutValue, Severity, ValueType};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 pub use self::programs::{compile, constants, program, release};
 
-use pvwire_executor::Execution;
+use pvwire_executor::{Execution, Watchers};
 
 /// The standard library's allocator is three times as large.
 #[cfg(target_arch = "wasm32")]
@@ -37,6 +37,7 @@ pub struct Core {
     value: Option<PutValue>,
     arguments: Vec<(String, PutValue)>,
     execution: Execution,
+    watchers: Watchers,
     /// The structures that programs read: of the live PVs, and of the last answered Get.
     held: [Held; 2],
 }
@@ -131,9 +132,40 @@ impl Core {
         self.session.live.dirty().len()
     }
 
-    /// Starts a new flush.
-    pub fn clear_dirty(&mut self) {
-        self.session.live.clear_dirty();
+    /// Replaces the watchers of a slot: their numbers, their programs as [`compile`] returns them,
+    /// and the parts that they read.
+    pub fn watch(&mut self, slot: Slot, watchers: &[u32]) {
+        self.watchers.set(&mut self.session.live, slot, watchers);
+    }
+
+    /// The address of a flag for each watcher: 1 if a result was read since the last flush.
+    #[must_use]
+    pub fn reads(&self) -> usize {
+        self.watchers.reads()
+    }
+
+    /// Whether the relay's silence affects a slot; it does by default.
+    pub fn needs_relay(&mut self, slot: Slot, needs: bool) {
+        self.watchers.set_needs_relay(slot, needs);
+    }
+
+    /// Marks the connection of a slot as changed: the relay has stopped answering, or answers again.
+    pub fn touch(&mut self, slot: Slot) {
+        self.session.live.touch(slot, part::CONNECTION);
+    }
+
+    /// Starts a new flush: lists whom to tell of changes, and makes the results that will be read.
+    /// Returns the address of nine numbers: addresses and numbers of the cells, the bytes of text,
+    /// the starts of its pieces, and the list; then the parts that changed of any slot.
+    pub fn flush(&mut self, heard_ms: f64) -> usize {
+        let store = &mut self.session.live;
+        self.execution.flush(store, &mut self.watchers, heard_ms)
+    }
+
+    /// The number of PVs in the last answered Get.
+    #[must_use]
+    pub fn answer_len(&self) -> usize {
+        self.session.answer.len()
     }
 
     /// The address of the live PVs' changed parts, by slot. It changes when memory grows and when a
@@ -143,11 +175,10 @@ impl Core {
         self.session.live.columns.parts.as_ptr() as usize
     }
 
-    /// The address of the kinds of values, by slot: of the last answered Get's PVs or the live ones. It
-    /// changes like that of the parts.
+    /// The address of the kinds of the live PVs' values, by slot. It changes like that of the parts.
     #[must_use]
-    pub fn kinds(&self, answer: bool) -> usize {
-        of(&self.session, answer).columns.kind.as_ptr() as usize
+    pub fn kinds(&self) -> usize {
+        self.session.live.columns.kind.as_ptr() as usize
     }
 
     /// Fills the last numbers of the summary: sequence number of a slot's last update, and how many
@@ -179,11 +210,12 @@ impl Core {
 
     /// Carries out as many executions over the last answered Get's PVs or the live ones. `heard_ms` is
     /// when the relay was last heard from if it doesn't answer, otherwise NaN. Returns the address of
-    /// six numbers: where and how many the cells are, the bytes of text, and the starts of its pieces.
+    /// the numbers that `flush` describes.
     pub fn execute(&mut self, answer: bool, count: usize, heard_ms: f64) -> usize {
         let store = of(&self.session, answer);
         let held = &self.held[usize::from(answer)];
-        self.execution.run(store, held, count, heard_ms)
+        self.execution
+            .run(store, held, &self.watchers, count, heard_ms)
     }
 
     /// Keeps a structure, or with `is_part` its changed fields, at an offset in the message of `bytes`
@@ -213,7 +245,9 @@ impl Core {
 
     /// Adds a slot for a PV name.
     pub fn add(&mut self, name: &str) -> Slot {
-        self.session.live.add(name)
+        let slot = self.session.live.add(name);
+        self.watchers.set_needs_relay(slot, true);
+        slot
     }
 
     /// Releases at most 10,000 slots. Returns the request that tells the relay, empty if there is

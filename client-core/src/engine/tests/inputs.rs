@@ -9,7 +9,7 @@ use super::*;
 use crate::engine::computed::{input, link};
 use crate::formula::reading::{Readings, SELECTION};
 use crate::formula::{Input, Link};
-use crate::select::execute::{ALL_PARTS, Results, Surroundings, Units, execute};
+use crate::select::execute::{ALL_PARTS, Results, SlotPv, Surroundings, Units, execute};
 use crate::store::{Store, Text, kind};
 
 fn metadata(value_type: ValueType) -> Metadata {
@@ -227,8 +227,8 @@ fn inputs_from_cells_are_those_from_the_store() {
     let mut results = Results::new(Units::Utf16);
     let slots = 0..store.len() as Slot;
     for slot in slots.clone() {
-        let nothing = Surroundings::default();
-        execute(&program, store, slot, ALL_PARTS, nothing, &mut results);
+        let pv = SlotPv::new(store, slot, Surroundings::default());
+        execute(&program, &pv, ALL_PARTS, &mut results);
     }
 
     let mut readings = Readings::new(results.cells(), results.text());

@@ -6,7 +6,7 @@ use super::fields::Read;
 use super::readers::Reader;
 use super::results::{Cell, Cells, Content, Results};
 use super::value::{Value, push_json_elements, push_json_number, push_list, source};
-use super::{ALL_PARTS, Action, CONSTANTS, Presence, Program, Pv, lists, run};
+use super::{Action, CONSTANTS, Presence, Program, Pv, lists, run};
 use crate::format;
 use crate::store::kind;
 
@@ -15,6 +15,8 @@ use crate::store::kind;
 pub(crate) struct Group {
     from: usize,
     to: usize,
+    /// Its operations: the first, and the end.
+    operations: (usize, usize),
     /// Parts that it reads.
     pub(crate) mask: u32,
     /// Whether its value is an object or null.
@@ -29,14 +31,19 @@ impl Program {
     pub(crate) fn groups(&self) -> Groups {
         let mut groups = Groups::new();
         let mut at = 0;
+        let mut operation = 0;
         while let Some(step) = self.steps.get(at) {
             let (end, is_object) = match &step.action {
                 Action::Object(_, end) => (*end, true),
                 Action::Read(_) | Action::Name(_) | Action::Apart(..) => (at + 1, false),
             };
+            let steps = self.steps.get(at..end).unwrap_or_default();
+            let first = operation;
+            operation += steps.iter().filter(|step| step.has_operation()).count();
             groups.push(Group {
                 from: at,
                 to: end,
+                operations: (first, operation),
                 mask: step.mask,
                 is_object,
             });
@@ -61,14 +68,9 @@ impl Program {
         to: &mut Vec<u8>,
     ) {
         results.clear();
-        run(
-            self,
-            group.from,
-            group.to,
-            ALL_PARTS,
-            &Reader { pv },
-            results,
-        );
+        let (from, to_operation) = group.operations;
+        let operations = self.all.get(..to_operation).unwrap_or_default();
+        run(self, operations, from, &Reader { pv }, results);
         // A host may still hold an array or a structure that another kind of value has replaced.
         let is_current = matches!(pv.kind(), kind::ARRAY | kind::STRUCTURE);
         let mut json = Json {

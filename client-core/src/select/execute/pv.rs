@@ -6,8 +6,8 @@ use super::Surroundings;
 use super::elements::Elements;
 use crate::format;
 use crate::store::{
-    ACCESS_PUTS, ACCESS_READ, ACCESS_UNKNOWN, ACCESS_WRITE, CAUSES, LOCAL_SCHEME, SEVERITY_UNKNOWN,
-    Slot, Store, Text, kind, state,
+    ACCESS_PUTS, ACCESS_READ, ACCESS_UNKNOWN, ACCESS_WRITE, CAUSES, LOCAL_SCHEME, NO_DIGITS,
+    SEVERITY_UNKNOWN, Slot, Store, Text, kind, state,
 };
 
 /// The state of one PV. Numbers without their own type are those of the store's columns, see
@@ -29,6 +29,10 @@ pub trait Pv {
     fn metadata(&self) -> &Metadata;
     /// Whether the metadata are known.
     fn has_metadata(&self) -> bool;
+    /// Digits after the point of a number's text, or [`NO_DIGITS`].
+    fn digits(&self) -> u8 {
+        NO_DIGITS
+    }
     /// Time stamp: whole seconds past the POSIX epoch and the remaining nanoseconds.
     fn time(&self) -> (f64, u32);
     /// User tag and alarm message, if the server sends them.
@@ -109,6 +113,11 @@ impl Pv for SlotPv<'_> {
     #[inline]
     fn elements(&self) -> Option<Elements<'_>> {
         self.surroundings.elements
+    }
+
+    #[inline]
+    fn digits(&self) -> u8 {
+        self.store.columns.digits[self.at()]
     }
 
     #[inline]

@@ -7,8 +7,8 @@ use super::results::{Cell, Results};
 use super::{Pv, SlotPv, Surroundings, apart, lists};
 use crate::format;
 use crate::store::{
-    ACCESS_PUTS, ACCESS_READ, ACCESS_REFUSED, ACCESS_TAKEN, ACCESS_UNKNOWN, ACCESS_WRITE, Slot,
-    Store, kind, state,
+    ACCESS_PUTS, ACCESS_READ, ACCESS_REFUSED, ACCESS_TAKEN, ACCESS_UNKNOWN, ACCESS_WRITE,
+    NO_DIGITS, Slot, Store, kind, state,
 };
 
 const CONNECTING: u8 = ConnectionState::Connecting as u8;
@@ -46,6 +46,7 @@ pub(super) struct Reader<'a, P> {
 }
 
 impl<P: Pv> Reader<'_, P> {
+    #[inline]
     pub(super) fn is_present(&self, presence: Presence) -> bool {
         let has_value = self.pv.kind() != kind::NONE;
         match presence {
@@ -129,27 +130,38 @@ impl<P: Pv> Reader<'_, P> {
         is_number.then(|| self.pv.number())
     }
 
+    /// Appends the cells of a field. What changes with every update is read in the caller's loop;
+    /// the loop stays small, because browsers compile large functions badly.
+    #[inline(always)]
     pub(super) fn read(&self, read: Read, to: &mut Results) {
         match read {
             Read::Float => match self.number() {
                 Some(number) if number.is_finite() => to.number(number),
                 _ => to.mark(Cell::Null),
             },
-            Read::Number => match self.number() {
-                Some(number) => to.number(number),
-                None => to.mark(Cell::Null),
-            },
-            Read::String => self.string(false, to),
-            Read::StringWithUnits => self.string(true, to),
             Read::Seconds => {
                 let (seconds, nanoseconds) = self.pv.time();
-                to.number(seconds + f64::from(nanoseconds) / 1e9);
+                to.number(with_fraction(seconds, nanoseconds));
             }
             Read::Datetime => {
                 let (seconds, nanoseconds) = self.pv.time();
                 to.times.push(seconds, nanoseconds, &mut to.text);
-                to.end(Cell::Text);
+                to.end_ascii();
             }
+            Read::String => self.string(to),
+            Read::Quality => self.quality(to),
+            _ => self.read_other(read, to),
+        }
+    }
+
+    #[inline(never)]
+    fn read_other(&self, read: Read, to: &mut Results) {
+        match read {
+            Read::Number => match self.number() {
+                Some(number) => to.number(number),
+                None => to.mark(Cell::Null),
+            },
+            Read::StringWithUnits => self.any_string(true, to),
             Read::Nanoseconds => to.number(self.pv.time().1.into()),
             Read::UserTag => {
                 let detail = self.pv.detail();
@@ -173,12 +185,9 @@ impl<P: Pv> Reader<'_, P> {
             | Read::Float64Array(_) => {
                 self.value(read, to);
             }
-            Read::Quality
-            | Read::Severity
-            | Read::AlarmStatus
-            | Read::Message
-            | Read::Mutable
-            | Read::Writable => self.status(read, to),
+            Read::Severity | Read::AlarmStatus | Read::Message | Read::Mutable | Read::Writable => {
+                self.status(read, to)
+            }
             Read::State
             | Read::Connected
             | Read::Since
@@ -190,6 +199,12 @@ impl<P: Pv> Reader<'_, P> {
             Read::Coniql(letter) => self.coniql(letter, to),
             _ => self.display(read, to),
         }
+    }
+
+    fn quality(&self, to: &mut Results) {
+        let is_known = self.is_connected() && !self.is_unresponsive();
+        let severity = self.severity().filter(|_| is_known).unwrap_or(SEVERITIES);
+        to.counted(Cell::Constant, constant::QUALITIES + u32::from(severity));
     }
 
     fn display(&self, read: Read, to: &mut Results) {
@@ -238,11 +253,6 @@ impl<P: Pv> Reader<'_, P> {
     fn status(&self, read: Read, to: &mut Results) {
         let access = self.pv.access();
         match read {
-            Read::Quality => {
-                let is_known = self.is_connected() && !self.is_unresponsive();
-                let severity = self.severity().filter(|_| is_known).unwrap_or(SEVERITIES);
-                to.counted(Cell::Constant, constant::QUALITIES + u32::from(severity));
-            }
             Read::Severity => match self.severity() {
                 Some(0) => to.counted(Cell::Constant, constant::ALARM_STATUSES),
                 Some(severity) => {
@@ -318,6 +328,7 @@ impl<P: Pv> Reader<'_, P> {
 
     /// Whether an object can be made from the slot's array or structure, or this object; `plan` has
     /// the lines of its fields.
+    #[inline(never)]
     pub(super) fn apart(&self, read: Read, plan: &[u8], to: &mut Results) {
         let id = &self.pv.metadata().type_id;
         let can = match (read, self.pv.kind()) {
@@ -395,13 +406,31 @@ impl<P: Pv> Reader<'_, P> {
     }
 
     /// The value as an operator reads it.
-    fn string(&self, with_units: bool, to: &mut Results) {
-        let metadata = self.pv.metadata();
-        let units = if with_units && has_units(metadata.value_type) {
-            metadata.units.as_str()
+    #[inline]
+    fn string(&self, to: &mut Results) {
+        let digits = self.pv.digits();
+        if self.pv.kind() == kind::NUMBER && digits != NO_DIGITS {
+            format::push_fixed(self.pv.number(), digits.into(), &mut to.text);
+            to.end_ascii();
         } else {
-            ""
-        };
+            self.any_string(false, to);
+        }
+    }
+
+    /// The same for every value, with units or without.
+    #[inline(never)]
+    fn any_string(&self, with_units: bool, to: &mut Results) {
+        self.push_string(to);
+        let metadata = self.pv.metadata();
+        if with_units && has_units(metadata.value_type) && !metadata.units.is_empty() {
+            to.text.push(b' ');
+            to.text.extend_from_slice(metadata.units.as_bytes());
+        }
+        to.end(Cell::Text);
+    }
+
+    fn push_string(&self, to: &mut Results) {
+        let metadata = self.pv.metadata();
         match self.pv.kind() {
             kind::NUMBER => {
                 let value = self.pv.number();
@@ -433,11 +462,19 @@ impl<P: Pv> Reader<'_, P> {
                 to.text.extend_from_slice(text.unwrap_or(&"").as_bytes());
             }
         }
-        if !units.is_empty() {
-            to.text.push(b' ');
-            to.text.extend_from_slice(units.as_bytes());
-        }
-        to.end(Cell::Text);
+    }
+}
+
+/// Times whose sum with a fraction is rounded to far fewer digits than the fraction has: multiplying
+/// gives the same sum there as dividing, which takes several times as long.
+const COARSE: std::ops::Range<f64> = (1_u64 << 30) as f64..(1_u64 << 40) as f64;
+
+fn with_fraction(seconds: f64, nanoseconds: u32) -> f64 {
+    let nanoseconds = f64::from(nanoseconds);
+    if COARSE.contains(&seconds) {
+        seconds + nanoseconds * 1e-9
+    } else {
+        seconds + nanoseconds / 1e9
     }
 }
 

@@ -178,14 +178,25 @@ impl Results {
     }
 
     /// Ends the text that was appended since the last call.
-    #[inline]
     pub(super) fn end(&mut self, cell: Cell) {
         let written = self.text.get(self.start..).unwrap_or_default();
-        let length = if self.units == Units::Utf8 || written.is_ascii() {
+        let length = if self.units == Units::Utf8 {
             written.len()
         } else {
             written.iter().map(|byte| utf16_units(*byte)).sum()
         };
+        self.end_of(cell, length);
+    }
+
+    /// The same for text that is ASCII.
+    #[inline]
+    pub(super) fn end_ascii(&mut self) {
+        self.end_of(Cell::Text, self.text.len() - self.start);
+    }
+
+    /// Ends a text of this length.
+    #[inline]
+    fn end_of(&mut self, cell: Cell, length: usize) {
         self.start = self.text.len();
         self.push(cell, length.min(LONG), self.length);
         if length >= LONG {

@@ -11,7 +11,7 @@ use pvwire_schema::types::{
 use super::*;
 use crate::ingest::Session;
 use crate::select::{EVERYTHING, selection};
-use crate::store::part;
+use crate::store::{Slot, Store, part};
 
 fn program(text: &str) -> Program {
     let plan = selection(text);
@@ -129,10 +129,8 @@ fn only_what_changed_is_read_again() {
         results.clear();
         execute(
             &program,
-            store,
-            slot,
+            &SlotPv::new(store, slot, Surroundings::default()),
             parts,
-            Surroundings::default(),
             &mut results,
         );
         results.cells().len()
@@ -163,10 +161,8 @@ fn offsets_count_as_javascript_does() {
     let mut results = Results::new(Units::Utf16);
     execute(
         &program,
-        &store,
-        slot,
+        &SlotPv::new(&store, slot, Surroundings::default()),
         ALL_PARTS,
-        Surroundings::default(),
         &mut results,
     );
     let cells = results.cells();

@@ -6,7 +6,7 @@ use super::apart;
 use super::elements::Elements;
 use super::results::{Cell, Cells, Content, Results, Units};
 use super::value::{Value, source, text};
-use super::{ALL_PARTS, Action, CONSTANTS, Presence, Program, Surroundings, execute};
+use super::{ALL_PARTS, Action, CONSTANTS, Presence, Program, SlotPv, Surroundings, execute};
 use crate::store::{Slot, Store, kind};
 
 /// Everything that a program selects of one slot.
@@ -18,7 +18,8 @@ pub fn value(
     surroundings: Surroundings<'_>,
 ) -> Value {
     let mut results = Results::new(Units::Utf8);
-    execute(program, store, slot, ALL_PARTS, surroundings, &mut results);
+    let pv = SlotPv::new(store, slot, surroundings);
+    execute(program, &pv, ALL_PARTS, &mut results);
     // A host may still hold an array or a structure that another kind of value has replaced.
     let kind = store.columns.kind[slot as usize];
     let is_current = matches!(kind, kind::ARRAY | kind::STRUCTURE);
