@@ -227,7 +227,7 @@ impl Engine {
                 slot: *slot,
                 opening: opened.opening,
             };
-            let parts = store.columns.parts[*slot as usize];
+            let parts = store.pvs[*slot as usize].parts;
             opened.is_open.then_some(Change { pv, parts })
         });
         let changes = changed.collect();

@@ -242,11 +242,11 @@ fn forget_unconfirmed(store: &mut Store, fresh: &[Slot]) {
         if store.filled(*slot) {
             continue;
         }
-        if store.columns.state[*slot as usize] == ConnectionState::Connected.number() {
+        if store.pvs[*slot as usize].state == ConnectionState::Connected.number() {
             store.clear_value(*slot);
         }
         // Without a value, the PV's sequence starts again, whatever another relay had counted.
-        store.columns.sequence[*slot as usize] = 0;
+        store.pvs[*slot as usize].sequence = 0;
     }
 }
 
@@ -264,35 +264,32 @@ mod tests {
     #[test]
     fn a_snapshot_fills_the_slots_that_asked_for_it() {
         let (session, slots) = at_the_snapshot();
-        let columns = &session.live.columns;
+        let pvs = &session.live.pvs;
         let at = |index: usize| slots[index] as usize;
 
-        assert_eq!(columns.value[at(0)], 21.5);
-        assert_eq!(columns.seconds[at(0)], 1_753_000_000.0);
-        assert_eq!(columns.nanoseconds[at(0)], 123_456_789);
-        assert_eq!(columns.severity[at(0)], 0);
+        assert_eq!(pvs[at(0)].value, 21.5);
+        assert_eq!(pvs[at(0)].seconds, 1_753_000_000.0);
+        assert_eq!(pvs[at(0)].nanoseconds, 123_456_789);
+        assert_eq!(pvs[at(0)].severity, 0);
         assert_eq!(
-            columns.access[at(0)],
+            pvs[at(0)].access,
             ACCESS_READ | ACCESS_WRITE | ACCESS_PUTS | ACCESS_UNKNOWN,
             "the relay greets jane, and tells its own rights"
         );
-        assert_eq!(columns.sequence[at(0)], 100);
+        assert_eq!(pvs[at(0)].sequence, 100);
         assert_eq!(session.live.metadata(slots[0]).units, "°C");
 
-        assert_eq!(columns.value[at(1)], 2.0);
-        assert_eq!(
-            (columns.severity[at(1)], columns.alarm_status[at(1)]),
-            (1, 7)
-        );
+        assert_eq!(pvs[at(1)].value, 2.0);
+        assert_eq!((pvs[at(1)].severity, pvs[at(1)].alarm_status), (1, 7));
         assert_eq!(session.live.metadata(slots[1]).choices.len(), 16);
 
         assert_eq!(
             session.live.text(slots[2]),
             &Text::One("Träger läuft".into())
         );
-        assert_eq!(columns.state[at(3)], ConnectionState::Connecting.number());
-        assert_eq!(columns.severity[at(3)], SEVERITY_UNKNOWN);
-        assert_eq!(columns.state[at(4)], state::REFUSED);
+        assert_eq!(pvs[at(3)].state, ConnectionState::Connecting.number());
+        assert_eq!(pvs[at(3)].severity, SEVERITY_UNKNOWN);
+        assert_eq!(pvs[at(4)].state, state::REFUSED);
         assert_eq!(session.live.reason(slots[4]), "a PV name can't be empty");
         assert_eq!(session.live.skipped_total(), 0, "a first value is no skip");
     }
@@ -301,7 +298,7 @@ mod tests {
     fn what_a_put_shows_of_the_right_to_write_holds_until_something_else_is_told() {
         let (mut session, slots) = at_the_snapshot();
         let access = |session: &Session| {
-            session.live.columns.access[slots[0] as usize] & (ACCESS_REFUSED | ACCESS_TAKEN)
+            session.live.pvs[slots[0] as usize].access & (ACCESS_REFUSED | ACCESS_TAKEN)
         };
         let put = |session: &mut Session, outcome, message: &str| {
             let value = PutValue::Number(1.0);
@@ -339,7 +336,7 @@ mod tests {
         let (mut session, slots) = at_the_snapshot();
         let applied = session.apply(&golden("special_numbers")).unwrap();
         assert!(applied.gap, "prev_tick 11 after tick 10");
-        assert_eq!(session.live.columns.value[slots[0] as usize], 21.5);
+        assert_eq!(session.live.pvs[slots[0] as usize].value, 21.5);
         assert_eq!(session.last_tick(), 10);
     }
 
@@ -393,11 +390,11 @@ mod tests {
         });
         session.apply(&bytes).unwrap();
         let state = |session: &Session| {
-            let columns = &session.live.columns;
+            let pvs = &session.live.pvs;
             let at = slot as usize;
-            let skips = &columns.skips[at * CAUSES..][..CAUSES];
+            let skips = &session.live.skips[at * CAUSES..][..CAUSES];
             let skipped: f64 = skips.iter().sum();
-            (columns.kind[at], columns.sequence[at], skipped)
+            (pvs[at].kind, pvs[at].sequence, skipped)
         };
         assert_eq!(state(&session), (kind::NONE, 0, 0.0));
 
@@ -416,7 +413,7 @@ mod tests {
         let next = large(FrameKind::CatchUp, 41, PvId(9), 501);
         assert!(!session.apply(&next).unwrap().gap);
         assert_eq!(state(&session), (kind::ARRAY, 501, 0.0));
-        assert_eq!(session.live.columns.severity[slot as usize], 2);
+        assert_eq!(session.live.pvs[slot as usize].severity, 2);
 
         session
             .apply(&frame(FrameKind::CatchUp, 60, 41, |_| {}))
@@ -435,10 +432,10 @@ mod tests {
 
         assert_eq!((applied.answered, applied.reply_to), (Answered::Get, 8));
         assert_eq!(session.answer.len(), 2);
-        assert_eq!(session.answer.columns.value[0], 21.5);
-        assert_eq!(session.answer.columns.severity[0], SEVERITY_UNKNOWN);
+        assert_eq!(session.answer.pvs[0].value, 21.5);
+        assert_eq!(session.answer.pvs[0].severity, SEVERITY_UNKNOWN);
         assert_eq!(session.name_errors.len(), 1);
-        assert_eq!(session.live.columns.sequence[slots[0] as usize], 100);
+        assert_eq!(session.live.pvs[slots[0] as usize].sequence, 100);
         assert_eq!(session.last_tick(), before);
     }
 
@@ -446,10 +443,7 @@ mod tests {
     fn a_value_from_before_the_relay_was_lost_does_not_pass_for_the_present_one() {
         let (mut session, slots) = at_the_snapshot();
         session.relay_lost(77.0, 70.0);
-        assert_eq!(
-            session.live.columns.state[slots[0] as usize],
-            state::RELAY_LOST
-        );
+        assert_eq!(session.live.pvs[slots[0] as usize].state, state::RELAY_LOST);
         session.apply(&golden("hello")).unwrap();
         session.subscribe(&slots[..2], ALL);
         let reply = Reply::Subscribed {
@@ -467,19 +461,19 @@ mod tests {
         });
         session.apply(&bytes).unwrap();
 
-        let columns = &session.live.columns;
+        let pvs = &session.live.pvs;
         assert_eq!(
-            columns.kind[slots[0] as usize],
+            pvs[slots[0] as usize].kind,
             kind::NONE,
             "connected, no value known"
         );
         assert_eq!(
-            columns.kind[slots[1] as usize],
+            pvs[slots[1] as usize].kind,
             kind::NUMBER,
             "old, and marked so"
         );
         assert_eq!(
-            columns.state[slots[1] as usize],
+            pvs[slots[1] as usize].state,
             ConnectionState::Connecting.number()
         );
     }

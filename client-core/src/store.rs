@@ -1,4 +1,4 @@
-//! The current state of each PV, stored in columns.
+//! The current state of each PV.
 //!
 //! Each PV that the application requests has a *slot*. The relay's id of a PV leads to its first
 //! slot, and each slot leads to the next one of the same PV: `X` and `ca://X` are two slots of one
@@ -17,7 +17,7 @@ mod value;
 pub use self::plain::Seconds;
 pub use self::shown::Shown;
 
-/// Index into every column.
+/// Index of a PV's state.
 pub type Slot = u32;
 
 /// Parts of a PV's state. A plan has a mask of the parts that it reads; an update that touches none
@@ -43,7 +43,7 @@ pub mod part {
 pub mod kind {
     /// No value yet.
     pub const NONE: u8 = 0;
-    /// One number, in the value column.
+    /// One number, in `value`.
     pub const NUMBER: u8 = 1;
     /// One string.
     pub const TEXT: u8 = 2;
@@ -51,7 +51,7 @@ pub mod kind {
     pub const ARRAY: u8 = 3;
     /// An array of strings.
     pub const TEXT_ARRAY: u8 = 4;
-    /// One integer that a double can't hold: the value column has the nearest double, the text has
+    /// One integer that a double can't hold: `value` has the nearest double, the text has
     /// all digits.
     pub const LARGE_INTEGER: u8 = 5;
     /// A value of a type that this program doesn't know.
@@ -68,25 +68,25 @@ pub mod state {
     pub const REFUSED: u8 = 5;
 }
 
-/// Severity column before the first value.
+/// Severity before the first value.
 pub const SEVERITY_UNKNOWN: u8 = 255;
 
-/// Access column: may be read.
+/// Access: may be read.
 pub const ACCESS_READ: u8 = 1;
 
-/// Access column: may be written.
+/// Access: may be written.
 pub const ACCESS_WRITE: u8 = 2;
 
-/// Access column: the relay permits puts.
+/// Access: the relay permits puts.
 pub const ACCESS_PUTS: u8 = 4;
 
-/// Access column: only a put shows whether the PV may be written.
+/// Access: only a put shows whether the PV may be written.
 pub const ACCESS_UNKNOWN: u8 = 8;
 
-/// Access column: a put of this client was refused since the access rights were last received.
+/// Access: a put of this client was refused since the access rights were last received.
 pub const ACCESS_REFUSED: u8 = 16;
 
-/// Access column: a put of this client was accepted since the access rights were last received.
+/// Access: a put of this client was accepted since the access rights were last received.
 pub const ACCESS_TAKEN: u8 = 32;
 
 /// PVs that the relay simulates: they have no IOC that could know a user.
@@ -102,7 +102,7 @@ pub(crate) const LOCAL_SCHEME: &str = "loc://";
 /// Number of causes for skipped values, including the unknown cause.
 pub const CAUSES: usize = SkipCause::ALL.len();
 
-/// Digits column: see there.
+/// No fixed number of digits.
 pub const NO_DIGITS: u8 = 255;
 
 /// Means that there is no slot.
@@ -120,57 +120,82 @@ pub enum Text {
     Many(Vec<String>),
 }
 
-/// The columns. The length of each is the number of slots.
-#[derive(Debug, Default)]
-pub struct Columns {
+/// The part of a slot's state that updates change and that most selections read: one line of a
+/// processor's cache.
+#[derive(Clone, Debug)]
+#[repr(C)]
+pub struct PvState {
     /// The number; valid only if `kind` says that the value is a number.
-    pub value: Vec<f64>,
+    pub value: f64,
     /// Time stamp: whole seconds past the POSIX epoch.
-    pub seconds: Vec<f64>,
-    /// When the connection state began: milliseconds past the POSIX epoch, NaN if unknown.
-    pub since_ms: Vec<f64>,
+    pub seconds: f64,
+    /// Number of received updates.
+    pub received: f64,
     /// When the PV's server was last heard from, if the PV is disconnected or its server doesn't
     /// answer; otherwise NaN. If the connection to the relay is lost: when the last message
     /// arrived.
-    pub heard_ms: Vec<f64>,
-    /// Values skipped so far: for each slot one count per cause, in the order of the causes'
-    /// numbers.
-    pub skips: Vec<f64>,
-    /// Number of received updates.
-    pub received: Vec<f64>,
+    pub heard_ms: f64,
     /// Time stamp: 0 to 999,999,999.
-    pub nanoseconds: Vec<u32>,
+    pub nanoseconds: u32,
     /// Number of the last update in the PV's stream.
-    pub sequence: Vec<u32>,
-    /// Increases with each change of the metadata; 0 if there are no metadata.
-    pub metadata_version: Vec<u32>,
+    pub sequence: u32,
     /// Parts that changed since the last flush, of those in `interest`.
-    pub parts: Vec<u32>,
+    pub parts: u32,
     /// Parts whose changes matter to the host; all until the host says which.
-    pub interest: Vec<u32>,
+    pub interest: u32,
+    /// The next slot of the same PV.
+    next: Slot,
+    /// Number of the frame that last brought a value.
+    filled_by: u32,
     /// Alarm condition.
-    pub alarm_status: Vec<u16>,
+    pub alarm_status: u16,
     /// See [`kind`].
-    pub kind: Vec<u8>,
+    pub kind: u8,
     /// Digits after the point of a number's text; [`NO_DIGITS`] if the metadata don't say how many, or
     /// if the text isn't digits.
-    pub digits: Vec<u8>,
+    pub digits: u8,
     /// 0 to 3, or [`SEVERITY_UNKNOWN`].
-    pub severity: Vec<u8>,
+    pub severity: u8,
     /// The wire's `ConnectionState`, or one of [`state`].
-    pub state: Vec<u8>,
+    pub state: u8,
     /// A combination of [`ACCESS_READ`] and the constants after it.
-    pub access: Vec<u8>,
+    pub access: u8,
 }
+
+/// A slot in which everything is unknown.
+const UNKNOWN: PvState = PvState {
+    value: 0.0,
+    seconds: 0.0,
+    received: 0.0,
+    heard_ms: f64::NAN,
+    nanoseconds: 0,
+    sequence: 0,
+    parts: 0,
+    interest: u32::MAX,
+    next: NO_SLOT,
+    filled_by: 0,
+    alarm_status: 0,
+    kind: kind::NONE,
+    digits: NO_DIGITS,
+    severity: SEVERITY_UNKNOWN,
+    state: 0,
+    access: 0,
+};
 
 /// All slots of one client.
 #[derive(Debug)]
 pub struct Store {
-    /// The columns.
-    pub columns: Columns,
+    /// What changes often.
+    pub pvs: Vec<PvState>,
+    /// When the connection state began: milliseconds past the POSIX epoch, NaN if unknown.
+    pub since_ms: Vec<f64>,
+    /// Increases with each change of the metadata; 0 if there are no metadata.
+    pub metadata_version: Vec<u32>,
+    /// Values skipped so far: for each slot one count per cause, in the order of the causes'
+    /// numbers.
+    pub skips: Vec<f64>,
     names: Vec<String>,
     ids: Vec<PvId>,
-    next: Vec<Slot>,
     texts: Vec<Text>,
     details: Vec<Option<Box<Detail>>>,
     metadata: Vec<Metadata>,
@@ -179,8 +204,6 @@ pub struct Store {
     direct: Vec<Slot>,
     /// Sorted by id.
     others: Vec<(PvId, Slot)>,
-    /// Number of the frame that last brought a value.
-    filled_by: Vec<u32>,
     frame: u32,
     /// Slots with changed parts, in the first `dirty_len` elements; the length is that of all
     /// slots.
@@ -206,10 +229,12 @@ impl Store {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            columns: Columns::default(),
+            pvs: Vec::new(),
+            since_ms: Vec::new(),
+            metadata_version: Vec::new(),
+            skips: Vec::new(),
             names: Vec::new(),
             ids: Vec::new(),
-            next: Vec::new(),
             texts: Vec::new(),
             details: Vec::new(),
             metadata: Vec::new(),
@@ -217,7 +242,6 @@ impl Store {
             free: Vec::new(),
             direct: Vec::new(),
             others: Vec::new(),
-            filled_by: Vec::new(),
             frame: 0,
             dirty: Vec::new(),
             dirty_len: 0,
@@ -231,31 +255,15 @@ impl Store {
     /// Adds a slot for `name`, in which everything is unknown.
     pub fn add(&mut self, name: &str) -> Slot {
         let slot = self.free.pop().unwrap_or_else(|| {
-            let columns = &mut self.columns;
-            columns.value.push(0.0);
-            columns.seconds.push(0.0);
-            columns.since_ms.push(0.0);
-            columns.heard_ms.push(f64::NAN);
-            columns.skips.extend([0.0; CAUSES]);
-            columns.received.push(0.0);
-            columns.nanoseconds.push(0);
-            columns.sequence.push(0);
-            columns.metadata_version.push(0);
-            columns.parts.push(0);
-            columns.interest.push(u32::MAX);
-            columns.alarm_status.push(0);
-            columns.kind.push(0);
-            columns.digits.push(NO_DIGITS);
-            columns.severity.push(0);
-            columns.state.push(0);
-            columns.access.push(0);
+            self.pvs.push(UNKNOWN);
+            self.since_ms.push(f64::NAN);
+            self.metadata_version.push(0);
+            self.skips.extend([0.0; CAUSES]);
             self.names.push(String::new());
             self.ids.push(PvId::NONE);
-            self.next.push(NO_SLOT);
             self.texts.push(Text::None);
             self.details.push(None);
             self.metadata.push(Metadata::default());
-            self.filled_by.push(0);
             self.dirty.push(NO_SLOT);
             self.names.len() as Slot - 1
         });
@@ -274,27 +282,19 @@ impl Store {
 
     fn forget(&mut self, slot: Slot) {
         let at = slot as usize;
-        let columns = &mut self.columns;
-        columns.value[at] = 0.0;
-        columns.seconds[at] = 0.0;
-        columns.nanoseconds[at] = 0;
-        columns.since_ms[at] = f64::NAN;
-        columns.heard_ms[at] = f64::NAN;
-        columns.skips[at * CAUSES..][..CAUSES].fill(0.0);
-        columns.received[at] = 0.0;
-        columns.sequence[at] = 0;
-        columns.alarm_status[at] = 0;
-        columns.kind[at] = kind::NONE;
-        columns.digits[at] = NO_DIGITS;
-        columns.interest[at] = u32::MAX;
-        columns.severity[at] = SEVERITY_UNKNOWN;
-        columns.state[at] = self.state_of_new;
-        columns.access[at] = 0;
-        columns.metadata_version[at] = 0;
+        let (parts, next) = (self.pvs[at].parts, self.pvs[at].next);
+        self.pvs[at] = PvState {
+            parts,
+            next,
+            state: self.state_of_new,
+            ..UNKNOWN
+        };
+        self.since_ms[at] = f64::NAN;
+        self.metadata_version[at] = 0;
+        self.skips[at * CAUSES..][..CAUSES].fill(0.0);
         self.texts[at] = Text::None;
         self.details[at] = None;
         self.metadata[at] = Metadata::default();
-        self.filled_by[at] = 0;
         self.accept(slot);
     }
 
@@ -319,19 +319,19 @@ impl Store {
     /// Records that parts of a slot changed.
     #[inline]
     pub fn touch(&mut self, slot: Slot, parts: u32) {
-        let before = self.columns.parts[slot as usize];
-        let parts = parts & self.columns.interest[slot as usize];
-        if before == 0 && parts != 0 {
+        let pv = &mut self.pvs[slot as usize];
+        let parts = parts & pv.interest;
+        if pv.parts == 0 && parts != 0 {
             self.dirty[self.dirty_len] = slot;
             self.dirty_len += 1;
         }
-        self.columns.parts[slot as usize] = before | parts;
+        pv.parts |= parts;
     }
 
     /// Says which parts of a slot matter to the host: only their changes are recorded from now on.
     pub fn set_interest(&mut self, slot: Slot, parts: u32) {
-        if let Some(interest) = self.columns.interest.get_mut(slot as usize) {
-            *interest = parts;
+        if let Some(pv) = self.pvs.get_mut(slot as usize) {
+            pv.interest = parts;
         }
     }
 
@@ -343,11 +343,13 @@ impl Store {
 
     /// Starts a new flush.
     pub fn clear_dirty(&mut self) {
-        if self.dirty_len > 0 {
-            // Faster than resetting one by one, and negligible in a flush even with 20,000 slots.
-            self.columns.parts.fill(0);
-            self.dirty_len = 0;
+        let dirty = self.dirty.get(..self.dirty_len).unwrap_or_default();
+        for slot in dirty {
+            if let Some(pv) = self.pvs.get_mut(*slot as usize) {
+                pv.parts = 0;
+            }
         }
+        self.dirty_len = 0;
     }
 
     /// Starts a frame, to distinguish later what it filled.
@@ -358,13 +360,13 @@ impl Store {
     /// Whether this frame has brought the slot a value.
     #[must_use]
     pub fn filled(&self, slot: Slot) -> bool {
-        self.filled_by[slot as usize] == self.frame
+        self.pvs[slot as usize].filled_by == self.frame
     }
 
     /// Records that this frame has brought the slot a value.
     #[inline]
     pub fn mark_filled(&mut self, slot: Slot) {
-        self.filled_by[slot as usize] = self.frame;
+        self.pvs[slot as usize].filled_by = self.frame;
     }
 
     /// Counts a row of any PV.

@@ -136,8 +136,8 @@ impl Engine {
     pub(super) fn evaluate(&mut self) {
         let mut formulas = std::mem::take(&mut self.computed.formulas);
         for linked in &mut formulas {
-            let parts = &self.session.live.columns.parts;
-            let changed = |pv: &Pv| parts[pv.slot as usize] & READ != 0;
+            let pvs = &self.session.live.pvs;
+            let changed = |pv: &Pv| pvs[pv.slot as usize].parts & READ != 0;
             if linked.is_new || linked.inputs.iter().any(changed) {
                 linked.is_new = false;
                 self.evaluate_one(linked);

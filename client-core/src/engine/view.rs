@@ -116,9 +116,9 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn value(&self) -> Option<Value<'a>> {
         let text = self.store.text(self.slot);
-        let value = match (self.store.columns.kind[self.at()], text) {
+        let value = match (self.store.pvs[self.at()].kind, text) {
             (kind::NONE, _) => return None,
-            (kind::NUMBER, _) => Some(Value::Number(self.store.columns.value[self.at()])),
+            (kind::NUMBER, _) => Some(Value::Number(self.store.pvs[self.at()].value)),
             (kind::TEXT, Text::One(text)) => Some(Value::Text(text)),
             (kind::TEXT_ARRAY, Text::Many(texts)) => Some(Value::Texts(texts)),
             (kind::LARGE_INTEGER, Text::One(digits)) => digits.parse().ok().map(Value::Integer),
@@ -162,8 +162,8 @@ impl<'a> View<'a> {
     /// The time stamp; `None` if the server sends none.
     #[must_use]
     pub fn time(&self) -> Option<TimeStamp> {
-        let columns = &self.store.columns;
-        let (seconds, nanoseconds) = (columns.seconds[self.at()], columns.nanoseconds[self.at()]);
+        let pvs = &self.store.pvs;
+        let (seconds, nanoseconds) = (pvs[self.at()].seconds, pvs[self.at()].nanoseconds);
         if seconds == 0.0 && nanoseconds == 0 {
             return None;
         }
@@ -183,12 +183,12 @@ impl<'a> View<'a> {
     /// The alarm; `None` if the server sends none.
     #[must_use]
     pub fn alarm(&self) -> Option<Alarm<'a>> {
-        let columns = &self.store.columns;
-        let severity = columns.severity[self.at()];
+        let pvs = &self.store.pvs;
+        let severity = pvs[self.at()].severity;
         let detail = self.store.detail(self.slot);
         (severity != SEVERITY_UNKNOWN).then(|| Alarm {
             severity: Severity::from_number(severity),
-            status: columns.alarm_status[self.at()],
+            status: pvs[self.at()].alarm_status,
             message: detail.map_or("", |detail| &detail.message),
         })
     }
@@ -196,14 +196,14 @@ impl<'a> View<'a> {
     /// Type, units, limits, choices and other metadata; `None` before they arrive.
     #[must_use]
     pub fn metadata(&self) -> Option<&'a Metadata> {
-        let version = self.store.columns.metadata_version[self.at()];
+        let version = self.store.metadata_version[self.at()];
         (version != 0).then(|| self.store.metadata(self.slot))
     }
 
     /// The connection state.
     #[must_use]
     pub fn state(&self) -> State<'a> {
-        match self.store.columns.state[self.at()] {
+        match self.store.pvs[self.at()].state {
             state::RELAY_LOST => State::RelayLost,
             state::REFUSED => State::Refused(self.store.reason(self.slot)),
             wire => match ConnectionState::from_number(wire) {
@@ -219,20 +219,20 @@ impl<'a> View<'a> {
     /// Start of the connection state, if it is known.
     #[must_use]
     pub fn since(&self) -> Option<SystemTime> {
-        epoch_time(self.store.columns.since_ms[self.at()])
+        epoch_time(self.store.since_ms[self.at()])
     }
 
     /// When the PV's server was last heard from, if the PV is disconnected or its server or the
     /// relay does not answer: the value was current until then.
     #[must_use]
     pub fn last_heard(&self) -> Option<SystemTime> {
-        let of_server = epoch_time(self.store.columns.heard_ms[self.at()]);
+        let of_server = epoch_time(self.store.pvs[self.at()].heard_ms);
         of_server.or_else(|| epoch_time(self.heard_ms))
     }
 
     /// Whether the PV's server is known to be silent, whatever the relay does.
     pub(super) fn is_server_silent(&self) -> bool {
-        !self.store.columns.heard_ms[self.at()].is_nan()
+        !self.store.pvs[self.at()].heard_ms.is_nan()
     }
 
     /// Whether the value may be read.
@@ -253,13 +253,13 @@ impl<'a> View<'a> {
 
     /// How many values were skipped since the PV was opened, for each cause.
     pub fn skipped(&self) -> impl Iterator<Item = (SkipCause, u64)> + use<'a> {
-        let skips = &self.store.columns.skips[self.at() * CAUSES..][..CAUSES];
+        let skips = &self.store.skips[self.at() * CAUSES..][..CAUSES];
         let causes = SkipCause::ALL.iter().copied();
         causes.zip(skips.iter().map(|count| *count as u64))
     }
 
     fn access(&self) -> u8 {
-        self.store.columns.access[self.at()]
+        self.store.pvs[self.at()].access
     }
 
     fn at(&self) -> usize {

@@ -154,8 +154,8 @@ fn each_slot(store: &mut Store, id: PvId, mut apply: impl FnMut(&mut Store, Slot
 /// Sets the update's sequence number and counts the updates skipped before it. Returns that count.
 fn count(store: &mut Store, slot: Slot, mark: &Mark<'_>) -> u32 {
     store.mark_filled(slot);
-    let last = store.columns.sequence[slot as usize];
-    let known = store.columns.kind[slot as usize] != kind::NONE;
+    let last = store.pvs[slot as usize].sequence;
+    let known = store.pvs[slot as usize].kind != kind::NONE;
     let Some(sequence) = mark.sequence else {
         store.count(slot, last.wrapping_add(1).wrapping_add(mark.skip));
         if mark.skip > 0 {
@@ -191,7 +191,7 @@ mod tests {
 
     /// The updates that a slot has skipped, by cause.
     fn skips(session: &Session, slot: Slot) -> [f64; CAUSES] {
-        session.live.columns.skips.as_chunks().0[slot as usize]
+        session.live.skips.as_chunks().0[slot as usize]
     }
 
     #[test]
@@ -208,11 +208,11 @@ mod tests {
             }
             let bytes = encoder.finish().to_vec();
             assert_eq!(session.apply(&bytes).unwrap().rows, 40);
-            let columns = &session.live.columns;
+            let pvs = &session.live.pvs;
             let slots = slots[..2].iter().map(|slot| *slot as usize);
             let seen = slots.map(|at| {
-                let time = (columns.seconds[at], columns.nanoseconds[at]);
-                (columns.value[at], time, columns.sequence[at])
+                let time = (pvs[at].seconds, pvs[at].nanoseconds);
+                (pvs[at].value, time, pvs[at].sequence)
             });
             (bytes.len(), seen.collect::<Vec<_>>())
         };
@@ -226,19 +226,19 @@ mod tests {
     fn updates_are_numbered_on_and_their_skips_are_counted() {
         let (mut session, slots) = at_the_snapshot();
         let applied = session.apply(&golden("update")).unwrap();
-        let columns = &session.live.columns;
+        let pvs = &session.live.pvs;
 
         assert_eq!((applied.rows, applied.gap), (4, false));
-        assert_eq!(columns.value[slots[0] as usize], 81.0);
-        assert_eq!(columns.severity[slots[0] as usize], 2);
-        assert_eq!(columns.sequence[slots[0] as usize], 104);
+        assert_eq!(pvs[slots[0] as usize].value, 81.0);
+        assert_eq!(pvs[slots[0] as usize].severity, 2);
+        assert_eq!(pvs[slots[0] as usize].sequence, 104);
         assert_eq!(
             skips(&session, slots[0]),
             [0.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0]
         );
-        assert_eq!(columns.sequence[slots[1] as usize], 2);
+        assert_eq!(pvs[slots[1] as usize].sequence, 2);
         assert_eq!(
-            columns.severity[slots[1] as usize], 1,
+            pvs[slots[1] as usize].severity, 1,
             "an alarm that isn't said stays"
         );
         assert_eq!(session.live.text(slots[2]), &Text::One(String::new()));
@@ -251,7 +251,7 @@ mod tests {
         let (mut session, slots) = at_the_snapshot();
         session.apply(&golden("update")).unwrap();
         session.apply(&golden("skips")).unwrap();
-        let sequence = |slot: Slot| session.live.columns.sequence[slot as usize];
+        let sequence = |slot: Slot| session.live.pvs[slot as usize].sequence;
         assert_eq!(
             skips(&session, slots[0]),
             [0.0, 2.0 + 1.0, 20.0, 300.0, 0.0, 0.0, 0.0]
@@ -295,11 +295,11 @@ mod tests {
             });
             session.live.clear_dirty();
             session.apply(&bytes).unwrap();
-            let columns = &session.live.columns;
+            let pvs = &session.live.pvs;
             let of = |slot: &Slot| {
                 let at = *slot as usize;
-                let is_told = columns.parts[at] & part::ALARM != 0;
-                (columns.severity[at], is_told)
+                let is_told = pvs[at].parts & part::ALARM != 0;
+                (pvs[at].severity, is_told)
             };
             (slots.iter().map(of)).collect::<Vec<_>>()
         };
@@ -327,9 +327,9 @@ mod tests {
         let (mut session, slots) = at_the_snapshot();
         session.apply(&golden("update")).unwrap();
         session.apply(&golden("catch_up")).unwrap();
-        let columns = &session.live.columns;
+        let pvs = &session.live.pvs;
 
-        assert_eq!(columns.sequence[slots[0] as usize], 150);
+        assert_eq!(pvs[slots[0] as usize].sequence, 150);
         assert_eq!(
             skips(&session, slots[0]),
             [0.0, 2.0, 0.0, 0.0, 45.0, 0.0, 0.0]
@@ -385,11 +385,11 @@ mod tests {
         session.live.clear_dirty();
         session.apply(&golden("disconnected")).unwrap();
         assert_eq!(
-            session.live.columns.parts[slots[0] as usize],
+            session.live.pvs[slots[0] as usize].parts,
             part::CONNECTION | part::ACCESS
         );
         assert_eq!(
-            session.live.columns.state[slots[3] as usize],
+            session.live.pvs[slots[3] as usize].state,
             ConnectionState::NotFound.number()
         );
         session.live.clear_dirty();

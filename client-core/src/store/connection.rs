@@ -21,10 +21,10 @@ impl Store {
         let since_ms = connection.since_ns.div_euclid(1_000_000) as f64;
         let at = slot as usize;
         // The result of this client's puts stays valid until the rights change.
-        let before = self.columns.access[at];
+        let before = self.pvs[at].access;
         let is_news = before & !(ACCESS_REFUSED | ACCESS_TAKEN) != access
-            || self.columns.state[at] != connection.state.number()
-            || self.columns.since_ms[at].to_bits() != since_ms.to_bits();
+            || self.pvs[at].state != connection.state.number()
+            || self.since_ms[at].to_bits() != since_ms.to_bits();
         let access = if is_news { access } else { before };
         let heard_ms = match connection.heard_ns {
             0 => f64::NAN,
@@ -32,14 +32,14 @@ impl Store {
         };
         self.set_heard(slot, heard_ms);
         self.set_state(slot, connection.state.number(), since_ms);
-        if self.columns.access[slot as usize] != access {
-            self.columns.access[slot as usize] = access;
+        if self.pvs[slot as usize].access != access {
+            self.pvs[slot as usize].access = access;
             self.touch(slot, part::ACCESS);
         }
     }
 
     pub(super) fn set_heard(&mut self, slot: Slot, heard_ms: f64) {
-        let before = std::mem::replace(&mut self.columns.heard_ms[slot as usize], heard_ms);
+        let before = std::mem::replace(&mut self.pvs[slot as usize].heard_ms, heard_ms);
         if before.to_bits() != heard_ms.to_bits() {
             self.touch(slot, part::CONNECTION);
         }
@@ -55,7 +55,7 @@ impl Store {
             id => self.first(id),
         };
         while slot != NO_SLOT {
-            let access = &mut self.columns.access[slot as usize];
+            let access = &mut self.pvs[slot as usize].access;
             let known = *access & !(ACCESS_TAKEN | ACCESS_REFUSED);
             let now = known | if taken { ACCESS_TAKEN } else { ACCESS_REFUSED };
             if *access != now {
@@ -68,10 +68,9 @@ impl Store {
 
     pub(super) fn set_state(&mut self, slot: Slot, state: u8, since_ms: f64) {
         let at = slot as usize;
-        let columns = &mut self.columns;
-        if columns.state[at] != state || columns.since_ms[at].to_bits() != since_ms.to_bits() {
-            columns.state[at] = state;
-            columns.since_ms[at] = since_ms;
+        if self.pvs[at].state != state || self.since_ms[at].to_bits() != since_ms.to_bits() {
+            self.pvs[at].state = state;
+            self.since_ms[at] = since_ms;
             self.touch(slot, part::CONNECTION);
         }
         if state != state::REFUSED && !self.reasons.is_empty() {
@@ -87,8 +86,8 @@ impl Store {
     pub fn refuse(&mut self, slot: Slot, reason: &str) {
         self.accept(slot);
         self.reasons.push((slot, reason.to_owned()));
-        self.columns.state[slot as usize] = state::REFUSED;
-        self.columns.since_ms[slot as usize] = f64::NAN;
+        self.pvs[slot as usize].state = state::REFUSED;
+        self.since_ms[slot as usize] = f64::NAN;
         self.touch(slot, part::CONNECTION);
     }
 
@@ -113,14 +112,13 @@ impl Store {
         self.others.clear();
         for slot in 0..self.names.len() as Slot {
             self.ids[slot as usize] = PvId::NONE;
-            self.next[slot as usize] = NO_SLOT;
+            self.pvs[slot as usize].next = NO_SLOT;
             let at = slot as usize;
-            if !super::shown::is_of_page(&self.names[at])
-                && self.columns.state[at] != state::RELAY_LOST
+            if !super::shown::is_of_page(&self.names[at]) && self.pvs[at].state != state::RELAY_LOST
             {
                 // A value that was already outdated keeps its earlier time.
-                let was_present = self.columns.state[at] == ConnectionState::Connected.number()
-                    && self.columns.heard_ms[at].is_nan();
+                let was_present = self.pvs[at].state == ConnectionState::Connected.number()
+                    && self.pvs[at].heard_ms.is_nan();
                 if was_present {
                     self.set_heard(slot, heard_ms);
                 }

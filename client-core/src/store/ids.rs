@@ -26,7 +26,7 @@ impl Store {
             return;
         }
         self.ids[slot as usize] = id;
-        self.next[slot as usize] = self.first(id);
+        self.pvs[slot as usize].next = self.first(id);
         self.set_first(id, slot);
     }
 
@@ -36,16 +36,16 @@ impl Store {
         if id == PvId::NONE {
             return;
         }
-        let after = std::mem::replace(&mut self.next[slot as usize], NO_SLOT);
+        let after = std::mem::replace(&mut self.pvs[slot as usize].next, NO_SLOT);
         let mut at = self.first(id);
         if at == slot {
             self.set_first(id, after);
             return;
         }
         while at != NO_SLOT {
-            let next = self.next[at as usize];
+            let next = self.pvs[at as usize].next;
             if next == slot {
-                self.next[at as usize] = after;
+                self.pvs[at as usize].next = after;
                 return;
             }
             at = next;
@@ -67,7 +67,7 @@ impl Store {
     #[inline]
     #[must_use]
     pub fn after(&self, slot: Slot) -> Slot {
-        self.next[slot as usize]
+        self.pvs[slot as usize].next
     }
 
     fn set_first(&mut self, id: PvId, slot: Slot) {

@@ -1,7 +1,8 @@
 //! Stores the rows that carry only value, time and alarm, the majority of all rows, with little work.
 //!
 //! A browser does this for every update. The rest of the module is compiled for size; this code is
-//! one loop over columns of the same known length, which calls other functions only in rare cases.
+//! one loop over the states of slots, each one line of the cache, and calls other functions only in
+//! rare cases.
 
 use std::iter::Peekable;
 use std::ops::Range;
@@ -11,7 +12,7 @@ use pvwire_schema::types::PvId;
 
 use super::ids::place;
 use super::value::shown_alarm;
-use super::{DIRECT_IDS, NO_SLOT, Slot, Store, Text, kind, part};
+use super::{DIRECT_IDS, NO_SLOT, PvState, Slot, Store, Text, kind, part};
 
 /// Splits times into seconds and nanoseconds. The rows of a frame mostly share their second, and
 /// dividing 64-bit numbers is the slowest step in a browser.
@@ -50,24 +51,24 @@ impl Seconds {
 
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// The parts of slots that changed since the last flush, and which slots these are.
+/// The slots that changed since the last flush.
 struct Told<'a> {
-    parts: &'a mut [u32],
-    interest: &'a [u32],
     dirty: &'a mut [Slot],
     dirty_len: usize,
 }
 
 impl Told<'_> {
     #[inline(always)]
-    fn touch(&mut self, at: usize, changed: u32) {
-        let before = self.parts[at];
-        let changed = changed & self.interest[at];
-        if before == 0 && changed != 0 {
-            self.dirty[self.dirty_len] = at as Slot;
+    fn touch(&mut self, at: usize, pv: &mut PvState, changed: u32) {
+        let changed = changed & pv.interest;
+        if pv.parts == 0
+            && changed != 0
+            && let Some(place) = self.dirty.get_mut(self.dirty_len)
+        {
+            *place = at as Slot;
             self.dirty_len += 1;
         }
-        self.parts[at] = before | changed;
+        pv.parts |= changed;
     }
 }
 
@@ -81,36 +82,11 @@ impl Store {
         clock: &mut Seconds,
         alarms: &mut Peekable<impl Iterator<Item = AlarmRow>>,
     ) {
-        let applied = self.apply(rows, numbers, clock, alarms);
-        debug_assert!(applied.is_some(), "columns differ in length");
-    }
-
-    /// `None` if columns differ in length, which they never do. It tells the compiler that all have
-    /// the same length, and each index is then checked only once.
-    fn apply(
-        &mut self,
-        rows: &mut NumberRows<'_>,
-        numbers: Range<u32>,
-        clock: &mut Seconds,
-        alarms: &mut Peekable<impl Iterator<Item = AlarmRow>>,
-    ) -> Option<()> {
-        let slots = self.names.len();
-        let value = self.columns.value.get_mut(..slots)?;
-        let seconds = self.columns.seconds.get_mut(..slots)?;
-        let nanoseconds = self.columns.nanoseconds.get_mut(..slots)?;
-        let received = self.columns.received.get_mut(..slots)?;
-        let sequence = self.columns.sequence.get_mut(..slots)?;
+        let pvs = &mut self.pvs;
         let mut told = Told {
-            parts: self.columns.parts.get_mut(..slots)?,
-            interest: self.columns.interest.get(..slots)?,
-            dirty: self.dirty.get_mut(..slots)?,
+            dirty: &mut self.dirty,
             dirty_len: self.dirty_len,
         };
-        let kinds = self.columns.kind.get_mut(..slots)?;
-        let severity = self.columns.severity.get_mut(..slots)?;
-        let alarm_status = self.columns.alarm_status.get_mut(..slots)?;
-        let filled_by = self.filled_by.get_mut(..slots)?;
-        let next = self.next.get(..slots)?;
         let (mut local_rows, mut local_clock) = (rows.clone(), *clock);
         self.updates_total += u64::from(numbers.end - numbers.start);
         let mut number = numbers.start;
@@ -126,45 +102,45 @@ impl Store {
                 let (second, nanosecond) = local_clock.split(row.time_ns);
                 first = first_of(&self.direct, &self.others, row.id);
                 let mut at = first as usize;
-                // `NO_SLOT` is larger than every slot.
-                while at < slots {
+                // There is no slot `NO_SLOT`.
+                while let Some(pv) = pvs.get_mut(at) {
                     let mut changed = 0;
-                    if kinds[at] != kind::NUMBER || value[at].to_bits() != row.value.to_bits() {
-                        if kinds[at] != kind::NUMBER {
-                            kinds[at] = kind::NUMBER;
-                            forget(&mut self.texts, at);
-                        }
-                        value[at] = row.value;
-                        changed |= part::VALUE;
+                    if pv.kind != kind::NUMBER {
+                        pv.kind = kind::NUMBER;
+                        forget(&mut self.texts, at);
+                        changed = part::VALUE;
                     }
-                    if seconds[at] != second || nanoseconds[at] != nanosecond {
-                        seconds[at] = second;
-                        nanoseconds[at] = nanosecond;
+                    if pv.value.to_bits() != row.value.to_bits() {
+                        pv.value = row.value;
+                        changed = part::VALUE;
+                    }
+                    if pv.seconds != second || pv.nanoseconds != nanosecond {
+                        pv.seconds = second;
+                        pv.nanoseconds = nanosecond;
                         changed |= part::TIME;
                     }
-                    told.touch(at, changed);
-                    filled_by[at] = self.frame;
-                    sequence[at] = sequence[at].wrapping_add(1);
-                    received[at] += 1.0;
-                    at = next[at] as usize;
+                    told.touch(at, pv, changed);
+                    pv.filled_by = self.frame;
+                    pv.sequence = pv.sequence.wrapping_add(1);
+                    pv.received += 1.0;
+                    at = pv.next as usize;
                 }
             }
             number = end;
             if let Some(mark) = alarms.next_if(|mark| mark.row < end) {
                 let alarm = shown_alarm(Some(mark.alarm));
                 let mut at = first as usize;
-                while at < slots {
-                    if (severity[at], alarm_status[at]) != alarm {
-                        (severity[at], alarm_status[at]) = alarm;
-                        told.touch(at, part::ALARM);
+                while let Some(pv) = pvs.get_mut(at) {
+                    if (pv.severity, pv.alarm_status) != alarm {
+                        (pv.severity, pv.alarm_status) = alarm;
+                        told.touch(at, pv, part::ALARM);
                     }
-                    at = next[at] as usize;
+                    at = pv.next as usize;
                 }
             }
         }
         (*rows, *clock) = (local_rows, local_clock);
         self.dirty_len = told.dirty_len;
-        Some(())
     }
 }
 

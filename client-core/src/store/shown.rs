@@ -42,7 +42,7 @@ impl Store {
         choices: &[String],
     ) {
         let at = slot as usize;
-        if self.columns.state[at] != ConnectionState::Connected.number() {
+        if self.pvs[at].state != ConnectionState::Connected.number() {
             let now_ms = shown.seconds * 1000.0 + f64::from(shown.nanoseconds) / 1e6;
             self.set_state(slot, ConnectionState::Connected.number(), now_ms);
         }
@@ -51,8 +51,8 @@ impl Store {
         } else {
             ACCESS_READ
         };
-        if self.columns.access[at] != access {
-            self.columns.access[at] = access;
+        if self.pvs[at].access != access {
+            self.pvs[at].access = access;
             self.touch(slot, part::ACCESS);
         }
         let is_table = shown.value_type == ValueType::Structure;
@@ -84,7 +84,7 @@ impl Store {
             message,
         };
         self.set_detail(slot, (!message.is_empty()).then_some(detail));
-        let sequence = self.columns.sequence[at].wrapping_add(1);
+        let sequence = self.pvs[at].sequence.wrapping_add(1);
         self.count(slot, sequence);
     }
 
@@ -114,12 +114,8 @@ impl Store {
     /// Sets the connection state of a formula to that of an input, which must not be refused.
     pub fn follow(&mut self, slot: Slot, input: Slot) {
         let from = input as usize;
-        let columns = &self.columns;
-        let (now, since_ms, heard_ms) = (
-            columns.state[from],
-            columns.since_ms[from],
-            columns.heard_ms[from],
-        );
+        let (now, heard_ms) = (self.pvs[from].state, self.pvs[from].heard_ms);
+        let since_ms = self.since_ms[from];
         self.set_heard(slot, heard_ms);
         self.set_state(slot, now, since_ms);
     }

@@ -43,13 +43,13 @@ fn an_equal_value_touches_nothing() {
     store.set_time(slot, -1.0, 999_999_999);
     assert_eq!(store.dirty(), [0_u32; 0]);
     assert_eq!(
-        (store.columns.seconds[0], store.columns.nanoseconds[0]),
+        (store.pvs[0].seconds, store.pvs[0].nanoseconds),
         (-1.0, 999_999_999)
     );
 
     store.set_number(slot, -0.0);
     store.set_number(slot, 0.0);
-    assert_eq!(store.columns.parts[0], part::VALUE);
+    assert_eq!(store.pvs[0].parts, part::VALUE);
     assert_eq!(store.dirty(), [slot], "listed once, however often touched");
 }
 
@@ -84,22 +84,18 @@ fn a_pv_that_comes_back_with_another_type_shows_no_value_of_the_old_one() {
 
     metadata.units = "mm".into();
     store.set_metadata(slot, &metadata);
-    assert_eq!(
-        store.columns.kind[0],
-        kind::NUMBER,
-        "new units keep the value"
-    );
+    assert_eq!(store.pvs[0].kind, kind::NUMBER, "new units keep the value");
 
     metadata.value_type = ValueType::Enum;
     store.set_metadata(slot, &metadata);
-    assert_eq!(store.columns.kind[0], kind::NONE);
-    assert_eq!(store.columns.severity[0], SEVERITY_UNKNOWN);
-    assert_eq!(store.columns.sequence[0], 0);
+    assert_eq!(store.pvs[0].kind, kind::NONE);
+    assert_eq!(store.pvs[0].severity, SEVERITY_UNKNOWN);
+    assert_eq!(store.pvs[0].sequence, 0);
 
     store.set_number(slot, 1.0);
     metadata.epoch = 1;
     store.set_metadata(slot, &metadata);
-    assert_eq!(store.columns.kind[0], kind::NONE, "another epoch is enough");
+    assert_eq!(store.pvs[0].kind, kind::NONE, "another epoch is enough");
 }
 
 #[test]
@@ -110,22 +106,22 @@ fn losing_the_relay_marks_every_pv_and_keeps_its_value() {
     store.set_number(slot, 5.0);
     store.clear_dirty();
 
-    store.columns.state[0] = ConnectionState::Connected.number();
+    store.pvs[0].state = ConnectionState::Connected.number();
     let gone = store.add("GONE");
-    store.columns.heard_ms[gone as usize] = 500.0;
+    store.pvs[gone as usize].heard_ms = 500.0;
     store.relay_lost(1000.0, 900.0);
-    assert_eq!(store.columns.state[0], state::RELAY_LOST);
-    assert_eq!(store.columns.heard_ms[0], 900.0);
-    assert_eq!(store.columns.heard_ms[gone as usize], 500.0);
-    assert_eq!(store.columns.value[0], 5.0);
-    assert_eq!(store.columns.parts[0], part::CONNECTION);
+    assert_eq!(store.pvs[0].state, state::RELAY_LOST);
+    assert_eq!(store.pvs[0].heard_ms, 900.0);
+    assert_eq!(store.pvs[gone as usize].heard_ms, 500.0);
+    assert_eq!(store.pvs[0].value, 5.0);
+    assert_eq!(store.pvs[0].parts, part::CONNECTION);
     assert_eq!(
         slots(&store, 1),
         [0_u32; 0],
         "ids of the lost relay lead nowhere"
     );
     let late = store.add("Y");
-    assert_eq!(store.columns.state[late as usize], state::RELAY_LOST);
+    assert_eq!(store.pvs[late as usize].state, state::RELAY_LOST);
 }
 
 #[test]
@@ -138,7 +134,7 @@ fn a_slot_that_is_used_again_knows_nothing_of_the_pv_before() {
     store.remove(slot);
 
     assert_eq!(store.add("Y"), slot);
-    assert_eq!(store.columns.kind[0], kind::NONE);
-    assert_eq!(store.columns.metadata_version[0], 0);
+    assert_eq!(store.pvs[0].kind, kind::NONE);
+    assert_eq!(store.metadata_version[0], 0);
     assert_eq!((store.reason(slot), store.text(slot)), ("", &Text::None));
 }

@@ -7,7 +7,7 @@ use pvwire_schema::types::{
 
 use super::{CAUSES, NO_DIGITS, SEVERITY_UNKNOWN, Slot, Store, Text, kind, part};
 
-/// Severity and status as the columns show them; `None` if the alarm is not known.
+/// Severity and status as a slot shows them; `None` if the alarm is not known.
 pub(super) fn shown_alarm(alarm: Option<Alarm>) -> (u8, u16) {
     match alarm {
         Some(alarm) if alarm != Alarm::NONE => (alarm.severity.number(), alarm.status),
@@ -20,22 +20,22 @@ impl Store {
     #[inline]
     pub fn set_number(&mut self, slot: Slot, value: f64) {
         let at = slot as usize;
-        let columns = &mut self.columns;
-        if columns.kind[at] == kind::NUMBER && columns.value[at].to_bits() == value.to_bits() {
+        let pvs = &mut self.pvs;
+        if pvs[at].kind == kind::NUMBER && pvs[at].value.to_bits() == value.to_bits() {
             return;
         }
-        columns.value[at] = value;
+        pvs[at].value = value;
         self.value_changed(slot, kind::NUMBER);
     }
 
     /// Sets a value of any kind of text from an update. `number` is the nearest double.
     pub fn set_text(&mut self, slot: Slot, kind: u8, text: Text, number: f64) {
         let at = slot as usize;
-        if self.columns.kind[at] == kind && self.texts[at] == text {
+        if self.pvs[at].kind == kind && self.texts[at] == text {
             return;
         }
         self.texts[at] = text;
-        self.columns.value[at] = number;
+        self.pvs[at].value = number;
         self.value_changed(slot, kind);
     }
 
@@ -51,19 +51,19 @@ impl Store {
         {
             self.texts[at] = Text::None;
         }
-        self.columns.kind[at] = kind;
+        self.pvs[at].kind = kind;
         self.touch(slot, part::VALUE);
     }
 
     /// Removes a value that is no longer known.
     pub fn clear_value(&mut self, slot: Slot) {
         let at = slot as usize;
-        self.columns.sequence[at] = 0;
-        if self.columns.kind[at] == kind::NONE {
+        self.pvs[at].sequence = 0;
+        if self.pvs[at].kind == kind::NONE {
             return;
         }
-        self.columns.severity[at] = SEVERITY_UNKNOWN;
-        self.columns.alarm_status[at] = 0;
+        self.pvs[at].severity = SEVERITY_UNKNOWN;
+        self.pvs[at].alarm_status = 0;
         self.details[at] = None;
         self.value_changed(slot, kind::NONE);
         self.touch(slot, part::TIME | part::ALARM);
@@ -95,9 +95,9 @@ impl Store {
     #[must_use]
     pub fn expected(&self, slot: Slot) -> Option<Expected> {
         let at = slot as usize;
-        let connected = self.columns.state[at] == ConnectionState::Connected.number();
-        (connected && self.columns.kind[at] != kind::NONE).then(|| Expected {
-            sequence: self.columns.sequence[at],
+        let connected = self.pvs[at].state == ConnectionState::Connected.number();
+        (connected && self.pvs[at].kind != kind::NONE).then(|| Expected {
+            sequence: self.pvs[at].sequence,
             epoch: self.metadata[at].epoch,
         })
     }
@@ -107,10 +107,10 @@ impl Store {
     #[inline]
     pub fn set_time(&mut self, slot: Slot, seconds: f64, nanoseconds: u32) {
         let at = slot as usize;
-        let columns = &mut self.columns;
-        if columns.seconds[at] != seconds || columns.nanoseconds[at] != nanoseconds {
-            columns.seconds[at] = seconds;
-            columns.nanoseconds[at] = nanoseconds;
+        let pvs = &mut self.pvs;
+        if pvs[at].seconds != seconds || pvs[at].nanoseconds != nanoseconds {
+            pvs[at].seconds = seconds;
+            pvs[at].nanoseconds = nanoseconds;
             self.touch(slot, part::TIME);
         }
     }
@@ -119,10 +119,10 @@ impl Store {
     pub fn set_alarm(&mut self, slot: Slot, alarm: Option<Alarm>) {
         let at = slot as usize;
         let (severity, status) = shown_alarm(alarm);
-        let columns = &mut self.columns;
-        if columns.severity[at] != severity || columns.alarm_status[at] != status {
-            columns.severity[at] = severity;
-            columns.alarm_status[at] = status;
+        let pvs = &mut self.pvs;
+        if pvs[at].severity != severity || pvs[at].alarm_status != status {
+            pvs[at].severity = severity;
+            pvs[at].alarm_status = status;
             self.touch(slot, part::ALARM);
         }
     }
@@ -131,15 +131,15 @@ impl Store {
     #[inline]
     pub fn count(&mut self, slot: Slot, sequence: u32) {
         let at = slot as usize;
-        self.columns.sequence[at] = sequence;
-        self.columns.received[at] += 1.0;
+        self.pvs[at].sequence = sequence;
+        self.pvs[at].received += 1.0;
     }
 
     /// Records skipped updates.
     pub fn skip(&mut self, slot: Slot, cause: SkipCause, count: u32) {
         if count > 0 {
             let at = slot as usize * CAUSES + usize::from(cause.number());
-            self.columns.skips[at] += f64::from(count);
+            self.skips[at] += f64::from(count);
             self.touch(slot, part::SKIPPED);
         }
     }
@@ -148,7 +148,7 @@ impl Store {
     /// this PV and is removed.
     pub fn set_metadata(&mut self, slot: Slot, metadata: &Metadata) {
         let at = slot as usize;
-        let version = self.columns.metadata_version[at];
+        let version = self.metadata_version[at];
         let before = &self.metadata[at];
         if version != 0 && before == metadata {
             return;
@@ -159,11 +159,11 @@ impl Store {
             self.clear_value(slot);
         }
         metadata.clone_into(&mut self.metadata[at]);
-        self.columns.digits[at] = match (metadata.value_type, metadata.precision) {
+        self.pvs[at].digits = match (metadata.value_type, metadata.precision) {
             (ValueType::Enum | ValueType::Boolean, _) | (_, None) => NO_DIGITS,
             (_, Some(digits)) => digits.unsigned_abs().try_into().unwrap_or(NO_DIGITS),
         };
-        self.columns.metadata_version[at] = version.wrapping_add(1).max(1);
+        self.metadata_version[at] = version.wrapping_add(1).max(1);
         self.touch(slot, part::METADATA);
     }
 

@@ -192,7 +192,7 @@ impl Execution {
         let mut last = (usize::MAX, 0, Prepared::default());
         for slot in store.dirty() {
             let slot = *slot;
-            let Some(&parts) = store.columns.parts.get(slot as usize) else {
+            let Some(parts) = store.pvs.get(slot as usize).map(|pv| pv.parts) else {
                 continue;
             };
             any |= parts;

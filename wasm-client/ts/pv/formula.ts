@@ -159,12 +159,11 @@ export class Formulas {
       this.#bySlot.set(slot.index, input);
       changed.set(input, slot);
     }
-    const { parts } = wasm;
     for (const index of wasm.dirty()) {
       const input = this.#bySlot.get(index);
       const slot = input?.handle.held?.slot;
       if (input === undefined || slot === undefined) continue;
-      if (((parts[index] as number) & READ_PARTS) !== 0) changed.set(input, slot);
+      if ((wasm.core.changed(index) & READ_PARTS) !== 0) changed.set(input, slot);
     }
     return changed;
   }

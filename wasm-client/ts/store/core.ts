@@ -78,16 +78,6 @@ export class Wasm {
     this.results = new Results(this.core, this.memory);
   }
 
-  /** Parts of the live PVs that changed since the last flush, by slot. Valid until the next call. */
-  get parts(): Uint32Array {
-    return new Uint32Array(this.memory.buffer, this.core.parts());
-  }
-
-  /** The kinds of the live PVs' values, by slot. Valid until the module is called again. */
-  get kinds(): Uint8Array {
-    return new Uint8Array(this.memory.buffer, this.core.kinds());
-  }
-
   /** A slot for a PV name. */
   add(name: string): number {
     return this.core.add(name);

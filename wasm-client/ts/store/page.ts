@@ -8,7 +8,7 @@ import type { PutValue, WasmSource } from "../types.js";
 import type { Wasm } from "./core.js";
 import { Needs } from "./elements.js";
 import { Loader } from "./loader.js";
-import { Kind, type Slot } from "./slot.js";
+import type { Slot } from "./slot.js";
 import { stageValue } from "./value.js";
 
 export { Page } from "../../pkg/pvwire_page.js";
@@ -132,7 +132,6 @@ export function readInputs(
 ): void {
   if (inputs.length === 0) return;
   const { core, memory } = wasm;
-  const { kinds } = wasm;
   const entries = new Uint32Array(3 * inputs.length);
   const records = new Float64Array(4 * inputs.length);
   const arrays: Uint8Array[] = [];
@@ -142,7 +141,7 @@ export function readInputs(
     entries[3 * nth + 1] = slot.index;
     entries[3 * nth + 2] = ALL_PARTS;
     records[4 * nth] = number;
-    const array = kinds[slot.index] === Kind.array ? slot.elements(Needs.elements) : undefined;
+    const array = core.has_array(slot.index) ? slot.elements(Needs.elements) : undefined;
     if (array === undefined) return;
     const [type, count, bytes] = array;
     records.set([type & TYPE, count, bytes.length], 4 * nth + 1);

@@ -1,4 +1,4 @@
-/** The state of one PV that JavaScript keeps in addition to the module's columns. */
+/** The state of one PV that JavaScript keeps in addition to the module's state. */
 
 import type { Wasm } from "./core.js";
 import { Needs, numericArray, TYPES } from "./elements.js";

@@ -7,7 +7,7 @@ mod programs;
 
 use pvwire_core::ingest::{ArrayRow, Session};
 use pvwire_core::select::execute::{self, Held};
-use pvwire_core::store::{CAUSES, Shown, Slot, Store, part};
+use pvwire_core::store::{CAUSES, Shown, Slot, Store, kind, part};
 use pvwire_schema::types::{Array, Filter, PutValue, Severity, ValueType};
 use wasm_bindgen::prelude::wasm_bindgen;
 
@@ -168,32 +168,31 @@ impl Core {
         self.session.answer.len()
     }
 
-    /// The address of the live PVs' changed parts, by slot. It changes when memory grows and when a
-    /// slot is added.
+    /// The parts of a slot that changed since the last flush.
     #[must_use]
-    pub fn parts(&self) -> usize {
-        self.session.live.columns.parts.as_ptr() as usize
+    pub fn changed(&self, slot: Slot) -> u32 {
+        let pv = self.session.live.pvs.get(slot as usize);
+        pv.map_or(0, |pv| pv.parts)
     }
 
-    /// The address of the kinds of the live PVs' values, by slot. It changes like that of the parts.
+    /// Whether a slot's value is an array of numbers.
     #[must_use]
-    pub fn kinds(&self) -> usize {
-        self.session.live.columns.kind.as_ptr() as usize
+    pub fn has_array(&self, slot: Slot) -> bool {
+        let pv = self.session.live.pvs.get(slot as usize);
+        pv.is_some_and(|pv| pv.kind == kind::ARRAY)
     }
 
     /// Fills the last numbers of the summary: sequence number of a slot's last update, and how many
     /// updates were received and skipped.
     pub fn inspect(&mut self, slot: Slot) {
-        let columns = &self.session.live.columns;
+        let store = &self.session.live;
         let at = slot as usize;
-        let skips = columns.skips.get(at * CAUSES..).unwrap_or_default();
-        if let (Some(sequence), Some(received), [.., to_sequence, to_received, to_skipped]) = (
-            columns.sequence.get(at),
-            columns.received.get(at),
-            &mut self.summary,
-        ) {
-            *to_sequence = f64::from(*sequence);
-            *to_received = *received;
+        let skips = store.skips.get(at * CAUSES..).unwrap_or_default();
+        if let (Some(pv), [.., to_sequence, to_received, to_skipped]) =
+            (store.pvs.get(at), &mut self.summary)
+        {
+            *to_sequence = f64::from(pv.sequence);
+            *to_received = pv.received;
             *to_skipped = skips.iter().take(CAUSES).sum();
         }
     }

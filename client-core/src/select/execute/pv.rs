@@ -10,8 +10,8 @@ use crate::store::{
     SEVERITY_UNKNOWN, Slot, Store, Text, kind, state,
 };
 
-/// The state of one PV. Numbers without their own type are those of the store's columns, see
-/// [`Columns`](crate::store::Columns).
+/// The state of one PV. Numbers without their own type are those of the store, see
+/// [`PvState`](crate::store::PvState).
 pub trait Pv {
     /// The name that was requested, with or without its source.
     fn name(&self) -> &str;
@@ -88,12 +88,12 @@ impl Pv for SlotPv<'_> {
 
     #[inline]
     fn kind(&self) -> u8 {
-        self.store.columns.kind[self.at()]
+        self.store.pvs[self.at()].kind
     }
 
     #[inline]
     fn number(&self) -> f64 {
-        self.store.columns.value[self.at()]
+        self.store.pvs[self.at()].value
     }
 
     fn push_text(&self, to: &mut Vec<u8>) {
@@ -117,7 +117,7 @@ impl Pv for SlotPv<'_> {
 
     #[inline]
     fn digits(&self) -> u8 {
-        self.store.columns.digits[self.at()]
+        self.store.pvs[self.at()].digits
     }
 
     #[inline]
@@ -127,13 +127,13 @@ impl Pv for SlotPv<'_> {
 
     #[inline]
     fn has_metadata(&self) -> bool {
-        self.store.columns.metadata_version[self.at()] != 0
+        self.store.metadata_version[self.at()] != 0
     }
 
     #[inline]
     fn time(&self) -> (f64, u32) {
-        let columns = &self.store.columns;
-        (columns.seconds[self.at()], columns.nanoseconds[self.at()])
+        let pvs = &self.store.pvs;
+        (pvs[self.at()].seconds, pvs[self.at()].nanoseconds)
     }
 
     #[inline]
@@ -143,26 +143,26 @@ impl Pv for SlotPv<'_> {
 
     #[inline]
     fn severity(&self) -> u8 {
-        self.store.columns.severity[self.at()]
+        self.store.pvs[self.at()].severity
     }
 
     #[inline]
     fn alarm_status(&self) -> u16 {
-        self.store.columns.alarm_status[self.at()]
+        self.store.pvs[self.at()].alarm_status
     }
 
     #[inline]
     fn state(&self) -> u8 {
-        self.store.columns.state[self.at()]
+        self.store.pvs[self.at()].state
     }
 
     #[inline]
     fn since_ms(&self) -> f64 {
-        self.store.columns.since_ms[self.at()]
+        self.store.since_ms[self.at()]
     }
 
     fn heard_ms(&self) -> f64 {
-        let ms = self.store.columns.heard_ms[self.at()];
+        let ms = self.store.pvs[self.at()].heard_ms;
         let relay_ms = self.surroundings.heard_ms;
         if ms.is_nan() && !relay_ms.is_nan() && !self.name().starts_with(LOCAL_SCHEME) {
             return relay_ms;
@@ -172,7 +172,7 @@ impl Pv for SlotPv<'_> {
 
     #[inline]
     fn access(&self) -> u8 {
-        self.store.columns.access[self.at()]
+        self.store.pvs[self.at()].access
     }
 
     fn reason(&self) -> &str {
@@ -181,7 +181,7 @@ impl Pv for SlotPv<'_> {
 
     #[inline]
     fn skips(&self) -> &[f64] {
-        &self.store.columns.skips[self.at() * CAUSES..][..CAUSES]
+        &self.store.skips[self.at() * CAUSES..][..CAUSES]
     }
 }
 

@@ -21,7 +21,7 @@ pub fn value(
     let pv = SlotPv::new(store, slot, surroundings);
     execute(program, &pv, ALL_PARTS, &mut results);
     // A host may still hold an array or a structure that another kind of value has replaced.
-    let kind = store.columns.kind[slot as usize];
+    let kind = store.pvs[slot as usize].kind;
     let is_current = matches!(kind, kind::ARRAY | kind::STRUCTURE);
     let mut tree = Tree {
         program,
