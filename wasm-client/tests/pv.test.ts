@@ -76,6 +76,29 @@ describe("a description", () => {
   });
 });
 
+describe("a handle", () => {
+  it("shows its own fields after another one with listeners has gone", async () => {
+    const [name] = GOLDEN_NAMES;
+    const gone = client.pv(name, "{ status { quality } value { float } }");
+    const stop = gone.subscribe(() => undefined);
+    const socket = await atTheSnapshot();
+    gone.getSnapshot();
+    stop();
+    const selected = client.pv(name, "{ value { string float } time { datetime } id }");
+    selected.subscribe(() => undefined);
+    for (const frame of ["update", "catch_up"] as const) {
+      socket.frame(frame);
+      vi.advanceTimersByTime(300);
+      const { id, time, value } = show(name);
+      expect(selected.getSnapshot()).toEqual({
+        value: { string: value?.string, float: value?.float },
+        time: { datetime: time?.datetime },
+        id,
+      });
+    }
+  });
+});
+
 describe("a snapshot", () => {
   it("asks for all names in one request", async () => {
     const socket = await atTheSnapshot();

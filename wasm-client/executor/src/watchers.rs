@@ -138,3 +138,110 @@ impl Watchers {
         watcher.mask & ALWAYS != 0 || is_read.is_some_and(std::mem::take)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const READS: u32 = part::VALUE | part::TIME;
+
+    fn told(watchers: &Watchers, slot: Slot, parts: u32) -> Vec<u32> {
+        let mut told = Vec::new();
+        let mut next = watchers.first(slot);
+        while let Some(watcher) = watchers.get(next) {
+            if watcher.mask & parts != 0 {
+                told.push(next);
+            }
+            next = watcher.next;
+        }
+        told
+    }
+
+    /// As JavaScript does.
+    fn read(watchers: &mut Watchers, number: usize) {
+        watchers.reads = vec![0; watchers.all.len()];
+        watchers.reads[number] = 1;
+        watchers.begin();
+        watchers.reads[number] = 0;
+    }
+
+    fn takes(watchers: &mut Watchers, number: u32) -> bool {
+        let watcher = watchers.get(number).unwrap();
+        watchers.take_read(number, watcher)
+    }
+
+    #[test]
+    fn watchers_of_a_slot_are_told_in_order_of_what_they_read() {
+        let mut store = Store::new();
+        let (slot, other) = (store.add("X"), store.add("Y"));
+        let mut watchers = Watchers::default();
+        watchers.set(&mut store, slot, &[2, 16, READS, 0, 32, part::METADATA]);
+        watchers.set(&mut store, other, &[1, 16, READS]);
+        assert_eq!(told(&watchers, slot, part::VALUE | part::METADATA), [2, 0]);
+        assert_eq!(told(&watchers, slot, part::METADATA), [0]);
+        assert_eq!(told(&watchers, slot, part::SKIPPED), [0_u32; 0]);
+        watchers.set(&mut store, slot, &[]);
+        assert_eq!(told(&watchers, slot, READS), [0_u32; 0]);
+        assert_eq!(told(&watchers, other, READS), [1]);
+    }
+
+    #[test]
+    fn changes_that_nobody_reads_leave_no_mark() {
+        let mut store = Store::new();
+        let slot = store.add("X");
+        let mut watchers = Watchers::default();
+        watchers.set(&mut store, slot, &[0, 16, part::METADATA]);
+        store.clear_dirty();
+        store.touch(slot, READS);
+        assert_eq!(store.dirty(), [0_u32; 0]);
+        store.touch(slot, part::ALARM);
+        assert_eq!(store.dirty(), [slot], "alarms are counted");
+        watchers.set(&mut store, slot, &[]);
+        store.clear_dirty();
+        store.touch(slot, u32::MAX);
+        assert_eq!(store.dirty(), [0_u32; 0]);
+    }
+
+    #[test]
+    fn a_result_is_made_once_for_each_that_was_read() {
+        let mut store = Store::new();
+        let slot = store.add("X");
+        let mut watchers = Watchers::default();
+        watchers.set(&mut store, slot, &[0, 16, READS, 1, 16, READS | ALWAYS]);
+        assert!(!takes(&mut watchers, 0), "nothing was read yet");
+        assert!(takes(&mut watchers, 1) && takes(&mut watchers, 1));
+        read(&mut watchers, 0);
+        watchers.begin();
+        assert!(takes(&mut watchers, 0), "still unchanged since");
+        assert!(!takes(&mut watchers, 0));
+    }
+
+    #[test]
+    fn a_number_that_is_used_again_has_not_been_read() {
+        let mut store = Store::new();
+        let slot = store.add("X");
+        let mut watchers = Watchers::default();
+        watchers.set(&mut store, slot, &[0, 16, READS]);
+        read(&mut watchers, 0);
+        watchers.set(&mut store, slot, &[0, 16, READS]);
+        assert!(
+            takes(&mut watchers, 0),
+            "the same watcher with another mask"
+        );
+        read(&mut watchers, 0);
+        watchers.set(&mut store, slot, &[0, 32, READS | NEW]);
+        assert!(!takes(&mut watchers, 0));
+    }
+
+    #[test]
+    fn the_relay_s_silence_affects_every_slot_that_is_not_excepted() {
+        let mut watchers = Watchers::default();
+        watchers.set_needs_relay(3, false);
+        assert_eq!(
+            [2, 3, 4].map(|slot| watchers.needs_relay(slot)),
+            [true, false, true]
+        );
+        watchers.set_needs_relay(3, true);
+        assert!(watchers.needs_relay(3));
+    }
+}

@@ -469,7 +469,9 @@ impl<P: Pv> Reader<'_, P> {
 /// gives the same sum there as dividing, which takes several times as long.
 const COARSE: std::ops::Range<f64> = (1_u64 << 30) as f64..(1_u64 << 40) as f64;
 
-fn with_fraction(seconds: f64, nanoseconds: u32) -> f64 {
+/// A time as one number.
+#[inline]
+pub(super) fn with_fraction(seconds: f64, nanoseconds: u32) -> f64 {
     let nanoseconds = f64::from(nanoseconds);
     if COARSE.contains(&seconds) {
         seconds + nanoseconds * 1e-9

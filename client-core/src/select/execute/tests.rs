@@ -370,3 +370,24 @@ fn fields_of_graphql_alone_are_refused_elsewhere() {
     let error = Program::new(&plan, false).unwrap_err();
     assert_eq!(error, UnknownField("table".into()));
 }
+
+#[test]
+fn seconds_have_the_same_fraction_as_by_division() {
+    let mut state = 88_172_645_463_325_252_u64;
+    let mut random = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    for _ in 0..200_000 {
+        let seconds = (1_u64 << (20 + random() % 22)) + random() % (1 << 20);
+        let nanoseconds = (random() % 1_000_000_000) as u32;
+        let divided = seconds as f64 + f64::from(nanoseconds) / 1e9;
+        assert_eq!(
+            super::readers::with_fraction(seconds as f64, nanoseconds),
+            divided,
+            "{seconds} s {nanoseconds} ns"
+        );
+    }
+}
