@@ -25,6 +25,7 @@ mod structures;
 mod truth;
 mod wire;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -133,10 +134,25 @@ pub fn within(limit: Duration, what: &str, mut attempt: impl FnMut() -> Duration
     panic!("{what}: in none of the attempts within {limit:?}: {slow:?}");
 }
 
-/// Sends a signal to a process that the test started.
+/// Sends a signal to a process that the test started. After STOP all its threads have stopped: on a busy
+/// machine some run on for a while.
 pub fn signal(process: u32, name: &str) {
     let sent = Command::new("kill")
         .args([format!("-{name}"), process.to_string()])
         .status();
     assert!(sent.unwrap().success(), "kill -{name} {process}");
+    if name == "STOP" {
+        eventually("the process has stopped", || has_stopped(process));
+    }
+}
+
+fn has_stopped(process: u32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    threads.flatten().all(|thread| {
+        // The state follows the name, which may contain anything, in parentheses.
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        let state = stat.rsplit(") ").next().unwrap_or_default();
+        // A thread that has just ended has none.
+        state.is_empty() || state.starts_with(['T', 'Z', 'X'])
+    })
 }
