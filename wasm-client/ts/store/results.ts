@@ -152,9 +152,9 @@ export class Results {
   }
 
   /**
-   * Starts a new flush. `reads` has a 1 for each watcher whose result was read since the last one. Returns a watcher
-   * with its flags, then the parts that changed, for each that is told; `next` then gives the results
-   * that were made, in order. The list is valid until the module is called again.
+   * Starts a new flush. `reads` has a 1 for each watcher whose result was read since the last one.
+   * Returns a watcher with its flags, then the parts that changed, for each that is told; `next` then
+   * gives the results that were made, in order. The list is valid until the module is called again.
    */
   flush(heardMs: number, reads: number[]): Uint32Array {
     const place = this.#core.reads();
