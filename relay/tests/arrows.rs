@@ -392,38 +392,28 @@ fn reader_of_arrows_finds_one_backwards_and_a_circle() {
 
 /// Files of the package and the modules that they import, relative to `ts`, without extensions.
 fn imports() -> BTreeSet<(String, String)> {
-    let ts = workspace().join("wasm-client/ts");
     let mut imports = BTreeSet::new();
-    let mut open = vec![ts.clone()];
-    while let Some(directory) = open.pop() {
-        for entry in fs::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                open.push(path);
-                continue;
-            }
-            let name = |path: &Path| {
-                let inside = path.strip_prefix(&ts).ok()?.with_extension("");
-                Some(inside.to_str()?.to_owned())
-            };
-            let source = fs::read_to_string(&path).unwrap_or_default();
-            for before in [" from \"", "import(\"", "import \"", "new URL(\""] {
-                for (at, _) in source.match_indices(before) {
-                    let target = &source[at + before.len()..];
-                    let target = &target[..target.find('"').unwrap()];
-                    if !target.starts_with('.') {
-                        continue;
+    for (file, source) in typescript() {
+        let file = Path::new(&file);
+        for before in [" from \"", "import(\"", "import \"", "new URL(\""] {
+            for (at, _) in source.match_indices(before) {
+                let target = &source[at + before.len()..];
+                let target = &target[..target.find('"').unwrap()];
+                if !target.starts_with('.') {
+                    continue;
+                }
+                let mut to: Vec<_> = file.parent().unwrap().iter().collect();
+                let mut is_inside = true;
+                for part in Path::new(target).iter() {
+                    match part.to_str().unwrap() {
+                        "." => {}
+                        ".." => is_inside &= to.pop().is_some(),
+                        _ => to.push(part),
                     }
-                    let mut to = path.parent().unwrap().to_owned();
-                    for part in target.split('/') {
-                        match part {
-                            "." => {}
-                            ".." => _ = to.pop(),
-                            _ => to.push(part),
-                        }
-                    }
-                    let names = name(&path).zip(name(&to));
-                    imports.extend(names);
+                }
+                if is_inside {
+                    let name = |path: &Path| path.with_extension("").to_str().unwrap().to_owned();
+                    imports.insert((name(file), name(&to.iter().collect::<PathBuf>())));
                 }
             }
         }

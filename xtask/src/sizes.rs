@@ -63,7 +63,7 @@ const AREAS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Everything that has no area of its own: exports and what wasm-bindgen adds.
+/// Everything that belongs to no other area: exports and what wasm-bindgen adds.
 const INTERFACE: &str = "interface to JavaScript";
 
 const DATA: &str = "texts and tables";

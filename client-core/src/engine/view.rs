@@ -8,8 +8,8 @@ use pvwire_schema::types::{Array, ConnectionState, Metadata, Node, Severity, Ski
 use crate::format::push_number;
 use crate::select::execute::{self, Held, Program, SlotPv, Surroundings};
 use crate::store::{
-    ACCESS_PUTS, ACCESS_READ, ACCESS_REFUSED, ACCESS_TAKEN, ACCESS_WRITE, CAUSES, SEVERITY_UNKNOWN,
-    Slot, Store, Text, kind, state,
+    ACCESS_PUTS, ACCESS_READ, ACCESS_REFUSED, ACCESS_TAKEN, ACCESS_WRITE, CAUSES, PvState,
+    SEVERITY_UNKNOWN, Slot, Store, Text, kind, state,
 };
 
 /// A PV's value.
@@ -116,9 +116,10 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn value(&self) -> Option<Value<'a>> {
         let text = self.store.text(self.slot);
-        let value = match (self.store.pvs[self.at()].kind, text) {
+        let pv = self.pv_state();
+        let value = match (pv.kind, text) {
             (kind::NONE, _) => return None,
-            (kind::NUMBER, _) => Some(Value::Number(self.store.pvs[self.at()].value)),
+            (kind::NUMBER, _) => Some(Value::Number(pv.value)),
             (kind::TEXT, Text::One(text)) => Some(Value::Text(text)),
             (kind::TEXT_ARRAY, Text::Many(texts)) => Some(Value::Texts(texts)),
             (kind::LARGE_INTEGER, Text::One(digits)) => digits.parse().ok().map(Value::Integer),
@@ -162,8 +163,7 @@ impl<'a> View<'a> {
     /// The time stamp; `None` if the server sends none.
     #[must_use]
     pub fn time(&self) -> Option<TimeStamp> {
-        let pvs = &self.store.pvs;
-        let (seconds, nanoseconds) = (pvs[self.at()].seconds, pvs[self.at()].nanoseconds);
+        let (seconds, nanoseconds) = (self.pv_state().seconds, self.pv_state().nanoseconds);
         if seconds == 0.0 && nanoseconds == 0 {
             return None;
         }
@@ -183,12 +183,11 @@ impl<'a> View<'a> {
     /// The alarm; `None` if the server sends none.
     #[must_use]
     pub fn alarm(&self) -> Option<Alarm<'a>> {
-        let pvs = &self.store.pvs;
-        let severity = pvs[self.at()].severity;
+        let severity = self.pv_state().severity;
         let detail = self.store.detail(self.slot);
         (severity != SEVERITY_UNKNOWN).then(|| Alarm {
             severity: Severity::from_number(severity),
-            status: pvs[self.at()].alarm_status,
+            status: self.pv_state().alarm_status,
             message: detail.map_or("", |detail| &detail.message),
         })
     }
@@ -203,7 +202,7 @@ impl<'a> View<'a> {
     /// The connection state.
     #[must_use]
     pub fn state(&self) -> State<'a> {
-        match self.store.pvs[self.at()].state {
+        match self.pv_state().state {
             state::RELAY_LOST => State::RelayLost,
             state::REFUSED => State::Refused(self.store.reason(self.slot)),
             wire => match ConnectionState::from_number(wire) {
@@ -226,13 +225,13 @@ impl<'a> View<'a> {
     /// relay does not answer: the value was current until then.
     #[must_use]
     pub fn last_heard(&self) -> Option<SystemTime> {
-        let of_server = epoch_time(self.store.pvs[self.at()].heard_ms);
+        let of_server = epoch_time(self.pv_state().heard_ms);
         of_server.or_else(|| epoch_time(self.heard_ms))
     }
 
     /// Whether the PV's server is known to be silent, whatever the relay does.
     pub(super) fn is_server_silent(&self) -> bool {
-        !self.store.pvs[self.at()].heard_ms.is_nan()
+        !self.pv_state().heard_ms.is_nan()
     }
 
     /// Whether the value may be read.
@@ -259,7 +258,11 @@ impl<'a> View<'a> {
     }
 
     fn access(&self) -> u8 {
-        self.store.pvs[self.at()].access
+        self.pv_state().access
+    }
+
+    fn pv_state(&self) -> &'a PvState {
+        &self.store.pvs[self.at()]
     }
 
     fn at(&self) -> usize {

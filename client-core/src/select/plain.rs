@@ -22,7 +22,7 @@ struct Node<'a> {
     units: Option<bool>,
     /// Whether it is in the result: directives may exclude it.
     is_shown: bool,
-    /// Shown fields of the object: the first one, the last one, and the next one of its own object.
+    /// Shown fields of the object: the first one, the last one, and the next one of the same object.
     first: usize,
     last: usize,
     next: usize,

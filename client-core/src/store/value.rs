@@ -20,11 +20,11 @@ impl Store {
     #[inline]
     pub fn set_number(&mut self, slot: Slot, value: f64) {
         let at = slot as usize;
-        let pvs = &mut self.pvs;
-        if pvs[at].kind == kind::NUMBER && pvs[at].value.to_bits() == value.to_bits() {
+        let pv = &mut self.pvs[at];
+        if pv.kind == kind::NUMBER && pv.value.to_bits() == value.to_bits() {
             return;
         }
-        pvs[at].value = value;
+        pv.value = value;
         self.value_changed(slot, kind::NUMBER);
     }
 
@@ -107,10 +107,10 @@ impl Store {
     #[inline]
     pub fn set_time(&mut self, slot: Slot, seconds: f64, nanoseconds: u32) {
         let at = slot as usize;
-        let pvs = &mut self.pvs;
-        if pvs[at].seconds != seconds || pvs[at].nanoseconds != nanoseconds {
-            pvs[at].seconds = seconds;
-            pvs[at].nanoseconds = nanoseconds;
+        let pv = &mut self.pvs[at];
+        if pv.seconds != seconds || pv.nanoseconds != nanoseconds {
+            pv.seconds = seconds;
+            pv.nanoseconds = nanoseconds;
             self.touch(slot, part::TIME);
         }
     }
@@ -119,10 +119,10 @@ impl Store {
     pub fn set_alarm(&mut self, slot: Slot, alarm: Option<Alarm>) {
         let at = slot as usize;
         let (severity, status) = shown_alarm(alarm);
-        let pvs = &mut self.pvs;
-        if pvs[at].severity != severity || pvs[at].alarm_status != status {
-            pvs[at].severity = severity;
-            pvs[at].alarm_status = status;
+        let pv = &mut self.pvs[at];
+        if pv.severity != severity || pv.alarm_status != status {
+            pv.severity = severity;
+            pv.alarm_status = status;
             self.touch(slot, part::ALARM);
         }
     }

@@ -1,8 +1,8 @@
 //! Executes selections, those of a flush in one call, and lists whom to tell of changes. JavaScript
 //! reads cells, text and list in the module's memory; `ts/store/results.ts` is the other half.
 //!
-//! A crate of its own, because what runs for every update is compiled for speed, and everything else in
-//! the module for size.
+//! A separate crate, because what runs for every update is compiled for speed, and everything else in the
+//! module for size.
 
 #![forbid(unsafe_code)]
 

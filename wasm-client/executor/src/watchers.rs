@@ -44,7 +44,7 @@ pub struct Watchers {
     /// By watcher: 1 if a result was read since the last flush. JavaScript writes here.
     reads: Vec<u8>,
     /// By slot: whether its values don't come from the relay.
-    own: Vec<bool>,
+    without_relay: Vec<bool>,
 }
 
 impl Watchers {
@@ -53,7 +53,7 @@ impl Watchers {
         let mut mask = 0;
         let mut next = NONE;
         for watcher in watchers.rchunks_exact(WATCHER) {
-            let &[number, program, own] = watcher else {
+            let &[number, program, parts] = watcher else {
                 continue;
             };
             let at = number as usize;
@@ -62,7 +62,7 @@ impl Watchers {
                 self.is_read.resize(at + 1, false);
                 self.reads.resize(at + 1, 0);
             }
-            if own & NEW != 0
+            if parts & NEW != 0
                 && let Some(is_read) = self.is_read.get_mut(at)
             {
                 *is_read = false;
@@ -70,12 +70,12 @@ impl Watchers {
             if let Some(place) = self.all.get_mut(at) {
                 *place = Watcher {
                     program,
-                    mask: own & !NEW,
+                    mask: parts & !NEW,
                     next,
                 };
             }
             next = number;
-            mask |= own & !NEW | COUNTED;
+            mask |= parts & !NEW | COUNTED;
         }
         let at = slot as usize;
         if self.first.len() <= at {
@@ -90,18 +90,18 @@ impl Watchers {
     /// Whether the relay's silence affects a slot.
     pub fn set_needs_relay(&mut self, slot: Slot, needs: bool) {
         let at = slot as usize;
-        if self.own.len() <= at {
-            self.own.resize(at + 1, false);
+        if self.without_relay.len() <= at {
+            self.without_relay.resize(at + 1, false);
         }
-        if let Some(own) = self.own.get_mut(at) {
-            *own = !needs;
+        if let Some(without_relay) = self.without_relay.get_mut(at) {
+            *without_relay = !needs;
         }
     }
 
     /// See [`Self::set_needs_relay`].
     #[must_use]
     pub fn needs_relay(&self, slot: Slot) -> bool {
-        self.own.get(slot as usize) != Some(&true)
+        self.without_relay.get(slot as usize) != Some(&true)
     }
 
     /// The address of the flags of the watchers whose result was read since the last flush.
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_that_nobody_reads_leave_no_mark() {
+    fn changes_that_no_watcher_reads_leave_no_mark() {
         let mut store = Store::new();
         let slot = store.add("X");
         let mut watchers = Watchers::default();

@@ -23,7 +23,7 @@ export class Pvs implements PvOwner {
   wasm: Wasm | undefined;
   /** PVs by name and filter. */
   readonly held = new Map<string, Held>();
-  readonly reads: number[] = [];
+  readonly isRead: number[] = [];
   readonly subscriptions: Subscriptions;
   /** The `loc://` PVs and formulas. */
   readonly ofPage: Lazy<OfPage>;
@@ -154,7 +154,7 @@ export class Pvs implements PvOwner {
     this.#bySlot = [];
     this.#watching = [];
     this.#freeNumbers = [];
-    this.reads.length = 0;
+    this.isRead.length = 0;
     this.#listened = undefined;
     const round = new Round();
     for (const held of this.held.values()) {
@@ -316,7 +316,7 @@ export class Pvs implements PvOwner {
   #number(handle: PvHandle): void {
     handle.number = this.#freeNumbers.pop() ?? this.#watching.length;
     this.#watching[handle.number] = handle;
-    this.reads[handle.number] = 0;
+    this.isRead[handle.number] = 0;
   }
 
   /** Calls the listeners whose selections read a part that changed. */
@@ -325,7 +325,7 @@ export class Pvs implements PvOwner {
     if (wasm === undefined) return;
     this.ofPage.value?.flush(wasm);
     const { heardMs, results } = wasm;
-    const told = results.flush(heardMs, this.reads);
+    const told = results.flush(heardMs, this.isRead);
     const round = new Round(told.length / 2 + 1);
     const later: PvHandle[] = [];
     for (let at = 0; at < told.length; at += 2) {

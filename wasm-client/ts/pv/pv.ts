@@ -40,7 +40,7 @@ export interface PvOwner {
   /** The PV's slot while it has listeners, otherwise one without data. */
   slotOf(handle: PvHandle): Slot;
   /** By the numbers of handles: 1 if a result was read, so that the next flush makes the next one. */
-  readonly reads: number[];
+  readonly isRead: number[];
   attach(handle: PvHandle): void;
   detach(handle: PvHandle): void;
   /** The handle's mask has changed. */
@@ -150,7 +150,7 @@ export class PvHandle implements Pv<unknown> {
       this.#shown = show(this.plan, own, parts, this.#shown);
       this.parts = 0;
     }
-    if (slot !== undefined) this.#owner.reads[this.number] = 1;
+    if (slot !== undefined) this.#owner.isRead[this.number] = 1;
     return this.#shown;
   };
 }

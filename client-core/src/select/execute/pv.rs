@@ -7,7 +7,7 @@ use super::elements::Elements;
 use crate::format;
 use crate::store::{
     ACCESS_PUTS, ACCESS_READ, ACCESS_UNKNOWN, ACCESS_WRITE, CAUSES, LOCAL_SCHEME, NO_DIGITS,
-    SEVERITY_UNKNOWN, Slot, Store, Text, kind, state,
+    PvState, SEVERITY_UNKNOWN, Slot, Store, Text, kind, state,
 };
 
 /// The state of one PV. Numbers without their own type are those of the store, see
@@ -78,6 +78,11 @@ impl<'a> SlotPv<'a> {
     fn at(&self) -> usize {
         self.slot as usize
     }
+
+    #[inline]
+    fn pv_state(&self) -> &'a PvState {
+        &self.store.pvs[self.at()]
+    }
 }
 
 impl Pv for SlotPv<'_> {
@@ -88,12 +93,12 @@ impl Pv for SlotPv<'_> {
 
     #[inline]
     fn kind(&self) -> u8 {
-        self.store.pvs[self.at()].kind
+        self.pv_state().kind
     }
 
     #[inline]
     fn number(&self) -> f64 {
-        self.store.pvs[self.at()].value
+        self.pv_state().value
     }
 
     fn push_text(&self, to: &mut Vec<u8>) {
@@ -117,7 +122,7 @@ impl Pv for SlotPv<'_> {
 
     #[inline]
     fn digits(&self) -> u8 {
-        self.store.pvs[self.at()].digits
+        self.pv_state().digits
     }
 
     #[inline]
@@ -132,8 +137,8 @@ impl Pv for SlotPv<'_> {
 
     #[inline]
     fn time(&self) -> (f64, u32) {
-        let pvs = &self.store.pvs;
-        (pvs[self.at()].seconds, pvs[self.at()].nanoseconds)
+        let pv = self.pv_state();
+        (pv.seconds, pv.nanoseconds)
     }
 
     #[inline]
@@ -143,17 +148,17 @@ impl Pv for SlotPv<'_> {
 
     #[inline]
     fn severity(&self) -> u8 {
-        self.store.pvs[self.at()].severity
+        self.pv_state().severity
     }
 
     #[inline]
     fn alarm_status(&self) -> u16 {
-        self.store.pvs[self.at()].alarm_status
+        self.pv_state().alarm_status
     }
 
     #[inline]
     fn state(&self) -> u8 {
-        self.store.pvs[self.at()].state
+        self.pv_state().state
     }
 
     #[inline]
@@ -162,7 +167,7 @@ impl Pv for SlotPv<'_> {
     }
 
     fn heard_ms(&self) -> f64 {
-        let ms = self.store.pvs[self.at()].heard_ms;
+        let ms = self.pv_state().heard_ms;
         let relay_ms = self.surroundings.heard_ms;
         if ms.is_nan() && !relay_ms.is_nan() && !self.name().starts_with(LOCAL_SCHEME) {
             return relay_ms;
@@ -172,7 +177,7 @@ impl Pv for SlotPv<'_> {
 
     #[inline]
     fn access(&self) -> u8 {
-        self.store.pvs[self.at()].access
+        self.pv_state().access
     }
 
     fn reason(&self) -> &str {
