@@ -11,7 +11,7 @@ use crate::store::{
 };
 
 /// The state of one PV. Numbers without their own type are those of the store, see
-/// [`PvState`](crate::store::PvState).
+/// [`PvState`].
 pub trait Pv {
     /// The name that was requested, with or without its source.
     fn name(&self) -> &str;
