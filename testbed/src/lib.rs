@@ -14,8 +14,11 @@ mod line;
 mod lying;
 mod nats;
 mod network;
+mod other_makers;
 mod ports;
 mod process;
+#[cfg(feature = "client")]
+mod pva_gateway;
 pub mod random;
 pub mod records;
 #[cfg(feature = "client")]
@@ -41,7 +44,10 @@ pub use line::{Line, Pair, Trust};
 pub use lying::{LIES, LyingServer};
 pub use nats::NatsServer;
 pub use network::{Network, prefix};
+pub use other_makers::{Maker, OtherServer};
 pub use ports::free_port;
+#[cfg(feature = "client")]
+pub use pva_gateway::PvaGateway;
 #[cfg(feature = "client")]
 pub use relay::{
     Relay, Threads, relay_command, relay_command_with_hosts, relay_command_with_limit,

@@ -53,6 +53,11 @@ impl Network {
         self.pva_port
     }
 
+    /// The UDP port of pvAccess searches.
+    pub fn pva_broadcast_port(self) -> u16 {
+        self.pva_broadcast_port
+    }
+
     /// Sets EPICS's variables for a process of this network; nothing leaves the machine.
     pub fn apply(self, command: &mut Command) {
         let [pva, broadcast] =
