@@ -36,6 +36,7 @@ mod large;
 mod lifecycle;
 mod login;
 mod monitors;
+mod other_makers;
 mod pages;
 mod plain_http;
 mod put_many;
