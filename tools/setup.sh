@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a fresh Debian machine with Rust, Node and Python lacks, into the project's own folders.
 # `setup.sh rust` installs only what Rust code needs to build. `setup.sh browser` adds Chromium where there
-# is no browser, `setup.sh valgrind` Valgrind, `setup.sh deploy` what checks deploy/.
+# is no browser and the servers in Java, `setup.sh valgrind` Valgrind, `setup.sh deploy` what checks deploy/.
 # Completed steps are skipped until their inputs change.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -119,6 +119,21 @@ browser() {
   find_browser > /dev/null || fail "Chromium was installed but isn't found"
 }
 
+# Servers of Channel Access and pvAccess in Java, for the relay's tests.
+java_servers() {
+  done_for java testbed/java/* && [ -d .local/java/classes ] && return
+  command -v mvn > /dev/null && command -v javac > /dev/null || {
+    say "Java and Maven"
+    packages default-jdk-headless maven
+  }
+  say "Servers in Java (.local/java)"
+  rm -rf .local/java
+  mvn --quiet --batch-mode --file testbed/java/pom.xml dependency:copy-dependencies \
+    -DoutputDirectory="$PWD/.local/java/lib"
+  javac -cp '.local/java/lib/*' -d .local/java/classes testbed/java/*.java
+  mark java testbed/java/*
+}
+
 valgrind() {
   command -v valgrind > /dev/null && return
   say "Valgrind"
@@ -165,7 +180,7 @@ nats
 coniql
 npm_packages
 case "${1:-}" in
-  browser) browser ;;
+  browser) browser && java_servers ;;
   valgrind) valgrind ;;
   deploy) helm && nginx ;;
 esac

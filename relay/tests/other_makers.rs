@@ -7,7 +7,10 @@ use testbed::{
 };
 
 /// Subscribes PVs of a server and checks their first values and those that are posted afterwards.
-fn values_follow(network: Network, server: &mut OtherServer, names: &[&str], scheme: &str) {
+fn values_follow(maker: Maker, names: &[&str]) {
+    let network = maker.network();
+    let mut server = OtherServer::start(network, maker);
+    let scheme = if maker.is_by_ca() { "ca://" } else { "pva://" };
     let relay = Relay::start(network, &[]);
     let mut client = Client::connect(relay.address());
     let name = |pv: &str| format!("{scheme}{}", server.pv(pv));
@@ -27,37 +30,38 @@ fn values_follow(network: Network, server: &mut OtherServer, names: &[&str], sch
 
 #[test]
 fn values_of_caproto_follow_its_pvs() {
-    let network = Network::new();
-    let mut server = OtherServer::start(network, Maker::Caproto);
     values_follow(
-        network,
-        &mut server,
+        Maker::Caproto,
         &["number", "still", "text", "char_text", "choice", "array"],
-        "ca://",
     );
 }
 
 #[test]
 fn values_of_pcas_follow_its_pvs() {
-    let network = Network::new();
-    let mut server = OtherServer::start(network, Maker::Pcas);
     values_follow(
-        network,
-        &mut server,
+        Maker::Pcas,
         &["number", "still", "text", "char_text", "choice", "array"],
-        "ca://",
     );
 }
 
 #[test]
 fn values_of_pv_access_cpp_follow_its_pvs() {
-    let network = Network::with_searches_by_udp();
-    let mut server = OtherServer::start(network, Maker::PvAccessCpp);
     values_follow(
-        network,
-        &mut server,
+        Maker::PvAccessCpp,
         &["number", "long", "text", "mode", "array", "empty"],
-        "pva://",
+    );
+}
+
+#[test]
+fn values_of_caj_follow_its_pvs() {
+    values_follow(Maker::Caj, &["number", "still", "text", "choice", "array"]);
+}
+
+#[test]
+fn values_of_core_pva_follow_its_pvs() {
+    values_follow(
+        Maker::CorePva,
+        &["number", "long", "text", "mode", "array", "empty"],
     );
 }
 

@@ -1,9 +1,9 @@
-//! Servers of other makers than EPICS base: caproto, PCAS, pvAccessCPP, and p4p's gateway.
+//! Servers of other makers than EPICS base: caproto, PCAS, pvAccessCPP, CAJ and core-pva.
 
 use std::process::Command;
 
 use crate::process::Process;
-use crate::{Network, in_repository, prefix, python};
+use crate::{Network, in_repository, prefix};
 
 /// Which server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,15 +15,50 @@ pub enum Maker {
     /// A server of pvAccessCPP, by pvapy. It answers searches by UDP alone:
     /// [`Network::with_searches_by_udp`].
     PvAccessCpp,
+    /// A Channel Access server of CAJ, in Java.
+    Caj,
+    /// A pvAccess server of Phoebus's core-pva, in Java. It answers searches by UDP alone.
+    CorePva,
 }
 
 impl Maker {
-    fn script(self) -> &'static str {
-        match self {
-            Self::Caproto => "testbed/python/caproto_ioc.py",
-            Self::Pcas => "testbed/python/pcas_server.py",
-            Self::PvAccessCpp => "testbed/python/pva_cpp_server.py",
+    /// Whether it serves Channel Access, not pvAccess.
+    pub fn is_by_ca(self) -> bool {
+        matches!(self, Self::Caproto | Self::Pcas | Self::Caj)
+    }
+
+    /// A network in which its server can be found.
+    pub fn network(self) -> Network {
+        if self.is_by_ca() {
+            Network::new()
+        } else {
+            Network::with_searches_by_udp()
         }
+    }
+
+    /// The command that runs its server, but for the prefix.
+    fn command(self) -> Command {
+        let (python, java) = match self {
+            Self::Caproto => ("caproto_ioc.py", ""),
+            Self::Pcas => ("pcas_server.py", ""),
+            Self::PvAccessCpp => ("pva_cpp_server.py", ""),
+            Self::Caj => ("", "CaServer"),
+            Self::CorePva => ("", "PvaServer"),
+        };
+        if java.is_empty() {
+            let mut command = Command::new(crate::python());
+            let script = in_repository("testbed/python").join(python);
+            command.arg("-u").arg(script);
+            return command;
+        }
+        let folder = in_repository(".local/java");
+        let folder = folder.display();
+        let mut command = Command::new("java");
+        command
+            .args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp"])
+            .arg(format!("{folder}/classes:{folder}/lib/*"))
+            .arg(java);
+        command
     }
 }
 
@@ -41,10 +76,9 @@ impl OtherServer {
 
     /// The same with a given prefix, as for the restart of a server that was killed.
     pub fn with_prefix(network: Network, maker: Maker, prefix: &str) -> Self {
-        let mut command = Command::new(python());
+        let mut command = maker.command();
         network.apply(&mut command);
-        let script = in_repository(maker.script());
-        command.arg("-u").arg(script).arg(prefix);
+        command.arg(prefix);
         Self {
             process: Process::start(command, "running"),
             prefix: prefix.to_owned(),
