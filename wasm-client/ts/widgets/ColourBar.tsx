@@ -3,24 +3,20 @@
 import type { ReactNode } from "react";
 
 import { gradientOf, type ColourMap } from "./pixels.js";
+import { endTexts, type Range } from "./scale.js";
 
 export interface ColourBarProps {
   readonly map: ColourMap;
-  readonly range: readonly [number, number];
+  readonly range: Range;
 }
 
-export function ColourBar({ map, range: [low, high] }: ColourBarProps): ReactNode {
+export function ColourBar({ map, range }: ColourBarProps): ReactNode {
+  const [low, high] = endTexts(range);
   return (
-    <div
-      className="pvwire-colour-bar"
-      role="img"
-      aria-label={`Colours from ${textOf(low)} to ${textOf(high)}`}
-    >
-      <span>{textOf(high)}</span>
+    <div className="pvwire-colour-bar" role="img" aria-label={`Colours from ${low} to ${high}`}>
+      <span>{high}</span>
       <span className="pvwire-colours" style={{ background: gradientOf(map) }} />
-      <span>{textOf(low)}</span>
+      <span>{low}</span>
     </div>
   );
 }
-
-const textOf = (number: number): string => String(Number(number.toPrecision(4)));

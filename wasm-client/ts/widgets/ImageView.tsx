@@ -8,6 +8,7 @@ import { ColourBar } from "./ColourBar.js";
 import { CONDITION_FIELDS, useCondition, type ConditionData } from "./condition.js";
 import { Frame, kindOf, Nothing } from "./Frame.js";
 import type { Painter } from "./gl.js";
+import { givenRange } from "./scale.js";
 import { codecOf, pictureOf, rangeOf, type ColourMap, type Picture } from "./pixels.js";
 
 const SELECTION = `{
@@ -52,7 +53,7 @@ export function ImageView(props: ImageViewProps): ReactNode {
     width,
   } = props;
   const pv = usePv<ImageData_>(name, SELECTION, { rateHz });
-  const condition = useCondition(pv, staleAfterMs);
+  const condition = useCondition(pv, staleAfterMs, name, { rateHz });
   const value = pv?.value ?? null;
   const codec = codecOf(value?.structure ?? null);
   const plain = useMemo(
@@ -60,10 +61,10 @@ export function ImageView(props: ImageViewProps): ReactNode {
       value === null || codec !== "" ? undefined : pictureOf(value.structure, value.array, width),
     [value, codec, width],
   );
-  const decoded = useDecoded(codec === "" ? null : (value?.structure ?? null));
+  const decoded = useDecoded(name, codec === "" ? null : (value?.structure ?? null));
   const picture = codec === "" ? plain : decoded?.picture;
   const canvas = useRef<HTMLCanvasElement>(null);
-  const [low, high] = range ?? [undefined, undefined];
+  const [low, high] = givenRange(range) ?? [undefined, undefined];
 
   const { byProcessor, painter } = usePainter(canvas);
 
@@ -136,41 +137,45 @@ function usePainter(canvas: RefObject<HTMLCanvasElement | null>): {
 }
 
 interface Decoded {
+  /** The name of its PV. */
+  readonly of: string;
   readonly picture?: Picture;
   readonly why?: string;
 }
 
 /** The picture of an encoded image; images that arrive during decoding replace each other. */
-function useDecoded(structure: PvStructure | null): Decoded | undefined {
+function useDecoded(name: string, structure: PvStructure | null): Decoded | undefined {
   const [decoded, setDecoded] = useState<Decoded>();
-  const work = useRef({ isBusy: false, next: structure });
+  const work = useRef({ isBusy: false, next: structure, name });
   useEffect(() => {
     const { current } = work;
     current.next = structure;
+    current.name = name;
     if (current.isBusy || structure === null) return;
     current.isBusy = true;
     const decodeAll = async (): Promise<void> => {
       const { decodeImage } = await import("./codec.js");
       while (current.next !== null) {
-        const { next } = current;
+        const { name: of, next } = current;
         current.next = null;
         setDecoded(
           await decodeImage(next).then(
-            (picture) => ({ picture }),
-            (error: unknown) => ({ why: (error as Error).message }),
+            (picture) => ({ of, picture }),
+            (error: unknown) => ({ of, why: (error as Error).message }),
           ),
         );
       }
     };
     decodeAll()
       .catch((error: unknown) => {
-        setDecoded({ why: String(error) });
+        setDecoded({ of: current.name, why: String(error) });
       })
       .finally(() => {
         current.isBusy = false;
       });
-  }, [structure]);
-  return decoded;
+  }, [name, structure]);
+  // Not the picture of a PV that was shown before.
+  return decoded?.of === name ? decoded : undefined;
 }
 
 /** Why an unencoded value is not a picture. */

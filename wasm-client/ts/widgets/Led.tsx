@@ -32,7 +32,7 @@ export interface LedProps {
 /** One lamp. */
 export function Led({ name, label = name, bit, staleAfterMs }: LedProps): ReactNode {
   const pv = usePv<BitsData>(name, SELECTION);
-  const condition = useCondition(pv, staleAfterMs);
+  const condition = useCondition(pv, staleAfterMs, name);
   const isOn = bitOf(pv, bit);
   const word = wordOf(isOn);
   // An enum has a label for the value.
@@ -64,7 +64,7 @@ export interface ByteMonitorProps extends Omit<LedProps, "bit"> {
 export function ByteMonitor(props: ByteMonitorProps): ReactNode {
   const { bits = 8, firstBit = 0, label = props.name, labels = [], name, staleAfterMs } = props;
   const pv = usePv<BitsData>(name, SELECTION);
-  const condition = useCondition(pv, staleAfterMs);
+  const condition = useCondition(pv, staleAfterMs, name);
   return (
     <Frame
       kind="bytes"

@@ -6,7 +6,8 @@ import { usePv } from "../react/index.js";
 import type { PvDisplay, PvValue } from "../types.js";
 import { CONDITION_FIELDS, useCondition, type ConditionData } from "./condition.js";
 import { Frame, kindOf, Nothing } from "./Frame.js";
-import { RangeBar } from "./RangeBar.js";
+import { beyondOf, RangeBar } from "./RangeBar.js";
+import { endTexts, type Range } from "./scale.js";
 
 const SELECTION = `{
   value { string(units: true) number array structure text }
@@ -40,12 +41,13 @@ export interface MeterProps {
 /** A number on a linear scale. */
 export function Meter({ name, label = name, min, max, staleAfterMs }: MeterProps): ReactNode {
   const pv = usePv<MeterData>(name, SELECTION);
-  const condition = useCondition(pv, staleAfterMs);
+  const condition = useCondition(pv, staleAfterMs, name);
   const value = pv?.value ?? null;
   const number = value?.number ?? null;
   const low = min ?? pv?.display?.displayRange?.min ?? null;
   const high = max ?? pv?.display?.displayRange?.max ?? null;
-  const hasScale = low !== null && high !== null && low < high;
+  const hasScale = isFinite(low) && isFinite(high) && low < high;
+  const now = number ?? NaN;
   const text = pv?.value?.string ?? "–";
   const display = pv?.display;
   return (
@@ -65,7 +67,7 @@ export function Meter({ name, label = name, min, max, staleAfterMs }: MeterProps
             aria-label={label}
             aria-valuemin={low}
             aria-valuemax={high}
-            aria-valuenow={number === null ? low : Math.min(high, Math.max(low, number))}
+            aria-valuenow={Number.isNaN(now) ? low : Math.min(high, Math.max(low, now))}
             aria-valuetext={`${text}, ${condition.text}`}
           >
             <RangeBar
@@ -73,12 +75,7 @@ export function Meter({ name, label = name, min, max, staleAfterMs }: MeterProps
               number={number}
             />
           </div>
-          <p className="pvwire-scale-ends" aria-hidden="true">
-            <span>{low}</span>
-            <span>
-              {high} {display.units}
-            </span>
-          </p>
+          <ScaleEnds range={[low, high]} units={display.units} number={now} />
         </>
       ) : (
         <Nothing
@@ -92,3 +89,29 @@ export function Meter({ name, label = name, min, max, staleAfterMs }: MeterProps
     </Frame>
   );
 }
+
+interface ScaleEndsProps {
+  readonly range: Range;
+  readonly units: string;
+  readonly number: number;
+}
+
+/** The numbers at the ends. An arrow shows that the value is beyond one of them. */
+function ScaleEnds({ number, range, units }: ScaleEndsProps) {
+  const [low, high] = endTexts(range);
+  const beyond = beyondOf(range, number);
+  return (
+    <p className="pvwire-scale-ends" aria-hidden="true">
+      <span>
+        {beyond === "low" && "◂ "}
+        {low}
+      </span>
+      <span>
+        {high} {units}
+        {beyond === "high" && " ▸"}
+      </span>
+    </p>
+  );
+}
+
+const isFinite = (number: number | null): number is number => Number.isFinite(number);

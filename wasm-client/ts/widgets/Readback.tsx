@@ -56,7 +56,7 @@ export function Readback({ name, label = name, notation, staleAfterMs }: Readbac
       moveMark(mark.current, { display: pv.display, number: pv.value.number });
     }
   });
-  const { state, severity, isPresent, isStale, text } = useCondition(pv, staleAfterMs);
+  const { state, severity, isPresent, isStale, text } = useCondition(pv, staleAfterMs, name);
   return (
     <div
       ref={ref}
@@ -113,11 +113,13 @@ function areAlike(one: ReadbackData, other: ReadbackData): boolean {
     (one.value === other.value ||
       (one.value !== null &&
         other.value !== null &&
-        // There is no mark for other numbers, and React makes no node of an empty text.
-        Number.isFinite(one.value.number) === Number.isFinite(other.value.number) &&
+        // There is no mark without a number, and React makes no node of an empty text.
+        isNumber(one.value.number) === isNumber(other.value.number) &&
         (one.value.string === "") === (other.value.string === "")))
   );
 }
+
+const isNumber = (number: number | null): boolean => number !== null && !Number.isNaN(number);
 
 /** The same if a value without a new time stamp becomes stale. */
 const areAlikeWithTime = (one: ReadbackData, other: ReadbackData): boolean =>

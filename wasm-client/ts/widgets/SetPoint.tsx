@@ -52,7 +52,7 @@ export function SetPoint(props: SetPointProps): ReactNode {
   const pv = usePv<SetPointData>(name, SELECTION);
   const entry = useEntry(name, pv?.time == null ? undefined : formatIsoNanoseconds(pv.time));
   const isSilent = pv?.connection.unresponsive === true;
-  const isStale = useStale(pv, staleAfterMs) || isSilent;
+  const isStale = useStale(pv, staleAfterMs, name) || isSilent;
   const id = useId();
   const problem = whyNotWritable(name, pv);
   // An alarm describes the present value: a disconnected PV has no alarm.

@@ -29,7 +29,7 @@ export interface TableViewProps {
 export function TableView(props: TableViewProps): ReactNode {
   const { label = props.name, maxRows = 200, name, staleAfterMs } = props;
   const pv = usePv<TableData>(name, SELECTION);
-  const condition = useCondition(pv, staleAfterMs);
+  const condition = useCondition(pv, staleAfterMs, name);
   const value = pv?.value ?? null;
   // Only an NTTable has this field.
   const isTable = value?.structure?.labels !== undefined;

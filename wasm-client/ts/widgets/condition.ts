@@ -2,8 +2,17 @@
 
 import { useEffect, useState } from "react";
 
-import type { PvConnection, PvConnectionState, PvStatus, PvTime, Severity } from "../types.js";
-import { formatClock, formatIsoNanoseconds } from "./format.js";
+import { useClient } from "../react/provider.js";
+import { useSameOptions } from "../react/pv.js";
+import type {
+  PvConnection,
+  PvConnectionState,
+  PvOptions,
+  PvStatus,
+  PvTime,
+  Severity,
+} from "../types.js";
+import { formatClock } from "./format.js";
 
 /** Fields that every widget selects. */
 export const CONDITION_FIELDS = `
@@ -24,6 +33,7 @@ export interface ConditionData {
 }
 
 interface StaleData {
+  readonly value?: unknown;
   readonly time: ConditionData["time"];
   readonly connection: Pick<PvConnection, "connected">;
 }
@@ -41,12 +51,18 @@ export interface Condition {
 }
 
 /**
- * The condition of a PV. With `staleAfterMs`, a PV without a new time stamp for this time is stale:
- * for PVs that are known to change.
+ * The condition of a PV. With `staleAfterMs`, a PV without an update for this time is stale: for PVs
+ * that are known to change. With `name` and the `options` of its hook, updates are counted that
+ * change neither the value nor its time stamp.
  */
-export function useCondition(pv: ConditionData | undefined, staleAfterMs?: number): Condition {
+export function useCondition(
+  pv: ConditionData | undefined,
+  staleAfterMs?: number,
+  name?: string,
+  options?: PvOptions,
+): Condition {
   const isSilent = pv?.connection.unresponsive === true;
-  const isStale = useStale(pv, staleAfterMs) || isSilent;
+  const isStale = useStale(pv, staleAfterMs, name, options) || isSilent;
   const state = pv?.connection.state ?? "connecting";
   const isAnswering = pv?.connection.connected === true && !isSilent;
   const severity = isAnswering ? (pv.status.severity ?? undefined) : undefined;
@@ -54,21 +70,44 @@ export function useCondition(pv: ConditionData | undefined, staleAfterMs?: numbe
   return { state, severity, isPresent, isStale, text: conditionText(pv, isStale) };
 }
 
-/** Whether a connected PV has had no new time stamp for `staleAfterMs`. */
-export function useStale(pv: StaleData | undefined, staleAfterMs: number | undefined): boolean {
-  const time = staleAfterMs === undefined ? undefined : pv?.time;
-  const stamp = time == null ? "" : formatIsoNanoseconds(time);
-  const [staleStamp, setStaleStamp] = useState<string>();
+/** Limits of the interval at which updates are counted. */
+const COUNT_MS = { least: 50, most: 1000 } as const;
+
+/** Whether a connected PV has had no update for `staleAfterMs`. */
+export function useStale(
+  pv: StaleData | undefined,
+  staleAfterMs: number | undefined,
+  name = "",
+  options?: PvOptions,
+): boolean {
+  const client = useClient();
+  const same = useSameOptions(options);
+  const { time, value } = pv ?? {};
+  const [stale, setStale] = useState<{ name: string; time: unknown; value: unknown }>();
   useEffect(() => {
     if (staleAfterMs === undefined) return;
-    const timer = setTimeout(() => {
-      setStaleStamp(stamp);
-    }, staleAfterMs);
-    return () => {
-      clearTimeout(timer);
+    const countOf = (): number | undefined => client.inspect(name, same)?.updatesReceived;
+    let count = countOf();
+    let heardAt = performance.now();
+    const check = (): void => {
+      const now = performance.now();
+      const received = countOf();
+      if (received !== count) heardAt = now;
+      count = received;
+      setStale((before) => {
+        if (now - heardAt < staleAfterMs) return undefined;
+        const isSame = before?.name === name && before.time === time && before.value === value;
+        return isSame ? before : { name, time, value };
+      });
     };
-  }, [stamp, staleAfterMs]);
-  return pv?.connection.connected === true && staleAfterMs !== undefined && staleStamp === stamp;
+    const { least, most } = COUNT_MS;
+    const timer = setInterval(check, Math.min(most, Math.max(least, staleAfterMs / 4)));
+    return () => {
+      clearInterval(timer);
+    };
+  }, [client, name, same, time, value, staleAfterMs]);
+  const isSame = stale?.name === name && stale.time === time && stale.value === value;
+  return staleAfterMs !== undefined && pv?.connection.connected === true && isSame;
 }
 
 /** The text that names who denies write access to a PV. */
