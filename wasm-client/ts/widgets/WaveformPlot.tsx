@@ -5,11 +5,10 @@ import { useEffect, useRef, useState, type ReactNode } from "react";
 import { usePv } from "../react/index.js";
 import type { PvDisplay, PvValue } from "../types.js";
 import { CONDITION_FIELDS, useCondition, type ConditionData } from "./condition.js";
-import { decimate } from "./decimate.js";
 import { formatCount } from "./format.js";
 import { Frame, kindOf, Nothing } from "./Frame.js";
 import { placePlot } from "./place_plot.js";
-import type { Plot } from "./plot.js";
+import type { Waveform } from "./waveform.js";
 
 const SELECTION = `{
   value { array structure text }
@@ -40,11 +39,11 @@ export interface WaveformPlotProps {
 export function WaveformPlot(props: WaveformPlotProps): ReactNode {
   const { height = 180, label = props.name, name, rateHz, staleAfterMs, yRange } = props;
   const pv = usePv<WaveformData>(name, SELECTION, { rateHz });
-  const condition = useCondition(pv, staleAfterMs);
+  const condition = useCondition(pv, staleAfterMs, name, { rateHz });
   const array = pv?.value?.array ?? null;
   const isNumeric = array !== null && typeof array[0] !== "string";
   const host = useRef<HTMLDivElement>(null);
-  const plot = useRef<Plot>(undefined);
+  const plot = useRef<Waveform>(undefined);
   const shown = useRef<ArrayLike<number | bigint>>([]);
   const [low, high] = yRange ?? [undefined, undefined];
 
@@ -53,11 +52,13 @@ export function WaveformPlot(props: WaveformPlotProps): ReactNode {
   useEffect(() => {
     const range = low === undefined ? undefined : ([low, high] as const);
     const end = placePlot(
-      host.current,
-      { height, isTime: false, yRange: range },
+      async () => {
+        const { createWaveform } = await import("./plots.js");
+        return await createWaveform(host.current, { height, yRange: range });
+      },
       (made) => {
         plot.current = made;
-        made.draw(decimate(shown.current, made.columns));
+        made.show(shown.current);
       },
       setProblem,
     );
@@ -69,7 +70,7 @@ export function WaveformPlot(props: WaveformPlotProps): ReactNode {
 
   useEffect(() => {
     shown.current = isNumeric ? (array as ArrayLike<number | bigint>) : [];
-    plot.current?.draw(decimate(shown.current, plot.current.columns));
+    plot.current?.show(shown.current);
   }, [array, isNumeric]);
 
   const summary = array === null ? "–" : `${formatCount(array.length)} elements`;

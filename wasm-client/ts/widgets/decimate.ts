@@ -6,16 +6,12 @@ export interface Points {
   readonly y: readonly (number | null)[];
 }
 
-/** At most two points for each of `columns` columns, in order; `x` gives the place of an element. */
-export function decimate(
-  values: ArrayLike<number | bigint | null>,
-  columns: number,
-  x: (index: number) => number = (index) => index,
-): Points {
+/** At most two points for each of `columns` columns, and a gap, in order; x is the index. */
+export function decimate(values: ArrayLike<number | bigint | null>, columns: number): Points {
   const shown: { x: number[]; y: (number | null)[] } = { x: [], y: [] };
   const add = (index: number): void => {
     const number = Number(values[index] ?? NaN);
-    shown.x.push(x(index));
+    shown.x.push(index);
     shown.y.push(Number.isFinite(number) ? number : null);
   };
   const count = values.length;

@@ -2,54 +2,68 @@
 
 import type uPlot from "uplot";
 
+import { layOutAxes, TICK_SPACE, type Axes } from "./axes.js";
 import type { Points } from "./decimate.js";
+import { givenRange, positionIn, type Range } from "./scale.js";
 
 export interface PlotOptions {
   readonly height: number;
-  /** Whether x is in seconds past the POSIX epoch; otherwise it is an index. */
-  readonly isTime: boolean;
-  readonly yRange: readonly [number, number] | undefined;
+  readonly yRange: Range | undefined;
 }
 
 /** A plot in `host` that adapts to its width. */
 export interface Plot {
   readonly columns: number;
-  draw: (points: Points, xRange?: readonly [number, number]) => void;
+  draw: (points: Points, axes: Axes) => void;
   end: () => void;
 }
+
+const FONT = "11px system-ui, sans-serif";
+
+/** How far beyond the axis a curve is drawn, in heights of the plot: a canvas takes no larger numbers. */
+const FAR = 1e6;
 
 export async function createPlot(host: HTMLElement, options: PlotOptions): Promise<Plot> {
   const { default: UPlot } = await import("uplot").catch((error: unknown) => {
     throw new Error(`Plots need uPlot: run "npm install uplot" in the app. ${String(error)}`);
   });
-  // The style sheet defines the colours for light and dark mode; these properties carry them.
-  const ink = (): string => getComputedStyle(host).color;
-  const grid = { stroke: () => getComputedStyle(host).columnRuleColor, width: 1 };
-  const axis: uPlot.Axis = { stroke: ink, grid, ticks: grid, font: "11px system-ui, sans-serif" };
-  const { isTime, yRange } = options;
-  let xRange: readonly [number, number] | undefined;
+  const given = givenRange(options.yRange);
+  const widthOf = labelWidths(host);
   const size = (): { width: number; height: number } => ({
     width: Math.max(80, host.clientWidth),
     height: options.height,
   });
+  let points: Points = { x: [], y: [] };
+  let axes: Axes = { x: [0, 1] };
+  const layOut = () => layOutAxes({ ...axes, y: given }, points, size(), widthOf);
+  let layout = layOut();
+
+  // The style sheet defines the colours for light and dark mode; these properties carry them.
+  const ink = (): string => getComputedStyle(host).color;
+  const grid = { stroke: () => getComputedStyle(host).columnRuleColor, width: 1 };
+  // uPlot gets positions and finished ticks: its own ticks never end where a step is lost by rounding.
+  const axis: uPlot.Axis = { stroke: ink, grid, ticks: grid, font: FONT, incrs: () => [1e9] };
   const plot = new UPlot(
     {
       ...size(),
       legend: { show: false },
       cursor: { show: false },
-      scales: {
-        x: {
-          time: isTime,
-          range: (_, low, high) => [...(xRange ?? [low, high])] as [number, number],
-        },
-        y:
-          yRange === undefined
-            ? { range: (_, low, high) => around(low, high) }
-            : { range: [...yRange] as [number, number] },
-      },
+      // Half of the last label of the horizontal axis, and of the highest one of the vertical axis.
+      padding: [8, () => Math.ceil(layout.widths.x / 2), 0, 0],
+      scales: { x: { time: false, range: () => [...axes.x] }, y: { range: [0, 1] } },
       axes: [
-        { ...axis, size: 28, space: isTime ? 84 : 50, values: isTime ? clockValues : axisValues },
-        { ...axis, size: 52, values: axisValues },
+        {
+          ...axis,
+          size: 28,
+          splits: () => [...layout.ticks.x.at],
+          values: () => [...layout.ticks.x.labels],
+        },
+        {
+          ...axis,
+          size: () => layout.widths.y + TICK_SPACE,
+          splits: () => layout.ticks.y.at.map((tick) => positionIn(layout.y, tick)),
+          values: () => [...layout.ticks.y.labels],
+        },
       ],
       series: [
         {},
@@ -59,42 +73,61 @@ export async function createPlot(host: HTMLElement, options: PlotOptions): Promi
     [[], []],
     host,
   );
-  const observer = new ResizeObserver(() => {
-    plot.setSize(size());
-  });
-  observer.observe(host);
-  // When the page switches between light and dark, the style sheet's colour transition ends in this
-  // event.
   const redraw = (): void => {
-    plot.redraw(false);
+    layout = layOut();
+    const positions = points.y.map((number) =>
+      number === null ? null : Math.max(-FAR, Math.min(FAR, positionIn(layout.y, number))),
+    );
+    plot.batch(() => {
+      plot.setData([[...points.x], positions]);
+      plot.redraw(false, true);
+    });
   };
-  host.addEventListener("transitionend", redraw);
+  const endWatch = watch(
+    host,
+    () => {
+      plot.setSize(size());
+      redraw();
+    },
+    () => {
+      plot.redraw(false);
+    },
+  );
   return {
     get columns() {
       return size().width;
     },
-    draw: ({ x, y }, range) => {
-      xRange = range;
-      plot.setData([[...x], [...y]]);
+    draw: (newPoints, newAxes) => {
+      points = newPoints;
+      axes = newAxes;
+      redraw();
     },
     end: () => {
-      host.removeEventListener("transitionend", redraw);
-      observer.disconnect();
+      endWatch();
       plot.destroy();
     },
   };
 }
 
-/** A range with space above and below, also for a flat curve. */
-function around(low: number | null, high: number | null): [number, number] {
-  if (low === null || high === null || !Number.isFinite(low) || !Number.isFinite(high))
-    return [0, 1];
-  const room = low === high ? Math.abs(low) * 0.1 || 1 : (high - low) * 0.08;
-  return [low - room, high + room];
+/** Calls a function when the host has another size, and one when it has other colours. */
+function watch(host: HTMLElement, onSize: () => void, onColours: () => void): () => void {
+  const observer = new ResizeObserver(onSize);
+  observer.observe(host);
+  // When the page switches between light and dark, the style sheet's colour transition ends in this
+  // event.
+  host.addEventListener("transitionend", onColours);
+  return () => {
+    host.removeEventListener("transitionend", onColours);
+    observer.disconnect();
+  };
 }
 
-const axisValues = (_: unknown, splits: readonly number[]): string[] =>
-  splits.map((split) => String(Number(split.toPrecision(6))));
-
-const clockValues = (_: unknown, splits: readonly number[]): string[] =>
-  splits.map((split) => new Date(split * 1000).toTimeString().slice(0, 8));
+/** A function that measures the widest of some labels, in pixels. */
+function labelWidths(host: HTMLElement): (labels: readonly string[]) => number {
+  const context = host.ownerDocument.createElement("canvas").getContext("2d");
+  return (labels) => {
+    if (context === null) return 7 * Math.max(0, ...labels.map((label) => label.length));
+    context.font = FONT;
+    return Math.ceil(Math.max(0, ...labels.map((label) => context.measureText(label).width)));
+  };
+}

@@ -1,0 +1,104 @@
+/** The ticks of an axis with their labels. A label is exactly the number of its tick. */
+
+import type { Range } from "./scale.js";
+
+export interface Ticks {
+  readonly at: readonly number[];
+  readonly labels: readonly string[];
+}
+
+/** Labels with more digits than this have an exponent if that is shorter. */
+const PLAIN_DIGITS = 8;
+
+/** At most `most` intervals; ticks at integers only for whole numbers. */
+export function ticksOf(range: Range, most: number, isWhole = false): Ticks {
+  const [low, high] = range;
+  const { exponent, factor } = stepOf((high / 2 - low / 2) * (2 / Math.max(1, most)), isWhole);
+  // A tick is an integer times a power of ten: read as text, it is the nearest double.
+  const numberOf = (integer: number): number => Number(`${String(integer)}e${String(exponent)}`);
+  const step = numberOf(factor);
+  const integers: number[] = [];
+  for (let at = Math.floor(low / step); at <= Math.ceil(high / step); at += 1) {
+    const number = numberOf(at * factor);
+    // Not "-0".
+    if (number >= low && number <= high) integers.push(at * factor || 0);
+  }
+  return { at: integers.map(numberOf), labels: labelsOf(integers, exponent) };
+}
+
+/** The smallest of 1, 2 and 5 times a power of ten that is not below `least`. */
+function stepOf(least: number, isWhole: boolean): { factor: number; exponent: number } {
+  if (isWhole && least <= 1) return { factor: 1, exponent: 0 };
+  const exponent = Math.floor(Math.log10(least));
+  const factor = [1, 2, 5].find((some) => Number(`${String(some)}e${String(exponent)}`) >= least);
+  return factor === undefined ? { factor: 1, exponent: exponent + 1 } : { factor, exponent };
+}
+
+/** All labels have the same number of decimals, and the same exponent. */
+function labelsOf(integers: readonly number[], exponent: number): string[] {
+  const longest = Math.max(...integers.map((integer) => String(Math.abs(integer)).length));
+  const common = longest - 1 + exponent;
+  const plain = integers.map((integer) => shifted(integer, exponent));
+  const scientific = integers.map((integer) =>
+    integer === 0 ? "0" : `${shifted(integer, 1 - longest)}e${String(common)}`,
+  );
+  const lengthOf = (labels: readonly string[]): number =>
+    Math.max(...labels.map((label) => label.length));
+  return lengthOf(plain) > PLAIN_DIGITS && lengthOf(scientific) < lengthOf(plain)
+    ? scientific
+    : plain;
+}
+
+/** An integer times a power of ten, as decimals. */
+function shifted(integer: number, exponent: number): string {
+  if (integer === 0) return "0";
+  const sign = integer < 0 ? "-" : "";
+  const digits = String(Math.abs(integer));
+  if (exponent >= 0) return sign + digits + "0".repeat(exponent);
+  const padded = digits.padStart(1 - exponent, "0");
+  return `${sign}${padded.slice(0, exponent)}.${padded.slice(exponent)}`;
+}
+
+/** The labels of an enum's indices, each a different one. */
+export function choiceTicks({ at, labels }: Ticks, choices: readonly string[]): Ticks {
+  const labelOf = (index: number, plain: string): string => {
+    const label = choices[index] ?? "";
+    if (label === "") return plain;
+    return choices.indexOf(label) === choices.lastIndexOf(label) ? label : `${label} (${plain})`;
+  };
+  return { at, labels: at.map((index, place) => labelOf(index, labels[place] ?? "")) };
+}
+
+const [MINUTE, HOUR, DAY] = [60, 3600, 86_400];
+
+/** Intervals of time that people count in, in seconds. */
+const TIME_STEPS = [
+  ...[-3, -2, -1].flatMap((exponent) => [1, 2, 5].map((some) => some * 10 ** exponent)),
+  ...[1, 2, 5, 10, 15, 30],
+  ...[1, 2, 5, 10, 15, 30].map((minutes) => minutes * MINUTE),
+  ...[1, 2, 3, 6, 12].map((hours) => hours * HOUR),
+  ...[1, 2, 7, 14, 28].map((days) => days * DAY),
+];
+
+/** Ticks at round times of the user's time zone; the range is in seconds past the POSIX epoch. */
+export function timeTicks([from, to]: Range, most: number): Ticks {
+  const least = (to - from) / Math.max(1, most);
+  const step = TIME_STEPS.find((some) => some >= least) ?? TIME_STEPS.at(-1) ?? DAY;
+  const zone = new Date(from * 1000).getTimezoneOffset() * MINUTE || 0;
+  const at: number[] = [];
+  const first = Math.ceil((from - zone) / step);
+  for (let count = first; count * step + zone <= to; count += 1) at.push(count * step + zone);
+  const withDate = to - from > DAY / 2;
+  return { at, labels: at.map((time) => timeLabel(time, step, withDate)) };
+}
+
+function timeLabel(time: number, step: number, withDate: boolean): string {
+  const date = new Date(Math.round(time * 1000));
+  const two = (number: number): string => String(number).padStart(2, "0");
+  const day = `${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+  if (step >= DAY) return day;
+  const clock = [date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(":");
+  if (withDate) return `${day} ${clock.slice(0, 5)}`;
+  if (step >= 1) return clock;
+  return `${clock}.${String(date.getMilliseconds()).padStart(3, "0")}`;
+}
