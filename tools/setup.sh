@@ -26,11 +26,11 @@ find_browser() {
 
 tools() {
   command -v cargo > /dev/null || fail "cargo is missing: install Rust by rustup"
-  command -v node > /dev/null || fail "node is missing: install Node 20 or later"
+  command -v node > /dev/null || fail "node is missing: install Node 20.19 or later"
   command -v npm > /dev/null || fail "npm is missing: install npm 10 or later"
   command -v python3 > /dev/null || fail "python3 is missing: install Python 3.11 or later"
-  [ "$(node -p 'process.versions.node.split(".")[0] >= 20')" = true ] ||
-    fail "node is $(node --version), expected 20 or later"
+  [ "$(node -p '([major, minor] = process.versions.node.split(".").map(Number)), major > 20 || (major === 20 && minor >= 19)')" = true ] ||
+    fail "node is $(node --version), expected 20.19 or later"
 }
 
 # Rust links with the C compiler; pvAccess's library is C++.
@@ -166,6 +166,16 @@ nats() {
   unpack nats-server .local/nats
 }
 
+# Prometheus's parser of metrics and alerts, for their tests.
+promtool() {
+  type -P promtool > /dev/null && return
+  [ -x .local/prometheus/promtool ] && return
+  say "promtool (.local/prometheus)"
+  unpack prometheus .local/prometheus/package
+  mv .local/prometheus/package/usr/bin/promtool .local/prometheus
+  rm -rf .local/prometheus/package
+}
+
 # One at a time: steps of a test run call this side by side.
 exec 8> .local/setup.lock
 flock 8
@@ -177,6 +187,7 @@ quick_start
 [ "${1:-}" = rust ] && exit
 pvws_clients
 nats
+promtool
 coniql
 npm_packages
 case "${1:-}" in

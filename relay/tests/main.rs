@@ -35,6 +35,7 @@ mod issuer;
 mod large;
 mod lifecycle;
 mod login;
+mod metrics;
 mod monitors;
 mod other_makers;
 mod pages;

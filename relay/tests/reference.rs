@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use pvwire_relay::config::{Config, ConfigError};
-use pvwire_relay::ops::metrics::{Metrics, PvCounts, Readings};
+use pvwire_relay::ops::metrics::{Metrics, PvCounts, Readings, TextFormat};
 use pvwire_schema::close::CloseCode;
 use pvwire_schema::types::Outcome;
 use serde_json::Value;
@@ -45,7 +45,7 @@ fn reference_of_the_configuration_lists_every_key() {
          Keys that end in `_ms` are in milliseconds.\n\
          Invalid values, unknown keys and variables, and keys that have no effect with the other settings make \
          the relay exit with status 64 and one line that says where the error is and what was expected.\n\
-         The configuration in effect is logged at the start.\n\n\
+         The settings that differ from their defaults are logged at the start, with `PVWIRE_LOG=debug` all of them.\n\n\
          {table}\n\
          The file may also contain `[[rule]]` tables, which say who may read and write which PVs: \
          [rules](../how-to/rules.md).\n\n\
@@ -101,10 +101,11 @@ fn metrics() -> BTreeMap<String, (String, String)> {
     metrics.closed(CloseCode::Normal);
     metrics.refused(403);
     metrics.operation_ended(Outcome::Failed);
-    let text = metrics.text(Readings {
+    let readings = Readings {
         pvs: Some(PvCounts::default()),
         ..Readings::default()
-    });
+    };
+    let text = metrics.text(readings, TextFormat::OpenMetrics);
     let mut all = BTreeMap::<String, (String, String)>::new();
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("# TYPE ") {
@@ -138,7 +139,9 @@ fn reference_of_the_metrics_lists_every_metric() {
     }
     let text = format!(
         "# Metrics\n\n\
-         The relay serves them at `/metrics` in OpenMetrics text. Counters start at 0 when the relay starts.\n\
+         The relay serves them at `/metrics`, in OpenMetrics text or in Prometheus's older text format, as the \
+         `Accept` header asks.\n\
+         Counters start at 0 when the relay starts. Times are in seconds, sizes in bytes.\n\
          What they tell: [read the metrics](../how-to/metrics.md). A dashboard for Grafana: \
          [deploy/grafana/pvwire.json](../../deploy/grafana/pvwire.json).\n\n\
          {table}\n\

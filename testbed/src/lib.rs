@@ -108,6 +108,16 @@ pub fn python() -> PathBuf {
     }
 }
 
+/// Prometheus's tool that checks metrics and alerts; `make setup` installs it.
+pub fn promtool() -> PathBuf {
+    let ours = in_repository(".local/prometheus/promtool");
+    if ours.exists() {
+        ours
+    } else {
+        PathBuf::from("promtool")
+    }
+}
+
 /// Waits until `done`, where there is no event to wait for. The longer it takes, the less often it
 /// looks, so that waiting leaves the processor to what it waits for.
 pub fn eventually(what: &str, mut done: impl FnMut() -> bool) {

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use pvwire_fleet::members::About;
 use pvwire_fleet::nats::{Nats, Settings};
@@ -105,7 +106,7 @@ impl Joining {
                     ("done", get(&counters.handovers_done)),
                     ("failed", get(&counters.handovers_failed)),
                 ],
-                handover_millis: get(&counters.handover_millis),
+                handover_time: Duration::from_millis(get(&counters.handover_millis)),
                 operations: operations(&counters),
                 gaps: get(&counters.gaps),
                 damaged: get(&counters.damaged),

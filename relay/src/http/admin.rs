@@ -14,7 +14,7 @@ use crate::ingest::Intake;
 use crate::limits::memory::Memory;
 use crate::ops::latency::{Ages, BOUNDS_MICROS};
 use crate::ops::log_queue;
-use crate::ops::metrics::{AuditReadings, Metrics, PvCounts, Readings};
+use crate::ops::metrics::{AuditReadings, Metrics, PvCounts, Readings, TextFormat};
 use crate::session::neighbours::Neighbours;
 use crate::session::shard::{ClientSeen, ShardHandle};
 use crate::state::registry::Registry;
@@ -93,11 +93,11 @@ impl Admin {
     }
 
     /// The metrics for Prometheus, with the number of open `connections`.
-    pub async fn metrics_text(&self, connections: usize) -> String {
+    pub async fn metrics_text(&self, connections: usize, format: TextFormat) -> String {
         let now = Instant::now();
         let shards = self.shards.iter();
         let overview = self.overview(0).await;
-        self.metrics.text(Readings {
+        let readings = Readings {
             monitors: self.registry.monitors(),
             pvs: overview.map(|overview| PvCounts {
                 connecting: overview.connecting,
@@ -114,7 +114,7 @@ impl Admin {
             memory_charged: self.memory.used(),
             memory_short: self.registry.is_short(),
             memory_refused: self.memory.refused() as u64,
-            tick_micros: self.ticks.length_micros.load(Ordering::Relaxed),
+            tick_length: Duration::from_micros(self.ticks.length_micros.load(Ordering::Relaxed)),
             ages_received: self.intake.ages().read(),
             updates_received: self.ticks.updates.load(Ordering::Relaxed),
             skipped_by_relay: self.ticks.lost_by_relay.load(Ordering::Relaxed),
@@ -138,7 +138,8 @@ impl Admin {
                     last_written: seconds(&health),
                 }),
             log_lines_lost: log_queue::lines_lost(),
-        })
+        };
+        self.metrics.text(readings, format)
     }
 
     /// The state of the audit file, if there is one.

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use http_body_util::Either;
 use hyper::body::Incoming;
-use hyper::header::{self, HeaderValue};
+use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -34,7 +34,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsAcceptor;
 
 pub use self::admission::ProxyHeaders;
-use self::answer::{Answer, Refusal, metrics_type, plain, ready, shared_with, with_type};
+use self::answer::{Answer, Refusal, plain, ready, shared_with, with_type};
 pub use self::pv::PvRoutes;
 pub use self::trust::Trust;
 use crate::access::auth::{self, Tokens};
@@ -47,6 +47,7 @@ use crate::http::connection::{Connection, Progress};
 use crate::http::tls::Tls;
 use crate::limits::connections::{Callers, Stay};
 use crate::limits::descriptors::Descriptors;
+use crate::ops::metrics::TextFormat;
 use crate::ops::shutdown::Readiness;
 
 /// Time limit for a request, including the TLS handshake.
@@ -354,10 +355,7 @@ impl Server {
         Ok(match path.as_str() {
             "/" => with_type(STATUS_PAGE, "text/html; charset=utf-8"),
             "/status" => with_type(self.admin.status().await.to_string(), "application/json"),
-            "/metrics" => with_type(
-                self.admin.metrics_text(self.callers.connections()).await,
-                metrics_type(request.headers()),
-            ),
+            "/metrics" => self.metrics(request.headers()).await,
             path if visit.side == Side::Clients && self.encodings.has_path(path) => {
                 self.upgrade(request, visit)?
             }
@@ -369,6 +367,14 @@ impl Server {
                 None => self.not_found(visit.side),
             },
         })
+    }
+
+    /// The metrics, in the text format that the client prefers.
+    async fn metrics(&self, headers: &HeaderMap) -> Answer {
+        let accepted = headers.get_all(header::ACCEPT).iter();
+        let format = TextFormat::preferred(accepted.filter_map(|value| value.to_str().ok()));
+        let text = self.admin.metrics_text(self.callers.connections(), format);
+        with_type(text.await, format.content_type())
     }
 
     /// The answer to an unknown path.

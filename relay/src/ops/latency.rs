@@ -103,7 +103,7 @@ impl EncodeMetric for AgeMetric {
         let bounds = BOUNDS_MICROS
             .iter()
             .map(|bound| *bound as f64 / 1e6)
-            .chain([f64::MAX]);
+            .chain([f64::INFINITY]);
         let buckets: Vec<(f64, u64)> = bounds.zip(counts).collect();
         let sum = sum_micros as f64 / 1e6;
         encoder.encode_histogram::<NoLabelSet>(sum, counts.iter().sum(), &buckets, None)

@@ -4,8 +4,9 @@ mod fleet;
 mod labels;
 mod process;
 mod readings;
+mod registration;
+mod text_format;
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -23,6 +24,8 @@ pub use self::fleet::FleetReadings;
 pub use self::labels::{BuildLabel, CauseLabel, CodeLabel, OutcomeLabel, StateLabel, ThreadLabel};
 use self::process::Process;
 pub use self::readings::{AuditReadings, PvCounts, Readings};
+use self::registration::register;
+pub use self::text_format::TextFormat;
 use crate::ops::latency::{AgeCounter, AgeMetric};
 
 /// A gauge with a fraction.
@@ -48,7 +51,7 @@ macro_rules! metrics {
                 let mut registry = Registry::with_prefix("pvwire");
                 $(
                     let $field = <$type>::default();
-                    registry.register($name, $help, $field.clone());
+                    register(&mut registry, $name, $help, $field.clone());
                 )*
                 let [ages_received, ages_sent] = ages(&mut registry);
                 let fleet = FleetMetrics::register(&mut registry);
@@ -134,7 +137,7 @@ metrics! {
         "1 while the relay uses more memory than max_memory_mib and refuses new clients and new PVs; otherwise 0";
     memory_refused: Counter = "memory_refused",
         "PVs, values and answers that were refused because they exceeded a memory budget";
-    tick_micros: Gauge = "tick_length_microseconds",
+    tick_length: FloatGauge = "tick_length_seconds",
         "Current length of a tick";
     updates_received: Counter = "updates_received",
         "Updates received from all sources, once per PV however many clients; those left out at the intake are not counted";
@@ -184,7 +187,7 @@ fn ages(registry: &mut Registry) -> [Arc<AgeCounter>; 2] {
     ];
     ages.map(|(name, help)| {
         let ages = Arc::<AgeCounter>::default();
-        registry.register(name, help, AgeMetric(Arc::clone(&ages)));
+        register(registry, name, help, AgeMetric(Arc::clone(&ages)));
         ages
     })
 }
@@ -236,9 +239,9 @@ impl Metrics {
         self.fleet.watch(Box::new(read));
     }
 
-    /// All metrics in OpenMetrics text, which Prometheus reads.
+    /// All metrics as text.
     #[must_use]
-    pub fn text(&self, readings: Readings) -> String {
+    pub fn text(&self, readings: Readings, format: TextFormat) -> String {
         self.take_updates(&readings);
         self.take_audit(readings.audit);
         self.take_threads(&readings);
@@ -256,11 +259,9 @@ impl Metrics {
         let written = encode_registry(&mut text, &self.registry)
             .and_then(|()| encode_registry(&mut text, self.process.read()))
             .and_then(|()| encode_eof(&mut text));
-        if written.is_err() {
-            text.clear();
-            let _ = writeln!(text, "# the metrics couldn't be written");
-        }
-        text
+        // A `String` takes any text.
+        debug_assert!(written.is_ok());
+        format.of_open_metrics(text)
     }
 
     /// Shows the version, and each cause as 0 from the start.
@@ -306,7 +307,7 @@ impl Metrics {
     fn take_threads(&self, readings: &Readings) {
         raise(&self.ticks_late, readings.ticks_late);
         raise(&self.deliveries_late, readings.deliveries_late);
-        self.tick_micros.set(readings.tick_micros as i64);
+        self.tick_length.set(readings.tick_length.as_secs_f64());
         let set = |thread: String, ago: Duration| {
             let gauge = self.threads.get_or_create(&ThreadLabel { thread });
             gauge.set(ago.as_secs_f64());

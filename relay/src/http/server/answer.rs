@@ -72,19 +72,6 @@ pub(super) fn too_many(why: TooMany) -> Refusal {
     (status, message).into()
 }
 
-/// Content type of `/metrics`: OpenMetrics, as Prometheus asks for it, or plain text for browsers,
-/// which would download OpenMetrics.
-pub(super) fn metrics_type(headers: &HeaderMap) -> &'static str {
-    let accepted = headers.get_all(header::ACCEPT).iter();
-    let accepted: Vec<_> = accepted.filter_map(|value| value.to_str().ok()).collect();
-    let accepts = |name: &str| accepted.iter().any(|list| list.contains(name));
-    if accepts("text/") && !accepts("application/openmetrics-text") {
-        "text/plain; version=0.0.4; charset=utf-8"
-    } else {
-        "application/openmetrics-text; version=1.0.0; charset=utf-8"
-    }
-}
-
 pub(super) fn plain(status: StatusCode, message: impl Into<Cow<'static, str>>) -> Answer {
     let message = match message.into() {
         Cow::Borrowed(message) => Bytes::from_static(message.as_bytes()),

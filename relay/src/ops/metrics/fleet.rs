@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -12,6 +14,7 @@ use pvwire_schema::types::Outcome;
 
 use super::labels::{FleetOperationLabel, ResultLabel, RoleLabel};
 use super::raise;
+use super::registration::register;
 
 /// Numbers that the fleet counts, read when `/metrics` is requested.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +34,7 @@ pub struct FleetReadings {
     /// Hand-overs by their result.
     pub handovers: Vec<(&'static str, u64)>,
     /// Time that finished ones took.
-    pub handover_millis: u64,
+    pub handover_time: Duration,
     /// Operations that other relays were asked for: kind, outcome and number.
     pub operations: Vec<(&'static str, Outcome, u64)>,
     /// Gaps in the messages of a shard.
@@ -70,7 +73,7 @@ macro_rules! fleet_metrics {
         impl FleetMetrics {
             pub(super) fn register(registry: &mut Registry) -> Self {
                 let metrics = Self::default();
-                $(registry.register($name, $help, metrics.$field.clone());)*
+                $(register(registry, $name, $help, metrics.$field.clone());)*
                 for role in Role::ALL {
                     let role = role.token();
                     metrics.members.get_or_create(&RoleLabel { role }).set(0);
@@ -104,7 +107,7 @@ fleet_metrics! {
         "PVs that this relay and another both monitor, because they move between the two; a move ends within 10 s";
     handovers: Family<ResultLabel, Counter> = "fleet_handovers",
         "Moves of PVs of this relay's clients from a live owner to another, by result: done, or failed, which is not done within 10 s and shows the PV as disconnected";
-    handover_millis: Counter = "fleet_handover_milliseconds",
+    handover_time: Counter<f64, AtomicU64> = "fleet_handover_seconds",
         "Time that the moves with the result done took, added up";
     operations: Family<FleetOperationLabel, Counter> = "fleet_operations",
         "Puts and calls that this relay asked other relays for, by kind and outcome";
@@ -174,12 +177,13 @@ impl FleetMetrics {
             let label = FleetOperationLabel { kind, outcome };
             raise(&self.operations.get_or_create(&label), total);
         }
+        let handover_time = readings.handover_time.as_secs_f64() - self.handover_time.get();
+        self.handover_time.inc_by(handover_time.max(0.0));
         self.connected.set(readings.connected.into());
         let (messages_sent, bytes_sent) = readings.sent;
         let (messages_received, bytes_received) = readings.received;
         for (counter, total) in [
             (&self.moves, readings.moves),
-            (&self.handover_millis, readings.handover_millis),
             (&self.gaps, readings.gaps),
             (&self.damaged, readings.damaged),
             (&self.discarded, readings.discarded),

@@ -8,6 +8,8 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use super::registration::register;
+
 /// Clock ticks per second in /proc; Linux always shows this number to user space.
 const TICKS_PER_S: f64 = 100.0;
 
@@ -27,7 +29,8 @@ impl Default for Process {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("process");
         let cpu_seconds = Counter::default();
-        registry.register(
+        register(
+            &mut registry,
             "cpu_seconds",
             "CPU time of all threads, user and system",
             cpu_seconds.clone(),
@@ -35,14 +38,15 @@ impl Default for Process {
         let start = Gauge::<f64, AtomicU64>::default();
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         start.set(now.unwrap_or_default().as_secs_f64());
-        registry.register(
+        register(
+            &mut registry,
             "start_time_seconds",
             "When the relay started, in seconds past the POSIX epoch",
             start,
         );
         let mut gauge = |name: &str, help: &str| {
             let gauge = Gauge::default();
-            registry.register(name, help, gauge.clone());
+            register(&mut registry, name, help, gauge.clone());
             gauge
         };
         let resident_bytes = gauge(

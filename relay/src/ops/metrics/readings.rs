@@ -29,8 +29,8 @@ pub struct Readings {
     pub memory_short: bool,
     /// Charges that exceeded a memory budget.
     pub memory_refused: u64,
-    /// Current length of a tick in microseconds.
-    pub tick_micros: u64,
+    /// Current length of a tick.
+    pub tick_length: Duration,
     /// Ages of updates on receipt.
     pub ages_received: Ages,
     /// Updates received.
