@@ -120,6 +120,11 @@ class Control(ThreadingHTTPServer):
     def port(self):
         return self.server_address[1]
 
+    def handle_error(self, request, client_address):
+        """A browser may close its connection at any moment."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
 
 class ControlRequest(BaseHTTPRequestHandler):
     """`GET /demo/processes` says how they are; `POST /demo/ioc/kill` does it, if the page asks."""

@@ -55,11 +55,9 @@ pub async fn run(
     let hangup = signal(SignalKind::hangup())?;
     let mut stop = StopSignals::new()?;
     let listeners = Listeners::bind(&config).await?;
-    log::info!(
-        "pvwire-relay {} with {}",
-        env!("CARGO_PKG_VERSION"),
-        config.show()
-    );
+    log::info!("pvwire-relay {}", env!("CARGO_PKG_VERSION"));
+    log::info!("settings: {}", config.show_changed());
+    log::debug!("all settings: {}", config.show());
 
     let metrics = Arc::new(Metrics::default());
     let joining = Joining::begin(&config, listeners.address())?;

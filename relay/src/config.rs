@@ -13,6 +13,7 @@ mod last_read;
 mod reference;
 mod rule_text;
 mod similar;
+mod unquoted;
 mod value;
 mod variable;
 

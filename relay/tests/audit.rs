@@ -125,7 +125,12 @@ fn every_attempt_is_recorded_with_user_value_and_outcome() {
     eventually("all are on record", || attempts(&path).len() == 7);
     let lines = attempts(&path);
     for (line, (name, _, outcome)) in lines.iter().zip(&made) {
-        assert_eq!(line["pv"], name.as_str());
+        let spelled = if name == evil {
+            name.clone()
+        } else {
+            format!("ca://{name}")
+        };
+        assert_eq!(line["pv"], spelled);
         assert_eq!(line["result"], format!("{outcome:?}"));
         assert_eq!(
             (line["user"].as_str(), line["kind"].as_str()),

@@ -75,7 +75,7 @@ fn bad_settings_end_the_relay_with_64_and_one_line() {
         },
     );
     refused(&["--pv <P>"], |command| {
-        command.arg("check");
+        command.args(["check", "--user", "jane"]);
     });
     refused(
         &["PVWIRE_SHARDS", "shards", "\"many\"", "whole number"],
@@ -117,6 +117,67 @@ fn bad_file_ends_the_relay_the_same_way() {
     refused(&["/no/such/file.toml"], |command| {
         command.args(["--config", "/no/such/file.toml"]);
     });
+    let puts = file("puts.toml", "[[rule]]\npv = 'X'\nallow = 'put'\n");
+    refused(&["puts.toml: rule 1", "\"put\"", "enable_put"], |command| {
+        command.arg("--config").arg(&puts);
+    });
+}
+
+#[test]
+fn first_log_lines_are_short_and_name_only_what_was_set() {
+    let relay = Relay::start(Network::new(), &["--linger-ms=7", "--shards=1"]);
+    let output = relay.output();
+    let mut lines = output.lines();
+    let version = concat!("pvwire-relay ", env!("CARGO_PKG_VERSION"));
+    let first = lines.next().unwrap();
+    assert!(first.ends_with(version), "{first}");
+    let settings = lines.find(|line| line.contains("settings: ")).unwrap();
+    assert!(settings.contains("linger_ms=7"), "{settings}");
+    assert!(!settings.contains("max_pvs"), "{settings}");
+    assert!(settings.len() < 200, "{} characters", settings.len());
+}
+
+#[test]
+fn check_without_pvs_checks_the_configuration_alone() {
+    let check = |text: &str| {
+        let config = file("check-alone.toml", text);
+        let output = run(|command| {
+            command.args(["check", "--config"]).arg(&config);
+        });
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (
+            output.status.code(),
+            text(output.stdout),
+            text(output.stderr),
+        )
+    };
+    let (code, said, _) = check("linger_ms = 7\n");
+    assert_eq!(code, Some(0));
+    assert!(said.starts_with("the configuration is valid: "), "{said}");
+    assert!(said.contains("linger_ms=7"), "{said}");
+    for (wrong, part) in [
+        ("linger_ms = -1\n", "check-alone.toml:1: linger_ms"),
+        ("listen = 127.0.0.1:8080\n", "listen = \"127.0.0.1:8080\""),
+        ("pvlist = '/no/such.pvlist'\n", "/no/such.pvlist"),
+        (
+            "tls_cert = '/no/such.pem'\ntls_key = '/no/such.pem'\n",
+            "/no/such.pem",
+        ),
+        (
+            "bus = 'nats://h:4222'\nbus_ca = '/no/ca.pem'\n",
+            "/no/ca.pem",
+        ),
+        (
+            "auth = 'jwt'\njwt_audience = 'a'\njwt_keys = '/no/keys'\n",
+            "/no/keys",
+        ),
+        ("[[rule]]\npv_regex = '('\ndeny = 'read'\n", "rule 1"),
+        ("[[rule]]\npv = 'X'\nallow = 'put'\n", "enable_put"),
+    ] {
+        let (code, said, error) = check(wrong);
+        assert_eq!((code, &*said), (Some(64), ""), "{wrong}");
+        assert!(error.contains(part), "{wrong}: {error}");
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use pvwire_schema::close::CloseCode;
 use pvwire_schema::types::{
@@ -385,4 +386,22 @@ fn file_cut_at_a_line_end_counts_as_edited() {
         relay.metric("pvwire_rules_stale") == 1.0
     });
     relay.says("it may be cut off");
+}
+
+#[test]
+fn changed_rules_take_effect_within_a_second() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, RECORDS);
+    let rules = file(&ioc, "second.toml", "[[rule]]\npv = 'A'\ndeny = 'read'\n");
+    let relay = Relay::start(network, &["--config", rules.to_str().unwrap()]);
+    // A busy machine delays some of these; a relay that is slow by itself delays all of them.
+    let waits = (1..=4).map(|number| {
+        let text = format!("[[rule]]\npv = 'B{number}'\ndeny = 'read'\n");
+        let changed = Instant::now();
+        std::fs::write(&rules, text).unwrap();
+        wait_changes(&relay, f64::from(number));
+        changed.elapsed()
+    });
+    let fastest = waits.min().unwrap();
+    assert!(fastest < Duration::from_secs(1), "{fastest:?}");
 }

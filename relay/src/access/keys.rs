@@ -80,6 +80,27 @@ enum Cause {
     Body(String),
 }
 
+/// Reads the keys of a configuration that names a file with keys, to find errors in it.
+///
+/// # Errors
+/// When the file can't be read or has no keys, or the URL is invalid.
+pub fn check_file(config: &Config) -> Result<(), KeysError> {
+    let place = &config.jwt_keys;
+    if place.is_empty() {
+        return Ok(());
+    }
+    let failed = |cause| KeysError {
+        place: place.clone(),
+        cause,
+    };
+    if is_url(place) {
+        return check_url(place).map(drop).map_err(failed);
+    }
+    let text = read_text(place, MAX_KEYS_BYTES as u64).map_err(|error| failed(error.into()))?;
+    Keys::read(&text).map_err(|error| failed(error.into()))?;
+    Ok(())
+}
+
 /// Checks tokens by the configuration. A URL that can't be reached yet is requested again later.
 ///
 /// # Errors

@@ -1,16 +1,25 @@
-//! The command `check`: what a user may do with PVs, and which rule decides.
+//! The command `check`: whether the relay would start with the configuration, what a user may do with PVs, and which
+//! rule decides.
 
-use super::StartError;
+use super::{StartError, fleet, open_tls};
+use crate::access::keys;
 use crate::access::rule::{Identity, Rules};
 use crate::config::{Check, Config};
 
-/// One line for each PV and access: whether it is allowed, and by which rule. Also returns whether every
-/// access is allowed.
+/// One line for each PV and access: whether it is allowed, and by which rule; without PVs one line about the
+/// configuration. Also returns whether every access is allowed.
 ///
 /// # Errors
-/// When the rules, the pvlist or the access security file can't be read.
+/// When the relay would not start: a rule is invalid, or a file that the configuration names can't be used.
 pub fn check(config: &Config, check: Check) -> Result<(String, bool), StartError> {
     let rules = Rules::read(config).map_err(StartError::file)?;
+    open_tls(config)?;
+    fleet::check_files(config)?;
+    keys::check_file(config).map_err(StartError::file)?;
+    if check.pvs.is_empty() {
+        let text = format!("the configuration is valid: {}\n", config.show_changed());
+        return Ok((text, true));
+    }
     let identity = Identity {
         user: check.user,
         groups: check.groups,

@@ -5,7 +5,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use super::key::{KEYS, Key};
 use super::{Access, Config};
 
-/// The question of the command `check`: may this user access these PVs?
+/// The question of the command `check`: may this user access these PVs? Without PVs: is the configuration valid?
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Check {
     /// User name; `None` for an anonymous client.
@@ -69,31 +69,37 @@ pub(super) fn command() -> Command {
              Exit status: 64 for an invalid configuration, 1 when the system lacks a resource.",
         );
     let check = Command::new("check")
-        .about("Print what a user may do with a PV, and which rule decides")
+        .about("Check the configuration, and print what a user may do with a PV and which rule decides")
         .args([
             Arg::new("user")
                 .long("user")
                 .value_name("U")
+                .requires("pv")
                 .help("User name; without it, an anonymous client is checked"),
             Arg::new("group")
                 .long("group")
                 .value_name("G")
                 .action(ArgAction::Append)
+                .requires("pv")
                 .help("Group of the user; may be repeated"),
             Arg::new("pv")
                 .long("pv")
                 .value_name("P")
                 .action(ArgAction::Append)
-                .required(true)
-                .help("PV name, with or without a prefix such as pva://; may be repeated"),
+                .help(
+                    "PV name, with or without a prefix such as pva://; may be repeated. Without it only the \
+                     configuration is checked, with the rules and files that it names",
+                ),
             Arg::new("access")
                 .long("access")
                 .value_name("ACCESS")
                 .value_parser(["read", "put"])
+                .requires("pv")
                 .help("Access to check; default: both"),
         ])
         .after_help(
-            "Exit status: 0 if every access is allowed, 1 if one is denied, 64 for an invalid configuration",
+            "Exit status: 0 if the configuration is valid and every access is allowed, 1 if one is denied, 64 for \
+             an invalid configuration",
         );
     let check_audit = Command::new("check-audit")
         .about("Verify the hash chain of audit files: each record contains the hash of the one before")

@@ -7,6 +7,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::key::KEYS;
 use super::similar::hint;
+use super::unquoted::unquoted;
 use super::{Config, ConfigError, RuleText};
 
 /// The file's name and text.
@@ -49,11 +50,14 @@ pub(super) fn in_order<'a, 'i>(
 impl Config {
     /// Sets the values of the file.
     pub(super) fn apply_file(&mut self, file: File<'_>) -> Result<(), ConfigError> {
-        let table = DeTable::parse(file.text).map_err(|error| ConfigError::File {
-            path: error
-                .span()
-                .map_or_else(|| file.path.to_owned(), |place| file.line(place)),
-            reason: error.message().lines().collect::<Vec<_>>().join(" "),
+        let table = DeTable::parse(file.text).map_err(|error| {
+            let lacks_quotes = error.span().and_then(|place| unquoted(file, place));
+            lacks_quotes.unwrap_or_else(|| ConfigError::File {
+                path: error
+                    .span()
+                    .map_or_else(|| file.path.to_owned(), |place| file.line(place)),
+                reason: error.message().lines().collect::<Vec<_>>().join(" "),
+            })
         })?;
         for (name, place, value) in in_order(table.get_ref()) {
             let origin = file.line(place);

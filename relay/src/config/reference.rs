@@ -62,6 +62,25 @@ impl Config {
         keys.filter(differs).map(|key| key.name).collect()
     }
 
+    /// The number of rules and the keys whose values aren't the defaults, for the log.
+    #[must_use]
+    pub fn show_changed(&self) -> String {
+        let defaults = Self::default();
+        let rules = match self.rules.len() {
+            0 => None,
+            number => Some(format!("rules={number}")),
+        };
+        let keys = KEYS.iter().filter_map(|key| {
+            let value = (key.show)(self);
+            (value != (key.show)(&defaults)).then(|| format!("{}={value}", key.name))
+        });
+        let changed: Vec<_> = rules.into_iter().chain(keys).collect();
+        if changed.is_empty() {
+            return "all settings have their defaults".to_owned();
+        }
+        changed.join(" ")
+    }
+
     /// The configuration in effect, for the log.
     #[must_use]
     pub fn show(&self) -> String {

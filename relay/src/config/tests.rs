@@ -242,6 +242,78 @@ fn key_of_the_relay_below_a_rule_is_told_where_it_belongs() {
 }
 
 #[test]
+fn text_without_quotes_is_told_how_it_is_written() {
+    for (file, message) in [
+        (
+            "linger_ms = 5\nlisten = 127.0.0.1:8080 # here\nauth = \"jwt\"\n",
+            "pvwire.toml:2: a text needs quotes: listen = \"127.0.0.1:8080\"",
+        ),
+        (
+            "listen = [::1]:8080",
+            "pvwire.toml:1: a text needs quotes: listen = \"[::1]:8080\"",
+        ),
+        (
+            "default_source = pva\n",
+            "pvwire.toml:1: a text needs quotes: default_source = \"pva\"",
+        ),
+        (
+            "trusted_proxy = [10.0.0.0/8, 127.0.0.1]\n",
+            "pvwire.toml:1: a text needs quotes: trusted_proxy = [\"10.0.0.0/8\", \"127.0.0.1\"]",
+        ),
+        (
+            "pvlist = /etc/site.pvlist\n",
+            "pvwire.toml:1: a text needs quotes: pvlist = \"/etc/site.pvlist\"",
+        ),
+        (
+            "[[rule]]\npv = SR:*\n",
+            "pvwire.toml:2: a text needs quotes: pv = \"SR:*\"",
+        ),
+        (
+            "[[rule]]\npv_regex = SR:\\d+\n",
+            "pvwire.toml:2: a text needs quotes: pv_regex = 'SR:\\d+'",
+        ),
+        (
+            "enable_put = yes\n",
+            "pvwire.toml:1: enable_put is \"yes\", expected true or false",
+        ),
+        (
+            "linger_ms = 5s\n",
+            "pvwire.toml:1: linger_ms is \"5s\", expected milliseconds from 0 to 86400000",
+        ),
+    ] {
+        let error = read(&[], &[], Some(file)).unwrap_err().to_string();
+        assert_eq!(error, message);
+    }
+    for other in [
+        "listen = \n",
+        "listen = \"127.0.0.1\n",
+        "listen 7\n",
+        "= 7\n",
+        "a = {\n",
+    ] {
+        let error = read(&[], &[], Some(other)).unwrap_err().to_string();
+        assert!(error.starts_with("pvwire.toml:1: "), "{error}");
+        assert!(!error.contains("quotes:"), "{error}");
+    }
+}
+
+#[test]
+fn rule_that_allows_puts_needs_enable_put() {
+    for rule in ["allow = 'put'", "allow = ['read', 'put']"] {
+        let file = format!("[[rule]]\npv = 'X'\ndeny = 'put'\n[[rule]]\npv = 'Y'\n{rule}\n");
+        let error = read(&[], &[], Some(&file)).unwrap_err().to_string();
+        assert!(
+            error.starts_with("pvwire.toml: rule 2: allow is \""),
+            "{error}"
+        );
+        assert!(error.contains("enable_put = true"), "{error}");
+        assert!(read(&["--enable-put"], &[], Some(&file)).is_ok());
+    }
+    let file = "[[rule]]\npv = 'X'\nallow = 'read'\ndeny = 'put'\n";
+    assert!(read(&[], &[], Some(file)).is_ok());
+}
+
+#[test]
 fn variables_of_kubernetes_and_of_the_tools_are_ignored() {
     let environment = [
         ("PVWIRE_SERVICE_HOST", "10.0.0.1"),

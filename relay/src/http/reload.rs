@@ -17,8 +17,11 @@ use crate::ops::metrics::Metrics;
 use crate::session::shard::ShardHandle;
 use crate::state::registry::Registry;
 
-/// Interval between reads of the files.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Interval between reads of the files. With `SETTLES` it makes a change take effect within a second.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// A change that was found takes effect if the files are the same after this time.
+const SETTLES: Duration = Duration::from_millis(200);
 
 /// Longest pvlist or access security file that is compared, in bytes; rules refuse longer ones.
 const MAX_FILE_BYTES: u64 = 1 << 21;
@@ -121,8 +124,10 @@ impl Reload {
         let mut in_effect = look(&started, &*read);
         let mut before = None;
         loop {
+            let is_change = before.as_ref().is_some_and(|found| *found != in_effect);
+            let pause = if is_change { SETTLES } else { LOOK_EVERY };
             let asked = tokio::select! {
-                () = tokio::time::sleep(LOOK_EVERY) => false,
+                () = tokio::time::sleep(pause) => false,
                 _ = hangup.recv() => true,
             };
             let (read, started) = (Arc::clone(&read), started.clone());

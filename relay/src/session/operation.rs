@@ -49,6 +49,8 @@ pub struct Operation {
     /// The owner of the PV's memory if the PV isn't open.
     owner: Arc<Owner>,
     name: String,
+    /// The name as the log and the audit file spell it, however the client spelled it.
+    whole_name: String,
     is_call: bool,
     /// `Some` until it is sent: while the old value isn't known, or its record isn't written.
     action: Option<Action>,
@@ -97,6 +99,7 @@ impl Operation {
             peer: Arc::clone(peer),
             identity: Arc::clone(identity),
             owner: Arc::clone(owner),
+            whole_name: String::new(),
             name,
             is_call: matches!(action, Action::Call(_)),
             action: Some(action),
@@ -247,6 +250,8 @@ impl Operations {
     pub fn begin(&mut self, mut operation: Operation) -> Option<Ended> {
         self.next += 1;
         let (number, now) = (self.next, operation.begun);
+        let whole_name = self.registry.whole_name(&operation.name);
+        operation.whole_name = whole_name.unwrap_or_else(|| operation.name.clone());
         if self.audit.is_some() {
             operation.new = operation.new_value();
         }
@@ -434,7 +439,7 @@ impl Operations {
             identity: &operation.identity,
             peer: &operation.peer.address,
             origin: &operation.peer.origin,
-            pv: &operation.name,
+            pv: &operation.whole_name,
             old: &operation.old,
             new: &operation.new,
             result,
@@ -473,9 +478,7 @@ impl Operations {
         }
         let kind = if is_call { "call" } else { "put" };
         let result = format!("{:?}", end.outcome);
-        // Names come from clients and may hold anything.
-        let name: String = operation.name.chars().take(MAX_NAME_BYTES).collect();
-        log::info!("{kind} of {name:?}: {result} {:?}", end.message);
+        log_end(kind, &operation, &result, &end.message);
         if let Some(audit) = &self.audit {
             audit.end(&self.attempt(number, &operation, &result, &end.message, now));
         }
@@ -581,6 +584,21 @@ impl Operations {
         self.deadlines.remove(&(operation.deadline, number));
         Some(self.finish(number, operation, end, now))
     }
+}
+
+/// Logs the end of an operation.
+fn log_end(kind: &str, operation: &Operation, result: &str, message: &str) {
+    // Names come from clients and may hold anything.
+    let name: String = (operation.whole_name.chars())
+        .take(MAX_NAME_BYTES)
+        .collect();
+    let (identity, address) = (&operation.identity, &operation.peer.address);
+    let why = if message.is_empty() {
+        String::new()
+    } else {
+        format!(" {message:?}")
+    };
+    log::info!("{kind} of {name:?} by {identity} at {address}: {result}{why}");
 }
 
 /// The outcome of an operation that is refused because it can't be recorded.

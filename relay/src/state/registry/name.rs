@@ -3,6 +3,7 @@
 use pvwire_schema::limits::MAX_NAME_BYTES;
 use pvwire_schema::types::{NameProblem, Outcome};
 
+use super::Registry;
 use crate::ingest::{OpEnd, OpenError};
 use crate::limits::memory::TooMuch;
 
@@ -59,6 +60,14 @@ impl From<Refusal> for OpEnd {
             _ => Outcome::BadName,
         };
         Self::failed(outcome, refusal.message)
+    }
+}
+
+impl Registry {
+    /// The name that all spellings of a PV share, with its source; `None` if the name is invalid.
+    pub fn whole_name(&self, name: &str) -> Option<String> {
+        let (scheme, key, _) = self.pv_of(name).ok()?;
+        Some(format!("{scheme}://{key}"))
     }
 }
 
