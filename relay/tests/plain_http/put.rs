@@ -122,3 +122,27 @@ fn put_to_a_relay_that_takes_none_is_refused() {
     assert_eq!(refused.json["code"], "NOT_ALLOWED");
     assert_eq!(get(&relay, &ao).json["value"]["float"], 1);
 }
+
+#[test]
+fn stop_of_a_busy_record_is_written_at_once_only_without_wait() {
+    let network = Network::new();
+    let busy = r#"record(calcout, "$(P)busy") { field(CALC, "A") field(ODLY, "5") }"#;
+    let ioc = SoftIoc::start(network, busy);
+    let [record] = ioc.names(["busy"]);
+    let relay = Relay::start(network, &["--enable-put", "--allow-put=*"]);
+    let number = |field: &str| {
+        let got = get(&relay, &format!("{record}.{field}"));
+        got.json["value"]["float"].as_f64().unwrap_or_default()
+    };
+    let write = |field: &str, body: &str| put(&relay, &format!("{record}.{field}"), body);
+    std::thread::scope(|scope| {
+        let moves = scope.spawn(|| write("A", r#"{"value": 1, "timeout_ms": 60000}"#));
+        eventually("the record is busy", || number("DLYA") == 1.0);
+        assert_eq!(write("B", r#"{"value": 7, "wait": false}"#).status, 200);
+        assert_eq!((number("B"), number("DLYA")), (7.0, 1.0), "at once");
+        let waits = scope.spawn(|| write("C", r#"{"value": 8, "timeout_ms": 60000}"#));
+        assert_eq!(moves.join().unwrap().status, 200);
+        assert_eq!(waits.join().unwrap().status, 200);
+        assert_eq!(number("C"), 8.0);
+    });
+}
