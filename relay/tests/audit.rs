@@ -125,12 +125,7 @@ fn every_attempt_is_recorded_with_user_value_and_outcome() {
     eventually("all are on record", || attempts(&path).len() == 7);
     let lines = attempts(&path);
     for (line, (name, _, outcome)) in lines.iter().zip(&made) {
-        let spelled = if name == evil {
-            name.clone()
-        } else {
-            format!("ca://{name}")
-        };
-        assert_eq!(line["pv"], spelled);
+        assert_eq!(line["pv"], name.as_str());
         assert_eq!(line["result"], format!("{outcome:?}"));
         assert_eq!(
             (line["user"].as_str(), line["kind"].as_str()),
@@ -393,4 +388,28 @@ fn chain_continues_after_a_restart_and_shows_where_a_crash_was() {
     assert_eq!(output.status.code(), Some(64));
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("another process writes to it"), "{said}");
+}
+
+#[test]
+fn pv_has_one_spelling_on_record_and_the_log_names_the_user() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, RECORDS);
+    let [set] = ioc.names(["set"]);
+    let path = fresh("spellings.jsonl");
+    let file = format!("--audit-file={}", path.display());
+    let puts = ["--enable-put", "--allow-put=*", &file];
+    let users = ["--auth=trusted-header", "--trusted-proxy=127.0.0.1"];
+    let relay = Relay::start(network, &[&puts[..], &users].concat());
+    let mut client = Client::connect_with(relay.address(), &[("X-Forwarded-User", "jane")]);
+    let spellings = [set.clone(), format!("ca://{set}"), format!("pva://{set}")];
+    for name in &spellings {
+        client.put(name, PutValue::Number(2.5));
+    }
+    eventually("all are on record", || attempts(&path).len() == 3);
+    let recorded: Vec<_> = attempts(&path)
+        .iter()
+        .map(|line| line["pv"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(recorded, [set.clone(), set.clone(), format!("pva://{set}")]);
+    relay.says(&format!("put of {set:?} by user \"jane\" at 127.0.0.1:"));
 }

@@ -209,6 +209,7 @@ fn relay_does_not_start_with_a_rule_that_makes_no_sense() {
         ("pv_regex = '('\nallow = 'put'", "pv_regex"),
         ("pv = 'X'\nallow = 'everything'", "read, put or both"),
         ("user = 'jane'\nallow = 'put'", "pv or pv_regex"),
+        ("pv = 'X'\nallow = ['read', 'put']", "without enable_put"),
     ] {
         let rules = file(&name, &format!("[[rule]]\n{rule}"));
         let mut command = relay_command(Network::new());

@@ -27,6 +27,17 @@ use crate::config::{Access, Config, RuleText};
 /// Memory limit of one compiled regular expression.
 const MAX_REGEX_BYTES: usize = 1 << 20;
 
+/// Refuses a `[[rule]]` that allows puts while the relay takes none.
+fn refuse_without_effect(config: &Config) -> Result<(), RulesError> {
+    let mut rules = config.rules.iter();
+    match rules.find(|rule| rule.allow.contains(&Access::Put)) {
+        Some(rule) if !config.enable_put => Err(RulesError::PutsOff {
+            rule: rule.origin.clone(),
+        }),
+        _ => Ok(()),
+    }
+}
+
 /// Whether an access is allowed, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision<'a> {
@@ -91,6 +102,7 @@ impl Rules {
     /// When a rule or a file can't be used; the message names the file and line.
     pub fn read(config: &Config) -> Result<Self, RulesError> {
         let rules = Self::new(config.enable_put, &config.all_rules())?;
+        refuse_without_effect(config)?;
         let pvlist = parsed(&config.pvlist, PvList::parse)?;
         let security = parsed(&config.access_security, AccessSecurity::parse)?;
         let rules = rules.with_gateway(pvlist, security)?;

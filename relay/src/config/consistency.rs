@@ -1,7 +1,7 @@
 //! Refuses settings that are valid alone but not together, and settings without effect.
 
 use super::key::KEYS;
-use super::{Access, Auth, Config, ConfigError, Pages};
+use super::{Auth, Config, ConfigError, Pages};
 
 /// Keys that have no effect unless `auth` is `jwt`.
 const JWT_KEYS: [&str; 6] = [
@@ -164,7 +164,6 @@ impl Config {
                 "a file, because audit_fail = closed needs it",
             );
         }
-        self.check_rules()?;
         if self.allow_put.is_empty() {
             return Ok(());
         }
@@ -177,21 +176,5 @@ impl Config {
             return Ok(());
         };
         refuse("allow_put", self.allow_put.join(" "), expected)
-    }
-
-    /// A rule that allows puts has no effect while the relay takes none.
-    fn check_rules(&self) -> Checked {
-        let mut rules = self.rules.iter();
-        match rules.find(|rule| rule.allow.contains(&Access::Put)) {
-            Some(rule) if !self.enable_put => Err(ConfigError::Value {
-                origin: rule.origin.clone(),
-                key: "allow".into(),
-                value: rule.allow.iter().map(Access::to_string).collect::<Vec<_>>().join(" "),
-                expected: "enable_put = true above the first [[rule]] as well, or no rule that allows put: without \
-                           enable_put the relay takes no puts"
-                    .into(),
-            }),
-            _ => Ok(()),
-        }
     }
 }

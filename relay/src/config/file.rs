@@ -51,7 +51,9 @@ impl Config {
     /// Sets the values of the file.
     pub(super) fn apply_file(&mut self, file: File<'_>) -> Result<(), ConfigError> {
         let table = DeTable::parse(file.text).map_err(|error| {
-            let lacks_quotes = error.span().and_then(|place| unquoted(file, place));
+            let lacks_quotes = error
+                .span()
+                .and_then(|place| unquoted(file.path, file.text, place));
             lacks_quotes.unwrap_or_else(|| ConfigError::File {
                 path: error
                     .span()

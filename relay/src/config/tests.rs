@@ -218,7 +218,7 @@ fn unknown_setting_is_refused_and_a_similar_one_is_named() {
             "pvwire.toml:2: rule 1: unknown key \"users\"; did you mean \"user\"?",
         ),
         (
-            &["check"],
+            &["check", "--user=jane"],
             no_variables,
             None,
             "the following required arguments were not provided: --pv <P>",
@@ -295,22 +295,6 @@ fn text_without_quotes_is_told_how_it_is_written() {
         assert!(error.starts_with("pvwire.toml:1: "), "{error}");
         assert!(!error.contains("quotes:"), "{error}");
     }
-}
-
-#[test]
-fn rule_that_allows_puts_needs_enable_put() {
-    for rule in ["allow = 'put'", "allow = ['read', 'put']"] {
-        let file = format!("[[rule]]\npv = 'X'\ndeny = 'put'\n[[rule]]\npv = 'Y'\n{rule}\n");
-        let error = read(&[], &[], Some(&file)).unwrap_err().to_string();
-        assert!(
-            error.starts_with("pvwire.toml: rule 2: allow is \""),
-            "{error}"
-        );
-        assert!(error.contains("enable_put = true"), "{error}");
-        assert!(read(&["--enable-put"], &[], Some(&file)).is_ok());
-    }
-    let file = "[[rule]]\npv = 'X'\nallow = 'read'\ndeny = 'put'\n";
-    assert!(read(&[], &[], Some(file)).is_ok());
 }
 
 #[test]

@@ -4,16 +4,15 @@ use std::ops::Range;
 
 use toml::de::DeTable;
 
-use super::file::File;
 use super::key::KEYS;
 use super::{Config, ConfigError};
 
 /// The error of a line `key = value` that would be valid with quotes around its value, or around the elements of a
 /// list. `place`: where the parser failed.
-pub(super) fn unquoted(file: File<'_>, place: Range<usize>) -> Option<ConfigError> {
-    let before = file.text.get(..place.start)?;
+pub(super) fn unquoted(path: &str, text: &str, place: Range<usize>) -> Option<ConfigError> {
+    let before = text.get(..place.start)?;
     let begin = before.rfind('\n').map_or(0, |end| end + 1);
-    let line = file.text[begin..].lines().next()?;
+    let line = text[begin..].lines().next()?;
     let (name, value) = line.split_once('=')?;
     let (name, value) = (name.trim(), without_comment(value));
     let (quoted, values) = quoted(value)?;
@@ -21,7 +20,7 @@ pub(super) fn unquoted(file: File<'_>, place: Range<usize>) -> Option<ConfigErro
     if DeTable::parse(&line).is_err() {
         return None;
     }
-    let origin = file.line(begin..begin);
+    let origin = format!("{path}:{}", 1 + before.matches('\n').count());
     if let Some(key) = KEYS.iter().find(|key| key.name == name) {
         let set = |value: &&str| (key.set)(&mut Config::default(), value).err();
         if let Some((value, expected)) = values.iter().find_map(|value| Some((*value, set(value)?)))
@@ -47,7 +46,7 @@ fn without_comment(value: &str) -> &str {
 /// A value with the quotes that it lacks, and its texts; `None` if it lacks none.
 fn quoted(value: &str) -> Option<(String, Vec<&str>)> {
     let has_quotes = |text: &str| text.contains(['"', '\'']);
-    if value.is_empty() || has_quotes(value) {
+    if value.is_empty() || value.starts_with('{') || has_quotes(value) {
         return None;
     }
     let quote = |text: &str| match text.contains('\\') {

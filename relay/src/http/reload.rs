@@ -121,7 +121,11 @@ impl Reload {
     ) {
         let (read, started) = (Arc::new(read), self.started.clone());
         let mut looks = FileReads::default();
-        let mut in_effect = look(&started, &*read);
+        // Not read again here: a change between the start and this moment would count as in effect.
+        let mut in_effect = Found {
+            config: Ok(self.in_effect.clone()),
+            files: self.files_in_effect.clone(),
+        };
         let mut before = None;
         loop {
             let is_change = before.as_ref().is_some_and(|found| *found != in_effect);

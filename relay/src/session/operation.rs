@@ -50,7 +50,7 @@ pub struct Operation {
     owner: Arc<Owner>,
     name: String,
     /// The name as the log and the audit file spell it, however the client spelled it.
-    whole_name: String,
+    plain_name: String,
     is_call: bool,
     /// `Some` until it is sent: while the old value isn't known, or its record isn't written.
     action: Option<Action>,
@@ -99,7 +99,7 @@ impl Operation {
             peer: Arc::clone(peer),
             identity: Arc::clone(identity),
             owner: Arc::clone(owner),
-            whole_name: String::new(),
+            plain_name: String::new(),
             name,
             is_call: matches!(action, Action::Call(_)),
             action: Some(action),
@@ -250,8 +250,8 @@ impl Operations {
     pub fn begin(&mut self, mut operation: Operation) -> Option<Ended> {
         self.next += 1;
         let (number, now) = (self.next, operation.begun);
-        let whole_name = self.registry.whole_name(&operation.name);
-        operation.whole_name = whole_name.unwrap_or_else(|| operation.name.clone());
+        let plain_name = self.registry.plain_name(&operation.name);
+        operation.plain_name = plain_name.unwrap_or_else(|| operation.name.clone());
         if self.audit.is_some() {
             operation.new = operation.new_value();
         }
@@ -439,7 +439,7 @@ impl Operations {
             identity: &operation.identity,
             peer: &operation.peer.address,
             origin: &operation.peer.origin,
-            pv: &operation.whole_name,
+            pv: &operation.plain_name,
             old: &operation.old,
             new: &operation.new,
             result,
@@ -589,7 +589,7 @@ impl Operations {
 /// Logs the end of an operation.
 fn log_end(kind: &str, operation: &Operation, result: &str, message: &str) {
     // Names come from clients and may hold anything.
-    let name: String = (operation.whole_name.chars())
+    let name: String = (operation.plain_name.chars())
         .take(MAX_NAME_BYTES)
         .collect();
     let (identity, address) = (&operation.identity, &operation.peer.address);

@@ -20,6 +20,15 @@ pub enum RulesError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A rule allows puts, and the relay takes none.
+    #[error(
+        "{rule}: it allows puts, which has no effect without enable_put: set enable_put = true above the first \
+         [[rule]], or remove put from the rule"
+    )]
+    PutsOff {
+        /// Where the rule stands.
+        rule: String,
+    },
     /// A file can't be read.
     #[error("{path}: {cause}")]
     Read {

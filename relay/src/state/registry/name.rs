@@ -64,10 +64,15 @@ impl From<Refusal> for OpEnd {
 }
 
 impl Registry {
-    /// The name that all spellings of a PV share, with its source; `None` if the name is invalid.
-    pub fn whole_name(&self, name: &str) -> Option<String> {
+    /// One name for all spellings of a PV: without a source if it is the default one. `None` if the name is invalid.
+    pub fn plain_name(&self, name: &str) -> Option<String> {
         let (scheme, key, _) = self.pv_of(name).ok()?;
-        Some(format!("{scheme}://{key}"))
+        let is_plain = scheme == self.default_scheme && !key.contains("://");
+        Some(if is_plain {
+            key.to_owned()
+        } else {
+            format!("{scheme}://{key}")
+        })
     }
 }
 
