@@ -186,6 +186,7 @@ describe("usePv", () => {
   it("throws a wrong selection where a boundary can catch it", async () => {
     vi.spyOn(console, "error").mockImplementation(() => undefined);
     function Wrong(): ReactNode {
+      // @ts-expect-error -- the compiler says the same
       usePv("TEMP", "{ nonsense }");
       return null;
     }

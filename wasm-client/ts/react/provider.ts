@@ -97,3 +97,17 @@ export function useClient(): PvClient {
   if (client === undefined) throw new Error("pvwire hooks need a <PvProvider> around them");
   return client;
 }
+
+const numbers = new WeakMap<PvClient, number>();
+let clients = 0;
+
+/**
+ * Identifies a PV of the nearest client. What a component keeps of one PV, such as typed text or
+ * outcomes, must not be shown for another.
+ */
+export function usePvKey(name: string | undefined): string {
+  const client = useClient();
+  const number = numbers.get(client) ?? ++clients;
+  numbers.set(client, number);
+  return `${String(number)} ${name ?? ""}`;
+}

@@ -1,9 +1,10 @@
 /** The hook that writes a PV and reports the result. */
 
-import { useCallback, useEffect, useRef, useState } from "react";
+import { useCallback, useState } from "react";
 
+import { PutError } from "../errors.js";
 import type { PutFailure, PutOptions, PutResult, PutValue } from "../types.js";
-import { useClient } from "./provider.js";
+import { useClient, usePvKey } from "./provider.js";
 
 /** The functions and state that a component needs to write one PV. */
 export interface PutHandle {
@@ -22,14 +23,15 @@ export interface PutHandle {
 }
 
 interface Puts {
-  /** The PV of these puts: another PV's outcome does not apply to this one. */
-  readonly name: string;
   readonly pending: number;
   readonly last: PutResult | undefined;
 }
 
+const NONE: Puts = { pending: 0, last: undefined };
+
 /**
- * Writes the PV `name`.
+ * Writes the PV `name`; without a name, puts fail with `BAD_NAME`. State and outcomes belong to the
+ * name: after a change of it they are those of the new PV.
  *
  * ```tsx
  * const { put, state, reason } = usePut("TEMP:SET");
@@ -40,43 +42,47 @@ interface Puts {
  * );
  * ```
  */
-export function usePut(name: string, defaults?: PutOptions): PutHandle {
+export function usePut(name: string | undefined, defaults?: PutOptions): PutHandle {
   const client = useClient();
-  const [kept, setPuts] = useState<Puts>({ name, pending: 0, last: undefined });
-  const { last, pending } = kept.name === name ? kept : noPuts(name);
-  const ended = useRef(false);
-  useEffect(() => {
-    ended.current = false;
-    return () => {
-      ended.current = true;
-    };
-  }, []);
+  const key = usePvKey(name);
+  const [all, setAll] = useState<ReadonlyMap<string, Puts>>(() => new Map());
+  const { last, pending } = all.get(key) ?? NONE;
+  const change = useCallback(
+    (make: (before: Puts) => Puts) => {
+      setAll((before) => new Map(before).set(key, make(before.get(key) ?? NONE)));
+    },
+    [key],
+  );
   const { coalesce, onlyIfUnchanged, timeoutMs, wait } = defaults ?? {};
   const put = useCallback(
     async (value: PutValue, options?: PutOptions): Promise<PutResult> => {
       const own = { coalesce, onlyIfUnchanged, timeoutMs, wait };
       const known = Object.entries(own).filter(([, option]) => option !== undefined);
-      setPuts((puts) => {
-        const before = puts.name === name ? puts : noPuts(name);
-        return { ...before, pending: before.pending + 1 };
-      });
-      const result = await client.put(name, value, { ...Object.fromEntries(known), ...options });
-      if (!ended.current) {
-        setPuts((puts) =>
-          puts.name === name ? { name, pending: puts.pending - 1, last: result } : puts,
-        );
+      change((puts) => ({ ...puts, pending: puts.pending + 1 }));
+      let outcome: Partial<Puts> = {};
+      try {
+        const result =
+          name === undefined
+            ? noPv()
+            : await client.put(name, value, { ...Object.fromEntries(known), ...options });
+        outcome = { last: result };
+        return result;
+      } finally {
+        change((puts) => ({ ...puts, ...outcome, pending: puts.pending - 1 }));
       }
-      return result;
     },
-    [client, name, coalesce, onlyIfUnchanged, timeoutMs, wait],
+    [change, client, name, coalesce, onlyIfUnchanged, timeoutMs, wait],
   );
   const reset = useCallback(() => {
-    setPuts((puts) => ({ ...puts, last: undefined }));
-  }, []);
+    change((puts) => ({ ...puts, last: undefined }));
+  }, [change]);
   const error = last?.ok === false ? last.error : undefined;
   const outcome = last === undefined ? "idle" : last.ok ? "done" : "failed";
   const state = pending > 0 ? "pending" : outcome;
   return { put, state, pending, error, reason: error?.message, reset };
 }
 
-const noPuts = (name: string): Puts => ({ name, pending: 0, last: undefined });
+const noPv = (): PutResult => ({
+  ok: false,
+  error: new PutError("", "BAD_NAME", "there is no PV yet; nothing was sent", false),
+});

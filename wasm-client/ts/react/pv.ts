@@ -4,9 +4,12 @@ import { useEffect, useMemo, useRef, useSyncExternalStore } from "react";
 
 import type { PvClient, PvData, PvOptions, Readable } from "../types.js";
 import { useClient } from "./provider.js";
-import type { Selected } from "./selected.js";
+import type { Checked, Selected, Stated } from "./selected.js";
 
 const nothing = (): undefined => undefined;
+
+/** A PV's name; `undefined` means that there is no PV yet. */
+type Name = string | undefined;
 
 /** The same object until its contents change: options written inline are a new one each time. */
 export function useSameOptions(options: PvOptions | undefined): PvOptions {
@@ -19,56 +22,78 @@ export function useSameOptions(options: PvOptions | undefined): PvOptions {
 
 /** The PV that a hook of this package reads. */
 export function usePvStore<T>(
-  name: string,
+  name: Name,
   selection: string | undefined,
   options: PvOptions | undefined,
 ): Readable<T | undefined> {
   const client = useClient();
   const same = useSameOptions(options);
-  return useMemo(() => client.pv<T>(name, selection, same), [client, name, selection, same]);
+  return useMemo(
+    () => pvOf(client, name, selection, same) as Readable<T | undefined>,
+    [client, name, selection, same],
+  );
+}
+
+/** What stands for a PV whose name isn't known yet. */
+export const NO_PV: Readable<undefined> = { subscribe: () => nothing, getSnapshot: nothing };
+
+function pvOf(
+  client: PvClient,
+  name: string | null | undefined,
+  selection: string | undefined,
+  options: PvOptions,
+): Readable<unknown> {
+  return name == null ? NO_PV : client.pv<unknown>(name, selection, options);
 }
 
 /**
  * The PV `name` with `selection`, with all of its updates or only those that `options` request,
- * such as `{ rateHz: 2 }`. `undefined` on a server and until the module is loaded. The result type
- * is inferred from a literal selection; for any other, pass it: `usePv<Mine>(name, selection)`.
+ * such as `{ rateHz: 2 }`. `undefined` on a server, until the module is loaded, and for a name that
+ * is `undefined`, which means that there is no PV yet. The result type is inferred from a literal
+ * selection, and a wrong field in it is a type error; for any other, pass the type:
+ * `usePv<Mine>(name, selection)`.
  *
  * ```tsx
  * const temperature = usePv("TEMP", "{ value { string } }");
  * return <b>{temperature?.value?.string ?? "…"}</b>;
  * ```
- * @throws SelectionError when the selection is wrong.
+ * @throws SelectionError when the selection is wrong. Without an error boundary around the component
+ * React then removes the whole page.
  */
-export function usePv(name: string, selection?: undefined, options?: PvOptions): PvData | undefined;
+export function usePv(name: Name, selection?: undefined, options?: PvOptions): PvData | undefined;
+export function usePv<T = never>(
+  name: Name,
+  selection?: Stated<T>,
+  options?: PvOptions,
+): T | undefined;
 export function usePv<const S extends string>(
-  name: string,
-  selection: S,
+  name: Name,
+  selection: Checked<S>,
   options?: PvOptions,
 ): Selected<S> | undefined;
-export function usePv<T>(name: string, selection?: string, options?: PvOptions): T | undefined;
-export function usePv(name: string, selection?: string, options?: PvOptions): unknown {
+export function usePv(name: Name, selection?: string, options?: PvOptions): unknown {
   const pv = usePvStore(name, selection, options);
   return useSyncExternalStore(pv.subscribe, pv.getSnapshot, nothing);
 }
 
 /** Several PVs with one selection and the same options, in the order of `names`. */
 export function usePvs(
-  names: readonly string[],
+  names: readonly Name[],
   selection?: undefined,
   options?: PvOptions,
 ): readonly (PvData | undefined)[];
-export function usePvs<const S extends string>(
-  names: readonly string[],
-  selection: S,
-  options?: PvOptions,
-): readonly (Selected<S> | undefined)[];
-export function usePvs<T>(
-  names: readonly string[],
-  selection?: string,
+export function usePvs<T = never>(
+  names: readonly Name[],
+  selection?: Stated<T>,
   options?: PvOptions,
 ): readonly (T | undefined)[];
+export function usePvs<const S extends string>(
+  names: readonly Name[],
+  selection: Checked<S>,
+  options?: PvOptions,
+): readonly (Selected<S> | undefined)[];
 export function usePvs(
-  names: readonly string[],
+  names: readonly Name[],
   selection?: string,
   options?: PvOptions,
 ): readonly unknown[] {
@@ -81,7 +106,7 @@ interface PvsStore extends Readable<readonly unknown[]> {
 }
 
 function usePvsStore(
-  names: readonly string[],
+  names: readonly Name[],
   selection: string | undefined,
   options: PvOptions | undefined,
 ): PvsStore {
@@ -90,18 +115,19 @@ function usePvsStore(
   // Lists written inline are compared by content.
   const key = JSON.stringify(names);
   return useMemo(
-    () => pvsStore(client, JSON.parse(key) as string[], selection, same),
+    // A name that is undefined has become null.
+    () => pvsStore(client, JSON.parse(key) as (string | null)[], selection, same),
     [client, key, selection, same],
   );
 }
 
 function pvsStore(
   client: PvClient,
-  names: string[],
+  names: (string | null)[],
   selection: string | undefined,
   options: PvOptions,
 ): PvsStore {
-  const pvs = names.map((name) => client.pv<unknown>(name, selection, options));
+  const pvs = names.map((name) => pvOf(client, name, selection, options));
   const none = pvs.map(nothing);
   let shown: readonly unknown[] = none;
   return {
@@ -136,27 +162,27 @@ export interface SelectorOptions<R> extends PvOptions {
  * @throws SelectionError when the selection is wrong.
  */
 export function usePvSelector<const S extends string, R>(
-  name: string,
-  selection: S,
+  name: Name,
+  selection: Checked<S>,
   derive: (pv: Selected<S> | undefined) => R,
   options?: SelectorOptions<R>,
 ): R;
 export function usePvSelector<const S extends string, R>(
-  names: readonly string[],
-  selection: S,
+  names: readonly Name[],
+  selection: Checked<S>,
   derive: (pvs: readonly (Selected<S> | undefined)[]) => R,
   options?: SelectorOptions<R>,
 ): R;
 export function usePvSelector<R>(
-  names: string | readonly string[],
+  names: Name | readonly Name[],
   selection: string,
   derive: ((pv: never) => R) | ((pvs: never) => R),
   options?: SelectorOptions<R>,
 ): R {
-  const single = typeof names === "string";
-  const store = usePvsStore(single ? [names] : names, selection, options);
+  const single = !Array.isArray(names);
+  const store = usePvsStore(single ? [names as Name] : names, selection, options);
   const isEqual = options?.isEqual ?? sameInside;
-  const last = useRef<{ readonly derived: R }>(undefined);
+  const last = useRef<{ readonly store: PvsStore; readonly derived: R }>(undefined);
   const { now, onServer } = useMemo(() => {
     const deriving = (read: () => readonly unknown[]): (() => R) => {
       let seen: { readonly of: readonly unknown[]; readonly derived: R } | undefined;
@@ -165,9 +191,9 @@ export function usePvSelector<R>(
         if (seen?.of === of) return seen.derived;
         let derived = derive((single ? of[0] : of) as never);
         // Written inline, `derive` is a new function in each render: the last shown value is
-        // compared.
+        // compared, unless it is that of other PVs.
         // eslint-disable-next-line react-hooks/refs -- decides about identity, not about what is shown
-        const before = seen ?? last.current;
+        const before = seen ?? (last.current?.store === store ? last.current : undefined);
         if (before !== undefined && isEqual(before.derived, derived)) derived = before.derived;
         seen = { of, derived };
         return derived;
@@ -178,8 +204,8 @@ export function usePvSelector<R>(
   }, [store, derive, isEqual, single]);
   const derived = useSyncExternalStore(store.subscribe, now, onServer);
   useEffect(() => {
-    last.current = { derived };
-  }, [derived]);
+    last.current = { store, derived };
+  }, [store, derived]);
   return derived;
 }
 

@@ -11,7 +11,7 @@ import type {
   StatsSnapshot,
 } from "../types.js";
 import { useClient } from "./provider.js";
-import { usePv, useSameOptions } from "./pv.js";
+import { NO_PV, usePv, useSameOptions } from "./pv.js";
 
 /** The state of the connection to the relay. */
 export function useConnection(): ConnectionSnapshot {
@@ -29,10 +29,13 @@ export function useStats(): StatsSnapshot {
  * Updates of the PV per second, measured over the last second; `undefined` until it has been
  * measured.
  */
-export function useRate(name: string, options?: PvOptions): number | undefined {
+export function useRate(name: string | undefined, options?: PvOptions): number | undefined {
   const client = useClient();
   const same = useSameOptions(options);
-  const rate = useMemo(() => rateOf(client, name, same), [client, name, same]);
+  const rate = useMemo(
+    () => (name === undefined ? NO_PV : rateOf(client, name, same)),
+    [client, name, same],
+  );
   return useSyncExternalStore(rate.subscribe, rate.getSnapshot, () => undefined);
 }
 
@@ -84,7 +87,7 @@ const NO_SKIPS: Skipped = {
 };
 
 /** Number of the PV's values that this page didn't get. */
-export function useSkipped(name: string, options?: PvOptions): Skipped {
+export function useSkipped(name: string | undefined, options?: PvOptions): Skipped {
   const pv = usePv(name, "{ skipped skips { behind paced filter relay source bus } }", options);
   return useMemo(() => (pv === undefined ? NO_SKIPS : { total: pv.skipped, ...pv.skips }), [pv]);
 }

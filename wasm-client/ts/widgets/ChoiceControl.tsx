@@ -20,13 +20,29 @@ interface ChoicesProps extends ControlProps {
   readonly choices: readonly string[];
 }
 
+/** What is shown of a choice: the label, or the index of a choice without one. */
+export function choiceText(choices: readonly string[], index: number): string {
+  const { [index]: label = "" } = choices;
+  return label === "" ? String(index) : label;
+}
+
 /**
- * Sends labels, not indices: either the label that the button showed when it was pressed is
- * written, or nothing.
- *
- * Uses buttons instead of radio buttons, which would write every choice that the arrow keys pass.
+ * Why an index isn't sent: it no longer has the label that was shown. Labels aren't sent, because
+ * several choices may have the same one.
  */
-function Buttons({ pv, entry, enabled, choices, labelledBy, describedBy }: ChoicesProps) {
+function problemOf(newest: readonly string[], text: string, index: number | undefined) {
+  if (index === undefined) return `${text} is not one of the choices; nothing was sent`;
+  const now = choiceText(newest, index);
+  if (now === text && index < newest.length) return undefined;
+  const change = index < newest.length ? `is ${now} now` : "no longer exists";
+  return `the choice ${text} ${change}; nothing was sent`;
+}
+
+/** Buttons instead of radio buttons, which would write every choice that the arrow keys pass. */
+function Buttons(props: ChoicesProps) {
+  const { pv, entry, enabled, choices, newestChoices, labelledBy, describedBy } = props;
+  const number = pv?.value?.number ?? undefined;
+  const isUnlabelled = number !== undefined && !(number in choices);
   return (
     <span
       className="pvwire-choice-buttons"
@@ -34,31 +50,51 @@ function Buttons({ pv, entry, enabled, choices, labelledBy, describedBy }: Choic
       aria-labelledby={labelledBy}
       aria-describedby={describedBy}
     >
-      {choices.map((choice, index) => (
-        <button
-          key={choice}
-          type="button"
-          disabled={!enabled}
-          aria-pressed={pv?.value?.number === index}
-          data-sending={entry.text === choice}
-          onClick={() => {
-            // One put at a time: a second click would act on a state that the first hasn't changed
-            // yet.
-            if (entry.phase !== "sending") entry.sendAtOnce(choice, choice);
-          }}
-        >
-          {choice}
+      {choices.map((choice, index) => {
+        const text = choiceText(choices, index);
+        return (
+          <button
+            key={index}
+            type="button"
+            disabled={!enabled}
+            title={choice === "" ? `Index ${text}, without a label` : undefined}
+            aria-pressed={number === index}
+            data-sending={entry.index === index}
+            onClick={() => {
+              // One put at a time: a second click would act on a state that the first hasn't
+              // changed yet.
+              if (entry.phase === "sending") return;
+              const problem = problemOf(newestChoices(), text, index);
+              if (problem === undefined) entry.choose(text, index);
+              else entry.refuse(problem);
+            }}
+          >
+            {text}
+          </button>
+        );
+      })}
+      {isUnlabelled && (
+        <button type="button" disabled aria-pressed={true} title="The PV's value has no label">
+          {pv?.value?.string}
         </button>
-      ))}
+      )}
     </span>
   );
 }
 
-function List({ pv, entry, enabled, choices, labelledBy, describedBy }: ChoicesProps) {
+function List(props: ChoicesProps) {
+  const { pv, entry, enabled, choices, newestChoices, labelledBy, describedBy } = props;
+  const { index = pv?.value?.number ?? undefined, text } = entry;
   const send = (): void => {
-    if (enabled && entry.text !== undefined) entry.send(entry.text);
+    if (!enabled || entry.text === undefined) return;
+    const problem = problemOf(newestChoices(), entry.text, entry.index);
+    if (problem === undefined) entry.send(entry.index as number);
+    else entry.refuse(problem);
   };
-  const shown = entry.text ?? pv?.value?.string ?? "";
+  const valueOf = (at: number): string => `${String(at)} ${choiceText(choices, at)}`;
+  const shownText = text ?? (index === undefined ? "" : choiceText(choices, index));
+  const shown = `${String(index)} ${shownText}`;
+  const isGone = index === undefined || !(index in choices) || shown !== valueOf(index);
   return (
     <form
       className="pvwire-entry"
@@ -78,9 +114,10 @@ function List({ pv, entry, enabled, choices, labelledBy, describedBy }: ChoicesP
         aria-invalid={entry.outcome?.kind === "refused"}
         disabled={!enabled}
         value={shown}
-        onChange={(event) => {
+        onChange={({ currentTarget }) => {
+          const chosen = parseInt(currentTarget.value, 10);
           // Not disabled while sending, because that would remove the focus.
-          if (entry.phase !== "sending") entry.type(event.currentTarget.value);
+          if (entry.phase !== "sending") entry.type(choiceText(choices, chosen), chosen);
         }}
         onKeyDown={(event) => {
           if (event.key === "Escape" && entry.phase === "typed") {
@@ -91,11 +128,11 @@ function List({ pv, entry, enabled, choices, labelledBy, describedBy }: ChoicesP
           }
         }}
       >
-        {/* A state without a label, or a label that is gone, is shown all the same. */}
-        {!choices.includes(shown) && <option value={shown}>{shown}</option>}
-        {choices.map((choice) => (
-          <option key={choice} value={choice}>
-            {choice}
+        {/* An index without a label, or a label that is gone, is shown all the same. */}
+        {isGone && <option value={shown}>{shownText}</option>}
+        {choices.map((_, at) => (
+          <option key={at} value={valueOf(at)}>
+            {choiceText(choices, at)}
           </option>
         ))}
       </select>

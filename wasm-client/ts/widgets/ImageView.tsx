@@ -9,6 +9,7 @@ import { CONDITION_FIELDS, useCondition, type ConditionData } from "./condition.
 import { Frame, kindOf, Nothing } from "./Frame.js";
 import type { Painter } from "./gl.js";
 import { givenRange } from "./scale.js";
+import { perPv } from "./per_pv.js";
 import { codecOf, pictureOf, rangeOf, type ColourMap, type Picture } from "./pixels.js";
 
 const SELECTION = `{
@@ -42,7 +43,7 @@ export interface ImageViewProps {
 }
 
 /** An image: mono or RGB, of 8, 16 or more bits. */
-export function ImageView(props: ImageViewProps): ReactNode {
+export const ImageView = perPv(function ImageView(props: ImageViewProps): ReactNode {
   const {
     colourMap = "grey",
     label = props.name,
@@ -104,7 +105,7 @@ export function ImageView(props: ImageViewProps): ReactNode {
       )}
     </Frame>
   );
-}
+});
 
 /** Paints the canvas, with the processor if the graphics card fails. */
 function usePainter(canvas: RefObject<HTMLCanvasElement | null>): {

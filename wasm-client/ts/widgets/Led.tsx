@@ -6,6 +6,7 @@ import { usePv } from "../react/index.js";
 import type { PvDisplay, PvValue } from "../types.js";
 import { CONDITION_FIELDS, useCondition, type ConditionData } from "./condition.js";
 import { Frame } from "./Frame.js";
+import { perPv } from "./per_pv.js";
 
 const SELECTION = `{
   value { string number bigint }
@@ -30,7 +31,12 @@ export interface LedProps {
 }
 
 /** One lamp. */
-export function Led({ name, label = name, bit, staleAfterMs }: LedProps): ReactNode {
+export const Led = perPv(function Led({
+  name,
+  label = name,
+  bit,
+  staleAfterMs,
+}: LedProps): ReactNode {
   const pv = usePv<BitsData>(name, SELECTION);
   const condition = useCondition(pv, staleAfterMs, name);
   const isOn = bitOf(pv, bit);
@@ -49,7 +55,7 @@ export function Led({ name, label = name, bit, staleAfterMs }: LedProps): ReactN
       <Lamp isOn={isOn} />
     </Frame>
   );
-}
+});
 
 export interface ByteMonitorProps extends Omit<LedProps, "bit"> {
   /** Number of bits. @default 8 */
@@ -61,7 +67,7 @@ export interface ByteMonitorProps extends Omit<LedProps, "bit"> {
 }
 
 /** Several bits of an integer, the lowest first. */
-export function ByteMonitor(props: ByteMonitorProps): ReactNode {
+export const ByteMonitor = perPv(function ByteMonitor(props: ByteMonitorProps): ReactNode {
   const { bits = 8, firstBit = 0, label = props.name, labels = [], name, staleAfterMs } = props;
   const pv = usePv<BitsData>(name, SELECTION);
   const condition = useCondition(pv, staleAfterMs, name);
@@ -88,7 +94,7 @@ export function ByteMonitor(props: ByteMonitorProps): ReactNode {
       </ul>
     </Frame>
   );
-}
+});
 
 /** Filled with a tick if on, an empty ring if off, dotted if unknown. */
 function Lamp({ isOn }: { readonly isOn: boolean | undefined }) {

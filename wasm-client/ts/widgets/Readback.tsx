@@ -6,6 +6,7 @@ import type { PvDisplay, PvStatus, PvTime, PvValue } from "../types.js";
 import { noAccessText, useCondition, type ConditionData } from "./condition.js";
 import { formatIsoNanoseconds, formatSmall, formatTimeStamp } from "./format.js";
 import { useLivePv } from "./live.js";
+import { perPv } from "./per_pv.js";
 import { moveMark, RangeBar } from "./RangeBar.js";
 import { StateIcon } from "./StateIcon.js";
 
@@ -44,7 +45,12 @@ export interface ReadbackProps {
 }
 
 /** One PV's value with units, alarm, limits, time stamp and access rights. */
-export function Readback({ name, label = name, notation, staleAfterMs }: ReadbackProps): ReactNode {
+export const Readback = perPv(function Readback({
+  name,
+  label = name,
+  notation,
+  staleAfterMs,
+}: ReadbackProps): ReactNode {
   const value = useRef<HTMLSpanElement>(null);
   const stamp = useRef<HTMLTimeElement>(null);
   const mark = useRef<HTMLElement>(null);
@@ -98,7 +104,7 @@ export function Readback({ name, label = name, notation, staleAfterMs }: Readbac
       </p>
     </div>
   );
-}
+});
 
 /**
  * Whether two results differ at most in the text of the value, the position of the mark and the time

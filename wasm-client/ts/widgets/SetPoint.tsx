@@ -1,14 +1,15 @@
 /** Sets one PV: shows its current value, the input, and the result of the put. */
 
 import { useId, type ReactNode } from "react";
-import { usePv } from "../react/index.js";
+import { useClient, usePv } from "../react/index.js";
 
-import { ChoiceControl } from "./ChoiceControl.js";
+import { ChoiceControl, choiceText } from "./ChoiceControl.js";
 import type { SetPointData } from "./control_props.js";
 import { noAccessText, silentText, staleText, useStale } from "./condition.js";
-import { useEntry, type Outcome } from "./entry.js";
+import { useEntry, type Entry, type Outcome } from "./entry.js";
 import { formatClock, formatIsoNanoseconds } from "./format.js";
 import { NumberControl } from "./NumberControl.js";
+import { perPv } from "./per_pv.js";
 import { limitsOf, limitsText } from "./range.js";
 import { SliderControl } from "./SliderControl.js";
 import { StateIcon } from "./StateIcon.js";
@@ -21,6 +22,9 @@ const SELECTION = `{
   display { type description units precision choices controlRange { min max } }
   connection { state connected lastHeard unresponsive }
 }`;
+
+/** Read without listening, which gives what has arrived and may not be shown yet. */
+const CHOICES = "{ display { choices } }";
 
 const CONTROLS = {
   number: NumberControl,
@@ -47,8 +51,9 @@ export interface SetPointProps {
 }
 
 /** Sets one PV within its limits, and shows the outcome of each put. */
-export function SetPoint(props: SetPointProps): ReactNode {
+export const SetPoint = perPv(function SetPoint(props: SetPointProps): ReactNode {
   const { allowNonFinite, control, label = props.name, name, staleAfterMs } = props;
+  const client = useClient();
   const pv = usePv<SetPointData>(name, SELECTION);
   const entry = useEntry(name, pv?.time == null ? undefined : formatIsoNanoseconds(pv.time));
   const isSilent = pv?.connection.unresponsive === true;
@@ -58,9 +63,9 @@ export function SetPoint(props: SetPointProps): ReactNode {
   // An alarm describes the present value: a disconnected PV has no alarm.
   const isAnswering = pv?.connection.connected === true && !isSilent;
   const severity = isAnswering ? (pv.status.severity ?? undefined) : undefined;
-  const isUnsent = entry.phase === "typed" && entry.text !== pv?.value?.string;
-  const phase = isUnsent ? "unsent" : entry.phase === "sending" ? "sending" : "live";
   const kind = control ?? controlOf(pv);
+  const isUnsent = entry.phase === "typed" && !isCurrent(entry, pv);
+  const phase = isUnsent ? "unsent" : entry.phase === "sending" ? "sending" : "live";
   const rest = problem ?? (isUnsent ? "" : hintOf(pv, kind));
   const hint = [ageOf(pv, isStale), rest].filter(Boolean).join(" · ");
   const Control = CONTROLS[kind];
@@ -96,6 +101,9 @@ export function SetPoint(props: SetPointProps): ReactNode {
           <Control
             pv={pv}
             entry={entry}
+            newestChoices={() =>
+              client.pv<SetPointData>(name, CHOICES).getSnapshot()?.display?.choices ?? []
+            }
             enabled={problem === undefined}
             labelledBy={`${id}label`}
             describedBy={`${id}hint ${id}outcome`}
@@ -121,7 +129,7 @@ export function SetPoint(props: SetPointProps): ReactNode {
       </div>
     </div>
   );
-}
+});
 
 /** One of an enum's choices. */
 export function EnumChoice(props: Omit<SetPointProps, "control">): ReactNode {
@@ -131,12 +139,20 @@ export function EnumChoice(props: Omit<SetPointProps, "control">): ReactNode {
 function controlOf(pv: SetPointData | undefined): keyof typeof CONTROLS {
   switch (pv?.display?.type) {
     case "Enum":
-      return "choice";
+      // Without labels its index can be written.
+      return pv.display.choices?.length ? "choice" : "number";
     case "String":
       return "text";
     default:
       return "number";
   }
+}
+
+/** Whether the PV has what was typed already. */
+function isCurrent({ index, text }: Entry, pv: SetPointData | undefined): boolean {
+  const { choices } = pv?.display ?? {};
+  if (index === undefined || choices == null) return text === pv?.value?.string;
+  return index === pv?.value?.number && text === choiceText(choices, index);
 }
 
 /**
@@ -154,6 +170,9 @@ function hintOf(pv: SetPointData | undefined, kind: keyof typeof CONTROLS): stri
   const limits = limitsOf(pv?.display?.controlRange);
   if (kind === "slider" && !Number.isFinite(limits.max - limits.min)) {
     return "The PV has no limits, which a slider needs";
+  }
+  if (kind === "choice" && pv !== undefined && !pv.display?.choices?.length) {
+    return "The PV has no choices";
   }
   return kind === "text" || kind === "choice" ? "" : limitsText(limits, pv?.display?.units ?? "");
 }

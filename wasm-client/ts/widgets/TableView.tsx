@@ -7,6 +7,7 @@ import type { PvDisplay, PvField, PvStructure, PvValue } from "../types.js";
 import { CONDITION_FIELDS, useCondition, type ConditionData } from "./condition.js";
 import { formatCount } from "./format.js";
 import { Frame, kindOf, Nothing } from "./Frame.js";
+import { perPv } from "./per_pv.js";
 
 const SELECTION = `{ value { structure array text } display { description } ${CONDITION_FIELDS} }`;
 
@@ -26,7 +27,7 @@ export interface TableViewProps {
 }
 
 /** An NTTable, one column per field. */
-export function TableView(props: TableViewProps): ReactNode {
+export const TableView = perPv(function TableView(props: TableViewProps): ReactNode {
   const { label = props.name, maxRows = 200, name, staleAfterMs } = props;
   const pv = usePv<TableData>(name, SELECTION);
   const condition = useCondition(pv, staleAfterMs, name);
@@ -75,7 +76,7 @@ export function TableView(props: TableViewProps): ReactNode {
       </div>
     </Frame>
   );
-}
+});
 
 interface Column {
   readonly head: string;

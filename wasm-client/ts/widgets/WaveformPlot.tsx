@@ -7,6 +7,7 @@ import type { PvDisplay, PvValue } from "../types.js";
 import { CONDITION_FIELDS, useCondition, type ConditionData } from "./condition.js";
 import { formatCount } from "./format.js";
 import { Frame, kindOf, Nothing } from "./Frame.js";
+import { perPv } from "./per_pv.js";
 import { placePlot } from "./place_plot.js";
 import type { Waveform } from "./waveform.js";
 
@@ -36,7 +37,7 @@ export interface WaveformPlotProps {
 }
 
 /** An array of numbers over its index. Needs `uplot`. */
-export function WaveformPlot(props: WaveformPlotProps): ReactNode {
+export const WaveformPlot = perPv(function WaveformPlot(props: WaveformPlotProps): ReactNode {
   const { height = 180, label = props.name, name, rateHz, staleAfterMs, yRange } = props;
   const pv = usePv<WaveformData>(name, SELECTION, { rateHz });
   const condition = useCondition(pv, staleAfterMs, name, { rateHz });
@@ -99,4 +100,4 @@ export function WaveformPlot(props: WaveformPlotProps): ReactNode {
       />
     </Frame>
   );
-}
+});

@@ -19,6 +19,8 @@ export interface SetPointData {
 export interface ControlProps {
   readonly pv: SetPointData | undefined;
   readonly entry: Entry;
+  /** The labels of the PV's choices that have arrived last, which may not be shown yet. */
+  readonly newestChoices: () => readonly string[];
   /** Whether it can be written now. */
   readonly enabled: boolean;
   /** Ids of the elements that name and describe it. */

@@ -24,16 +24,18 @@ export interface Entry {
   readonly phase: "live" | "typed" | "sending" | "settling";
   /** Set in every phase but `live`. */
   readonly text: string | undefined;
+  /** The index of the choice whose label is `text`. */
+  readonly index: number | undefined;
   /** Outcome of the last put; `undefined` after typing. */
   readonly outcome: Outcome | undefined;
-  readonly type: (text: string) => void;
+  readonly type: (text: string, index?: number) => void;
   readonly takeBack: () => void;
   /** Rejects invalid input without sending it. */
   readonly refuse: (message: string) => void;
   /** Sends the typed text, which stays if it is refused. */
   readonly send: (value: PutValue) => void;
-  /** Sends a value without typing; the PV's value is shown again if it is refused. */
-  readonly sendAtOnce: (text: string, value: PutValue) => void;
+  /** Sends a choice without typing; the PV's value is shown again if it is refused. */
+  readonly choose: (text: string, index: number) => void;
   /**
    * Sends one of many positions; if they arrive faster than they are written, only the last one is
    * sent. The position stays shown for a moment: updates from earlier positions must not move the
@@ -42,9 +44,14 @@ export interface Entry {
   readonly slide: (text: string, value: number) => void;
 }
 
-interface State {
+/** What is typed or sent: a text, and for a choice its index. */
+interface Draft {
+  readonly text: string;
+  readonly index?: number | undefined;
+}
+
+interface State extends Partial<Draft> {
   readonly phase: Entry["phase"];
-  readonly text?: string;
   readonly outcome?: Outcome;
   /** The PV's time stamp when the put was sent; an update with a later one results from the put. */
   readonly stamp?: string | undefined;
@@ -70,14 +77,14 @@ export function useEntry(name: string, stamp: string | undefined): Entry {
   }, [kept]);
 
   const write = async (
-    text: string,
+    draft: Draft,
     value: PutValue,
     refused: State,
     options: PutOptions = {},
   ): Promise<void> => {
     lastSent.current += 1;
     const own = lastSent.current;
-    setState({ phase: "sending", text });
+    setState({ phase: "sending", ...draft });
     const result = await put(value, options);
     // Only the last of a slider's puts determines what is shown.
     if (own !== lastSent.current) return;
@@ -87,7 +94,7 @@ export function useEntry(name: string, stamp: string | undefined): Entry {
     } else if (result.ok) {
       const outcome: Outcome = { kind: "written", atMs: Date.now() };
       const before = options.coalesce === true ? undefined : stamp;
-      setState({ phase: "settling", text, outcome, stamp: before });
+      setState({ phase: "settling", ...draft, outcome, stamp: before });
     } else {
       const kind = result.error.mayBeWritten ? "unknown" : "refused";
       setState({ ...refused, outcome: { kind, message: result.error.message } });
@@ -97,9 +104,10 @@ export function useEntry(name: string, stamp: string | undefined): Entry {
   return {
     phase: state.phase,
     text: state.text,
+    index: state.index,
     outcome: state.outcome,
-    type: (text) => {
-      setState({ phase: "typed", text });
+    type: (text, index) => {
+      setState({ phase: "typed", text, index });
     },
     takeBack: () => {
       setState(LIVE);
@@ -108,14 +116,15 @@ export function useEntry(name: string, stamp: string | undefined): Entry {
       setState({ ...state, outcome: { kind: "refused", message } });
     },
     send: (value) => {
-      if (state.phase !== "typed" || state.text === undefined) return;
-      void write(state.text, value, { phase: "typed", text: state.text });
+      const { index, phase, text } = state;
+      if (phase !== "typed" || text === undefined) return;
+      void write({ text, index }, value, { phase, text, index });
     },
-    sendAtOnce: (text, value) => {
-      void write(text, value, LIVE);
+    choose: (text, index) => {
+      void write({ text, index }, index, LIVE);
     },
     slide: (text, value) => {
-      void write(text, value, LIVE, { coalesce: true });
+      void write({ text }, value, LIVE, { coalesce: true });
     },
   };
 }
