@@ -4,10 +4,12 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 
 import { largeStream } from "../ts/link/large.js";
 import { readRecords, type LargeRecord } from "../ts/link/records.js";
+import { createFakeClock } from "../ts/testing/clock.js";
 import { settle } from "./fake_relay.js";
 
 afterEach(() => {
   vi.unstubAllGlobals();
+  vi.restoreAllMocks();
 });
 
 /** A record's bytes: lengths, then as many bytes of one value. */
@@ -54,7 +56,7 @@ const turns = async (): Promise<void> => {
 };
 
 /** A stream with a WebSocket that the test is. */
-function fake(socket = { sent: 0, failed: [] as string[] }) {
+function fake(socket = { sent: 0, failed: [] as string[] }, clock = createFakeClock()) {
   // In the page, whose fetch the test is, not in a worker.
   vi.stubGlobal("Worker", undefined);
   const applied: [number, number][] = [];
@@ -71,8 +73,9 @@ function fake(socket = { sent: 0, failed: [] as string[] }) {
     (data, head) => {
       applied.push([data.byteLength, head]);
     },
+    clock,
   );
-  return { stream, socket, applied };
+  return { stream, socket, applied, clock };
 }
 
 const message = (bytes: number): ArrayBuffer => new ArrayBuffer(bytes);
@@ -170,6 +173,7 @@ describe("a stream of large values", () => {
   });
 
   it("that breaks in use ends the connection", async () => {
+    vi.spyOn(console, "warn").mockImplementation(() => undefined);
     for (const closed of [false, true]) {
       const body = new Body();
       serve(body);
@@ -185,5 +189,93 @@ describe("a stream of large values", () => {
       expect(applied).toEqual([]);
       expect(socket.failed).toHaveLength(closed ? 0 : 1);
     }
+  });
+
+  /** A stream in use, and a message that waits for the value announced before it. */
+  async function held(socket = { sent: 0, failed: [] as string[] }, clock = createFakeClock()) {
+    const body = new Body();
+    serve(body);
+    const all = fake(socket, clock);
+    all.stream.takes("ws/large?0-ab");
+    body.give(record(0, 0));
+    await turns();
+    all.stream.takes(ANNOUNCEMENT);
+    all.stream.takes(message(16));
+    return { ...all, body };
+  }
+
+  it("that stalls or trickles ends the connection before 3 s, and says so", async () => {
+    const warn = vi.spyOn(console, "warn").mockImplementation(() => undefined);
+    const { body, clock, socket, stream } = await held();
+    const bytes = record(100, 40);
+    for (let at = 0; at < 40; at += 1) {
+      clock.advance(49);
+      body.give(bytes.slice(at, at + 1));
+      await turns();
+      expect(socket.failed, String(clock.now())).toEqual([]);
+    }
+    clock.advance(1000);
+    expect(socket.failed).toEqual(["the stream of large values: a value doesn't arrive"]);
+    expect(warn.mock.calls.flat().join()).toContain("WebSocket");
+    stream.close();
+  });
+
+  it("that is slow, but brings each value in time, stays in use", async () => {
+    const { applied, body, clock, socket, stream } = await held();
+    for (let nth = 1; nth <= 10; nth += 1) {
+      stream.takes(ANNOUNCEMENT);
+      clock.advance(1900);
+      body.give(record(100, 40));
+      await turns();
+      expect(applied.filter(([bytes]) => bytes === 100)).toHaveLength(nth);
+    }
+    body.give(record(100, 40));
+    await turns();
+    clock.advance(60_000);
+    expect(socket.failed).toEqual([]);
+    stream.close();
+  });
+
+  it("isn't blamed for a page that was suspended", async () => {
+    const { body, clock, socket, stream } = await held();
+    let suspendedMs = 0;
+    const now = clock.now.bind(clock);
+    clock.now = () => now() + suspendedMs;
+    // The timer comes late, and before the value, which arrived meanwhile.
+    suspendedMs = 30_000;
+    clock.advance(2000);
+    expect(socket.failed).toEqual([]);
+    clock.advance(1900);
+    body.give(record(100, 40));
+    await turns();
+    clock.advance(60_000);
+    expect(socket.failed).toEqual([]);
+    stream.close();
+  });
+
+  it("that stalled is requested again after five minutes, three times in all", async () => {
+    vi.spyOn(console, "warn").mockImplementation(() => undefined);
+    const socket = { sent: 0, failed: [] as string[] };
+    const clock = createFakeClock();
+    const sentIn = (ms: number): number => {
+      const before = socket.sent;
+      clock.advance(ms);
+      return socket.sent - before;
+    };
+    for (let nth = 1; nth <= 3; nth += 1) {
+      const body = new Body();
+      serve(body);
+      const { stream } = fake(socket, clock);
+      if (nth > 1) expect([sentIn(299_000), sentIn(2000)]).toEqual([0, 1]);
+      stream.takes("ws/large?0-ab");
+      body.give(joined(record(0, 0), record(100, 40)));
+      await turns();
+      for (const taken of [ANNOUNCEMENT, ANNOUNCEMENT, message(16)]) stream.takes(taken);
+      clock.advance(3000);
+      expect(socket.failed).toHaveLength(nth);
+      stream.close();
+    }
+    fake(socket, clock);
+    expect(sentIn(3_600_000)).toBe(0);
   });
 });

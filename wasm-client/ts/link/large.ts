@@ -1,5 +1,6 @@
 /** Fetches the large values of a page in a worker, or in the page if workers aren't available. */
 
+import type { Clock } from "../clock.js";
 import { LargeStream, readHere, type LargeSocket, type Reader } from "./large_stream.js";
 import type { LargeRecord } from "./records.js";
 
@@ -7,7 +8,8 @@ import type { LargeRecord } from "./records.js";
 export const largeStream = (
   socket: LargeSocket,
   apply: (data: ArrayBuffer, head: number) => void,
-): LargeStream => new LargeStream(socket, apply, readInWorker);
+  clock: Clock,
+): LargeStream => new LargeStream(socket, apply, readInWorker, clock);
 
 const readInWorker: Reader = (url, onRecord, onLost) => {
   let worker: Worker;

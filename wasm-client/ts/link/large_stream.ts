@@ -1,5 +1,6 @@
 /** Puts large values of the stream back into the order of the WebSocket's messages. */
 
+import { systemClock, type Clock, type Timer } from "../clock.js";
 import { readRecords, type LargeRecord } from "./records.js";
 
 /**
@@ -30,38 +31,72 @@ export interface LargeSocket {
   fail(reason: string): void;
 }
 
-/** After this number of streams without data a client requests no more. */
+/** After this number of streams without data, or that broke in use, a client requests no more. */
 const TRIES = 3;
 
-/** Number of consecutive streams without data. */
-const failures = new WeakMap<LargeSocket, number>();
+/**
+ * Messages wait this long for an announced value. They are the state of all other PVs: a stream
+ * that delays them for longer does more harm than good.
+ */
+const STALL_MS = 2000;
+
+/** A timer that is this late waited with the page: the value may be queued behind it. */
+const LATE_MS = 500;
+
+/** After a stream that broke in use, large values come over the WebSocket for this time. */
+const PAUSE_MS = 300_000;
+
+/** What a client knows of the streams that it has requested. */
+interface History {
+  /** Number of consecutive streams without data. */
+  fruitless: number;
+  /** Number of streams that broke or stalled in use. */
+  broken: number;
+}
+
+const histories = new WeakMap<LargeSocket, History>();
 
 /**
  * The large values of one connection. The relay announces each by an empty WebSocket message;
  * messages after an announcement wait until the value has arrived. Until it is known that the body
  * gets through, large values are sent over the WebSocket, and if it doesn't get through, they
- * continue to be.
+ * continue to be. A stream that stalls ends the connection; the next one begins without a stream.
  */
 export class LargeStream {
   #socket: LargeSocket;
   #apply: (data: ArrayBuffer, head: number) => void;
   #read: Reader;
+  #clock: Clock;
+  #history: History;
   /** Waiting WebSocket messages; the first is an announcement. */
   #waiting: ArrayBuffer[] = [];
   #records: LargeRecord[] = [];
   #open = false;
   #closed = false;
   #stop: () => void = () => undefined;
+  /** Since when the first message waits for its value. */
+  #since = 0;
+  /** Requests the stream after a pause, or checks whether it stalls. */
+  #timer: Timer | undefined;
+  #dueAt = 0;
 
   /** `apply` processes a message; `head` is the number of bytes before its array's elements. */
-  constructor(socket: LargeSocket, apply: (data: ArrayBuffer, head: number) => void, read: Reader) {
+  constructor(
+    socket: LargeSocket,
+    apply: (data: ArrayBuffer, head: number) => void,
+    read: Reader,
+    clock = systemClock,
+  ) {
     this.#socket = socket;
     this.#apply = apply;
     this.#read = read;
-    const before = failures.get(socket) ?? 0;
-    if (before >= TRIES) return;
-    failures.set(socket, before + 1);
-    this.#step();
+    this.#clock = clock;
+    const history = histories.get(socket) ?? { fruitless: 0, broken: 0 };
+    this.#history = history;
+    histories.set(socket, history);
+    if (Math.max(history.fruitless, history.broken) >= TRIES) return;
+    if (history.broken === 0) this.#request();
+    else this.#wait(PAUSE_MS, this.#request);
   }
 
   /** Handles a WebSocket message if it belongs to the stream. */
@@ -82,6 +117,7 @@ export class LargeStream {
     }
     const isData = message instanceof ArrayBuffer;
     if (!isData || (message.byteLength > 0 && this.#waiting.length === 0)) return false;
+    if (this.#waiting.length === 0) this.#since = this.#clock.now();
     this.#waiting.push(message);
     this.#advance();
     return true;
@@ -89,21 +125,33 @@ export class LargeStream {
 
   /** Ends the stream; its data is discarded. */
   close(): void {
+    this.#clock.clearTimeout(this.#timer);
     this.#stop();
     this.#waiting = [];
     this.#records = [];
     this.#closed = true;
   }
 
+  readonly #request = (): void => {
+    this.#timer = undefined;
+    this.#history.fruitless += 1;
+    this.#step();
+  };
+
   /** Requests the address of the stream, and later its use. */
   #step(): void {
     this.#socket.send(new Uint8Array());
   }
 
+  #wait(delayMs: number, then: () => void): void {
+    this.#dueAt = this.#clock.now() + delayMs;
+    this.#timer = this.#clock.setTimeout(then, delayMs);
+  }
+
   #record(record: LargeRecord): void {
     if (this.#closed) return;
     if (this.#open) {
-      failures.delete(this.#socket);
+      this.#history.fruitless = 0;
       this.#records.push(record);
       this.#advance();
     } else {
@@ -122,14 +170,32 @@ export class LargeStream {
       const next = isAnnounced
         ? this.#records.shift()
         : { data: message, head: message.byteLength };
-      if (next === undefined) return;
+      if (next === undefined) {
+        if (this.#timer === undefined) this.#wait(STALL_MS, this.#check);
+        return;
+      }
       this.#waiting.shift();
+      if (isAnnounced) this.#since = this.#clock.now();
       this.#apply(next.data, next.head);
     }
   }
 
+  readonly #check = (): void => {
+    this.#timer = undefined;
+    if (this.#waiting.length === 0) return;
+    const now = this.#clock.now();
+    if (now - this.#dueAt >= LATE_MS) this.#since = now;
+    const leftMs = this.#since + STALL_MS - now;
+    if (leftMs > 0) this.#wait(leftMs, this.#check);
+    else this.#lost("a value doesn't arrive");
+  };
+
   #lost(reason: string): void {
     // If no body gets through, large values continue over the WebSocket.
-    if (this.#open && !this.#closed) this.#socket.fail(`the stream of large values: ${reason}`);
+    if (!this.#open || this.#closed) return;
+    this.#history.broken += 1;
+    const why = `the stream of large values: ${reason}`;
+    console.warn(`pvwire: ${why}; they come over the WebSocket`);
+    this.#socket.fail(why);
   }
 }

@@ -214,7 +214,9 @@ export class Link {
     this.totals.bytesTotal += data.byteLength;
     if (data.byteLength >= LARGE_BYTES) {
       void import("./large.js").then(({ largeStream }) => {
-        if (this.isOpen) this.#large ??= largeStream(this.#socket, this.#frame);
+        if (this.isOpen) {
+          this.#large ??= largeStream(this.#socket, this.#frame, this.#options.clock);
+        }
       });
     }
     this.#options.onMessage(data, head);
