@@ -29,7 +29,7 @@ pub mod wire;
 
 pub use self::error::{Fault, ParseError, Problem};
 pub use self::follow::{Link, leader};
-pub use self::operand::{Alarm, Operand};
+pub use self::operand::{Alarm, CALC, Operand, SOFT};
 use self::parser::Program;
 use self::value::{Severity, Stamp, Value};
 
@@ -133,10 +133,7 @@ impl Formula {
         let mut result = evaluate::run(&self.program, &operands, context).unwrap_or_else(|fault| {
             let message = fault.to_string();
             let mut result = Operand::new(Value::text(&message));
-            result.alarm = Alarm {
-                severity: Severity::Invalid,
-                message: Some(message.into()),
-            };
+            result.alarm = Alarm::new(Severity::Invalid, CALC, &message);
             result
         });
         result.time = latest.unwrap_or(context.now);

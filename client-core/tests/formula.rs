@@ -57,10 +57,10 @@ fn severity(json: &Json) -> Severity {
 }
 
 fn alarm(json: &Json) -> Alarm {
-    Alarm {
-        severity: severity(json),
-        message: json["message"].as_str().map(Into::into),
-    }
+    let status = json["status"].as_u64().unwrap_or(0);
+    let status = u16::try_from(status).expect("a small number");
+    let message = json["message"].as_str().unwrap_or_default();
+    Alarm::new(severity(json), status, message)
 }
 
 fn stamp(json: &Json) -> Stamp {

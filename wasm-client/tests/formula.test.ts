@@ -111,6 +111,37 @@ describe("a formula", () => {
     });
   });
 
+  it("has severity, status and message of its worst PV", async () => {
+    const names = ["=A + B", "=`=A + B` * 2", "=`loc://gain(2)` * A + B", "=COUNT ? A : B"];
+    const formulas = names.map((name) => listen(name));
+    const alarm = (severity: string | null, alarmStatus: string | null, message: string) =>
+      eventually(() => {
+        for (const { shown } of formulas) {
+          const { status } = shown();
+          expect(status).toMatchObject({ severity, alarmStatus, message });
+        }
+      });
+    await alarm("NO_ALARM", "NO_ALARM", "");
+    relay.set("A", { value: 9, severity: "MINOR", alarmStatus: 4 });
+    await alarm("MINOR", "HIGH", "HIGH");
+    relay.set("B", { value: 9, severity: "MAJOR", alarmStatus: 105, message: "the pump is worn" });
+    relay.set("COUNT", { severity: "MAJOR", alarmStatus: 105, message: "the pump is worn" });
+    await alarm("MAJOR", "CONF", "the pump is worn");
+    // A PV whose server sends no alarm doesn't hide that of another.
+    relay.set("A", { value: 1, severity: null });
+    await alarm("MAJOR", "CONF", "the pump is worn");
+    relay.set("B", { value: 1, severity: "INVALID", alarmStatus: 17, message: "" });
+    relay.set("COUNT", { severity: "INVALID", alarmStatus: 17, message: "" });
+    await alarm("INVALID", "UDF", "UDF");
+    relay.set("B", { value: 1, severity: null });
+    relay.set("COUNT", { severity: null });
+    await alarm(null, null, "");
+    const failed = listen("=elementAt(WAVE, 9)");
+    await eventually(() => {
+      expect(failed.shown().status).toMatchObject({ severity: "INVALID", alarmStatus: "CALC" });
+    });
+  });
+
   it("is disconnected since a PV of it is, with its last value", async () => {
     const { shown } = listen("=A + B");
     await eventually(() => {

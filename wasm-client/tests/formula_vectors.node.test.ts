@@ -24,6 +24,7 @@ type Value =
 interface Shown {
   value: Value;
   severity?: string;
+  status?: number;
   message?: string;
   time?: [number, number];
   display?: [number, number];
@@ -73,7 +74,7 @@ function sent(value: Value): [node: Node, choices?: readonly string[]] {
 function partsOf(shown: Shown | null): Parts {
   if (shown === null) return { connection: { state: "disconnected" } };
   const [seconds, nanoseconds] = shown.time ?? [0, 0];
-  const { display, message = "", severity = "NONE" } = shown;
+  const { display, message = "", severity = "NONE", status = 0 } = shown;
   const [value, choices = []] = sent(shown.value);
   return {
     connection: { state: "connected" },
@@ -83,7 +84,7 @@ function partsOf(shown: Shown | null): Parts {
     alarm:
       severity === "UNDEFINED"
         ? null
-        : { severity: severity === "NONE" ? "NO_ALARM" : severity, status: 0, message },
+        : { severity: severity === "NONE" ? "NO_ALARM" : severity, status, message },
   };
 }
 
@@ -152,7 +153,7 @@ beforeEach(() => {
 
 it.each(groups)("$name", async ({ cases, inputs = {} }) => {
   const client = await clientWith(inputs);
-  for (const { error, formula, gives, message, severity, time } of cases) {
+  for (const { error, formula, gives, message, severity, status, time } of cases) {
     const page = new Page(0.5);
     const number = page.add_formula(formula);
     expect(number === undefined ? page.error() : undefined, formula).toBe(error);
@@ -166,6 +167,7 @@ it.each(groups)("$name", async ({ cases, inputs = {} }) => {
     if (formula === "fac(170)") expect(of(Summary.number) / numberOf(value)).toBeCloseTo(1, 12);
     else expect(result(page), formula).toEqual(expected(value));
     expect(SEVERITIES[of(Summary.severity)], formula).toBe(severity ?? "NONE");
+    if (severity !== "UNDEFINED") expect(of(Summary.status), formula).toBe(status ?? 0);
     expect(page.message(), formula).toBe(message ?? "");
     const stamp = [of(Summary.seconds), of(Summary.nanoseconds)];
     if (time !== undefined) expect(stamp, formula).toEqual(time);

@@ -9,7 +9,7 @@ use crate::formula::value::{Severity, Stamp, Value};
 use crate::formula::wire::{self, MAX_SAFE_INTEGER};
 use crate::formula::{self, Alarm, Context, Formula, Input, Link, Operand};
 use crate::local::{self, Locals};
-use crate::store::{SEVERITY_UNKNOWN, Slot, part};
+use crate::store::{Slot, part};
 
 /// The parts of its inputs that a formula reads.
 const READ: u32 = part::VALUE | part::TIME | part::ALARM | part::METADATA | part::CONNECTION;
@@ -215,21 +215,26 @@ pub(super) fn input(view: &View<'_>) -> Input {
     let Some(value) = view.value().filter(|_| is_connected(view)) else {
         return Input::Disconnected;
     };
-    let alarm = view.alarm();
-    let severity = alarm.map_or(SEVERITY_UNKNOWN, |alarm| alarm.severity.number());
-    let message = alarm.map_or("", |alarm| alarm.message);
     let display = view.metadata().map(|known| known.display);
     Input::Connected(Operand {
         value: operand(view, value),
-        alarm: Alarm {
-            severity: Severity::from_number(severity),
-            message: (severity != 0 && !message.is_empty()).then(|| message.into()),
-        },
+        alarm: alarm(view),
         time: view
             .time()
             .map_or_else(Stamp::default, |time| stamp(time.time)),
         display: display.map_or((f64::NAN, f64::NAN), |limits| (limits.low, limits.high)),
     })
+}
+
+fn alarm(view: &View<'_>) -> Alarm {
+    match view.alarm() {
+        Some(alarm) => {
+            let severity = Severity::from_number(alarm.severity.number());
+            Alarm::new(severity, alarm.status, alarm.message)
+        }
+        None if is_computed(view.name()) => Alarm::new(Severity::Undefined, 0, ""),
+        None => Alarm::NOT_SENT,
+    }
 }
 
 /// Whether a formula computes with the PV's value; that of a silent server may be outdated.

@@ -2,28 +2,64 @@
 
 use std::sync::Arc;
 
+use pvwire_schema::types;
+
 use super::error::Fault;
 use super::value::{Severity, Stamp, Value};
 use super::{MAX_TEXT_BYTES, MAX_WORK};
 
-/// Severity and the message that explains it.
+/// Alarm status CALC of `alarm.h`: a value can't be computed.
+pub const CALC: u16 = 12;
+
+/// Alarm status SOFT of `alarm.h`: a formula raises the alarm.
+pub const SOFT: u16 = 15;
+
+/// Severity, and the condition and message that explain it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Alarm {
     /// The severity.
     pub severity: Severity,
+    /// Alarm condition of `alarm.h`, or 100 plus the status class of pvAccess; 0 without an alarm.
+    pub status: u16,
     /// Message; `None` if the severity has none.
     pub message: Option<Arc<str>>,
 }
 
 impl Alarm {
+    /// The alarm of a PV whose server sends none.
+    pub const NOT_SENT: Self = Self {
+        severity: Severity::Undefined,
+        status: types::Alarm::NONE.status,
+        message: None,
+    };
+
+    /// An alarm; without a severity it has neither status nor message.
+    #[must_use]
+    pub fn new(severity: Severity, status: u16, message: &str) -> Self {
+        if severity == Severity::None {
+            return Self::default();
+        }
+        Self {
+            severity,
+            status,
+            message: (!message.is_empty()).then(|| message.into()),
+        }
+    }
+
     /// The more severe one; `self` if both are equal.
     #[must_use]
     pub(super) fn or(self, other: &Self) -> Self {
-        if other.severity > self.severity {
+        if other.rank() > self.rank() {
             other.clone()
         } else {
             self
         }
+    }
+
+    /// Grows with the severity. An alarm that isn't sent hides none that is.
+    fn rank(&self) -> u8 {
+        let is_sent = *self != Self::NOT_SENT;
+        if is_sent { 2 * self.severity as u8 } else { 1 }
     }
 }
 
@@ -115,4 +151,33 @@ pub(super) fn limited_text(value: &Value, work: &mut Work) -> Result<String, Fau
         return Err(Fault::Text { limit });
     }
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn worst_alarm_has_its_status_and_message_and_one_not_sent_hides_none() {
+        let calm = Alarm::default();
+        let minor = Alarm::new(Severity::Minor, 6, "low");
+        let major = Alarm::new(Severity::Major, 3, "");
+        let other = Alarm::new(Severity::Major, 105, "worn");
+        let undefined = Alarm::new(Severity::Undefined, 0, "");
+        for (worse, alarms) in [
+            (&minor, [&calm, &minor]),
+            (&major, [&minor, &major]),
+            (&major, [&major, &other]),
+            (&Alarm::NOT_SENT, [&calm, &Alarm::NOT_SENT]),
+            (&minor, [&Alarm::NOT_SENT, &minor]),
+            (&undefined, [&undefined, &major]),
+        ] {
+            let [first, second] = alarms;
+            assert_eq!(&first.clone().or(second), worse);
+            if first.rank() != second.rank() {
+                assert_eq!(&second.clone().or(first), worse);
+            }
+        }
+        assert_eq!(Alarm::new(Severity::None, 17, "old"), calm);
+    }
 }

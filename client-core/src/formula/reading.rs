@@ -6,8 +6,10 @@ use pvwire_schema::types::{Array, ConnectionState, ValueType};
 use super::follow::Link;
 use super::value::{Severity, Stamp, Value};
 use super::{Alarm, Input, Operand, wire};
-use crate::select::execute::{Cell, Cells, Content, severity_of, state_of, value_type_of};
-use crate::store::{SEVERITY_UNKNOWN, state};
+use crate::select::execute::{
+    Cell, Cells, Content, severity_of, state_of, status_of, value_type_of,
+};
+use crate::store::state;
 
 /// The selection to execute for each input. `exact` has the digits of integers that a double can't
 /// hold.
@@ -24,6 +26,15 @@ pub struct Reading {
     pub input: Input,
     /// Its connection; times are texts that sort like the times.
     pub link: Link<String>,
+}
+
+/// What the name of an input says.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Named {
+    /// It requests a text: NAME.FIELD$ is EPICS's way to request a long string.
+    pub is_long_string: bool,
+    /// It is that of a formula or a local PV.
+    pub is_computed: bool,
 }
 
 /// Type and choices of a value, and what else the metadata say.
@@ -62,9 +73,8 @@ impl<'a> Readings<'a> {
         }
     }
 
-    /// The next input. `array` are its elements if its value is an array of numbers;
-    /// `is_long_string` tells that its name requests a text.
-    pub fn next(&mut self, array: Option<Array>, is_long_string: bool) -> Reading {
+    /// The next input. `array` are its elements if its value is an array of numbers.
+    pub fn next(&mut self, array: Option<Array>, name: Named) -> Reading {
         let state = self.constant().map_or(u8::MAX, state_of);
         let since = self.text().map(str::to_owned);
         let is_silent = self.text().is_some();
@@ -77,7 +87,7 @@ impl<'a> Readings<'a> {
         };
         let given = self.is_present().then(|| self.value());
         let time = self.time();
-        let alarm = self.alarm();
+        let alarm = self.alarm(name.is_computed);
         let known = self.known();
         let input = match given.filter(|_| is_connected) {
             None => Input::Disconnected,
@@ -85,7 +95,7 @@ impl<'a> Readings<'a> {
                 alarm,
                 time,
                 display: known.display,
-                value: value_of(given, known, array, is_long_string),
+                value: value_of(given, known, array, name.is_long_string),
             }),
         };
         Reading { input, link }
@@ -119,13 +129,21 @@ impl<'a> Readings<'a> {
     }
 
     /// Without a message of the server the cell has the name or number of the alarm status.
-    fn alarm(&mut self) -> Alarm {
-        let severity = self.constant().map_or(SEVERITY_UNKNOWN, severity_of);
-        let status = self.text();
-        let message = self.text().filter(|message| Some(*message) != status);
-        Alarm {
-            severity: Severity::from_number(severity),
-            message: message.filter(|_| severity != 0).map(Into::into),
+    fn alarm(&mut self, is_computed: bool) -> Alarm {
+        let severity = self.constant().map(severity_of);
+        let (status, name) = match self.cells.next() {
+            Content::Other(Cell::Constant, index) => (status_of(index), None),
+            Content::Text(number) => (number.parse().unwrap_or_default(), Some(number)),
+            _ => (0, None),
+        };
+        let message = self.text().filter(|message| Some(*message) != name);
+        match severity {
+            Some(severity) => {
+                let severity = Severity::from_number(severity);
+                Alarm::new(severity, status, message.unwrap_or_default())
+            }
+            None if is_computed => Alarm::new(Severity::Undefined, 0, ""),
+            None => Alarm::NOT_SENT,
         }
     }
 

@@ -2,8 +2,8 @@
 
 use pvwire_schema::types::{self, Array, Node, NodeValue, PutValue, ValueType};
 
-use super::Operand;
 use super::value::{Severity, Value};
+use super::{Alarm, Operand};
 use crate::format::{push_characters, push_shortest};
 use crate::store::Shown;
 
@@ -97,12 +97,16 @@ pub fn shown(operand: &Operand, writable: bool) -> Shown {
         Value::Numbers(_) => ValueType::Float64,
         Value::Table(_) => ValueType::Structure,
     };
-    let severity = operand.alarm.severity;
+    let Alarm {
+        severity, status, ..
+    } = operand.alarm;
     Shown {
         value_type,
         precision,
-        severity: (severity != Severity::Undefined)
-            .then(|| types::Severity::from_number(severity as u8)),
+        alarm: (severity != Severity::Undefined).then(|| types::Alarm {
+            severity: types::Severity::from_number(severity as u8),
+            status,
+        }),
         seconds: operand.time.seconds as f64,
         nanoseconds: operand.time.nanoseconds,
         writable,

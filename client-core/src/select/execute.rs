@@ -25,7 +25,7 @@ mod value;
 
 pub use self::elements::Elements;
 pub use self::fields::CONSTANTS;
-pub(crate) use self::fields::{severity_of, state_of, value_type_of};
+pub(crate) use self::fields::{severity_of, state_of, status_of, value_type_of};
 pub use self::held::Held;
 #[cfg(feature = "graphql")]
 pub(crate) use self::json::Groups;

@@ -1,7 +1,7 @@
 //! Shows the values of local PVs and formulas, which the client computes without the relay.
 
 use pvwire_schema::decode::DetailRow;
-use pvwire_schema::types::{Alarm, ConnectionState, Metadata, PutValue, Severity, ValueType};
+use pvwire_schema::types::{Alarm, ConnectionState, Metadata, PutValue, ValueType};
 
 use super::{ACCESS_PUTS, ACCESS_READ, ACCESS_WRITE, LOCAL_SCHEME, Slot, Store, Text, kind, part};
 
@@ -20,8 +20,8 @@ pub struct Shown {
     pub value_type: ValueType,
     /// Digits after the point, if they are fixed.
     pub precision: Option<i16>,
-    /// Alarm severity; `None` if it is undefined.
-    pub severity: Option<Severity>,
+    /// Alarm severity and status; `None` if they are undefined.
+    pub alarm: Option<Alarm>,
     /// Time stamp: whole seconds past the POSIX epoch.
     pub seconds: f64,
     /// Time stamp: the remaining nanoseconds.
@@ -73,11 +73,7 @@ impl Store {
         );
         self.show_value(slot, value, is_table);
         self.set_time(slot, shown.seconds, shown.nanoseconds);
-        let alarm = shown.severity.map(|severity| Alarm {
-            severity,
-            status: 0,
-        });
-        self.set_alarm(slot, alarm);
+        self.set_alarm(slot, shown.alarm);
         let detail = DetailRow {
             row: 0,
             user_tag: 0,

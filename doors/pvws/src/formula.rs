@@ -3,7 +3,7 @@
 use std::fmt;
 
 use pvwire_core::formula::value::{Severity as FormulaSeverity, Stamp, Value as FormulaValue};
-use pvwire_core::formula::{self, Context, Fault, Input, Operand, ParseError, wire};
+use pvwire_core::formula::{self, CALC, Context, Fault, Input, Operand, ParseError, wire};
 use pvwire_core::local::Type;
 use pvwire_schema::types::{Alarm, BlobValue, Metadata, Severity};
 
@@ -17,12 +17,6 @@ pub const MOST_INPUTS: usize = 64;
 /// Maximum number of array elements that one evaluation works on: those of its inputs, of all steps and of its
 /// result.
 pub const MOST_WORK: usize = 1 << 20;
-
-/// Alarm status LINK of `alarm.h`: the alarm comes from another PV.
-const LINK: u16 = 14;
-
-/// Alarm status CALC of `alarm.h`.
-const CALC: u16 = 12;
 
 /// Why a text is not a formula of the relay.
 #[derive(Debug, thiserror::Error)]
@@ -144,18 +138,19 @@ impl Formula {
 impl FormulaInput {
     fn operand(&self, known: &Known<'_>) -> Operand {
         let Known { metadata, sample } = known;
-        let severity = match sample.alarm {
+        let mut operand = Operand::new(self.value(metadata, sample.value));
+        operand.alarm = match sample.alarm {
+            Alarm::NONE => formula::Alarm::NOT_SENT,
             Alarm {
                 severity: Severity::Invalid,
                 status: UDF,
-            } if self.dialect == Dialect::Relay => FormulaSeverity::Undefined,
-            alarm => FormulaSeverity::from_number(alarm.severity.number()),
-        };
-        let message = Some(sample.message).filter(|message| !message.is_empty());
-        let mut operand = Operand::new(self.value(metadata, sample.value));
-        operand.alarm = formula::Alarm {
-            severity,
-            message: message.map(Into::into),
+            } if self.dialect == Dialect::Relay => {
+                formula::Alarm::new(FormulaSeverity::Undefined, UDF, sample.message)
+            }
+            Alarm { severity, status } => {
+                let severity = FormulaSeverity::from_number(severity.number());
+                formula::Alarm::new(severity, status, sample.message)
+            }
         };
         operand.time = stamp(sample.time_ns);
         operand.display = (metadata.display.low, metadata.display.high);
@@ -211,16 +206,22 @@ pub fn failed(why: &impl fmt::Display, now_ns: i64) -> Computed {
 
 fn computed(result: &Operand) -> Computed {
     let (metadata, value) = described(&result.value, Type::Long, MOST_WORK as u32);
-    let alarm = |severity, status| Alarm { severity, status };
+    let formula::Alarm {
+        severity, status, ..
+    } = result.alarm;
     Computed {
         metadata,
         value,
-        alarm: match result.alarm.severity {
-            FormulaSeverity::None => alarm(Severity::NoAlarm, 0),
-            FormulaSeverity::Minor => alarm(Severity::Minor, LINK),
-            FormulaSeverity::Major => alarm(Severity::Major, LINK),
-            FormulaSeverity::Invalid => alarm(Severity::Invalid, LINK),
-            FormulaSeverity::Undefined => alarm(Severity::Invalid, UDF),
+        alarm: match severity {
+            _ if result.alarm == formula::Alarm::NOT_SENT => Alarm::NONE,
+            FormulaSeverity::Undefined => Alarm {
+                severity: Severity::Invalid,
+                status: UDF,
+            },
+            _ => Alarm {
+                severity: Severity::from_number(severity as u8),
+                status,
+            },
         },
         message: result
             .alarm
@@ -286,17 +287,14 @@ mod tests {
     }
 
     #[test]
-    fn value_has_the_highest_severity_and_the_latest_time() {
+    fn value_has_the_alarm_of_the_worst_input_and_the_latest_time() {
         let metadata = Metadata::default();
-        let known = |number, severity, time_ns| {
-            let sample = sample(
-                number,
-                Alarm {
-                    severity,
-                    status: 3,
-                },
-                time_ns,
-            );
+        let known = |number, severity: Severity, time_ns| {
+            let status = 2 + u16::from(severity.number());
+            let sample = Sample {
+                message: "worn",
+                ..sample(number, Alarm { severity, status }, time_ns)
+            };
             let metadata = &metadata;
             Some(Known { metadata, sample })
         };
@@ -307,8 +305,23 @@ mod tests {
         ];
         let computed = formula.evaluate(&inputs, 9, 0).unwrap();
         assert_eq!(number(Some(&computed)), 3.0);
-        assert_eq!(computed.alarm.severity, Severity::Major);
+        let major = Alarm {
+            severity: Severity::Major,
+            status: 4,
+        };
+        assert_eq!((computed.alarm, &*computed.message), (major, "worn"));
         assert_eq!(computed.time_ns, 5_000_000_007);
+        let sent = |alarm| {
+            let sample = sample(1.0, alarm, 0);
+            let metadata = &metadata;
+            Some(Known { metadata, sample })
+        };
+        for (inputs, alarm) in [
+            ([sent(CALM), sent(Alarm::NONE)], Alarm::NONE),
+            ([sent(Alarm::NONE), sent(major)], major),
+        ] {
+            assert_eq!(formula.evaluate(&inputs, 9, 0).unwrap().alarm, alarm);
+        }
         assert_eq!(formula.evaluate(&[inputs[0], None], 9, 0), None);
     }
 

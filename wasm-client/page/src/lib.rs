@@ -4,11 +4,11 @@
 
 #![deny(unsafe_code)]
 
-use pvwire_core::formula::reading::{self, Reading, Readings};
+use pvwire_core::formula::reading::{self, Named, Reading, Readings};
 use pvwire_core::formula::value::{Stamp, Value};
 use pvwire_core::formula::wire::{self, MAX_SAFE_INTEGER};
-use pvwire_core::formula::{Context, Formula, Input, Operand, leader};
-use pvwire_core::local::{Local, LocalError, Locals, key};
+use pvwire_core::formula::{Context, Formula, Input, Operand, expression, leader};
+use pvwire_core::local::{Local, LocalError, Locals, SCHEME, key};
 use pvwire_schema::types::{Array, PutValue, ValueType};
 use wasm_bindgen::prelude::wasm_bindgen;
 
@@ -26,7 +26,7 @@ const TEXTS: u8 = 4;
 const TABLE: u8 = 5;
 
 /// Length of the summary of a result; `ts/store/page.ts` names its elements.
-const SUMMARY_LEN: usize = 10;
+const SUMMARY_LEN: usize = 11;
 
 /// Numbers per input that is read: the input, and type, count and bytes of its array.
 const RECORD: usize = 4;
@@ -43,8 +43,7 @@ struct Linked {
 /// An input of formulas.
 #[derive(Debug, Default)]
 struct Given {
-    /// The PV's name requests a text: it ends with `$`.
-    is_long_string: bool,
+    named: Named,
     reading: Option<Reading>,
 }
 
@@ -139,8 +138,10 @@ impl Page {
             if *at >= self.inputs.len() {
                 self.inputs.resize_with(at + 1, Given::default);
             }
-            // NAME.FIELD$ is EPICS's way to request a long string.
-            self.inputs[*at].is_long_string = name.ends_with('$');
+            self.inputs[*at].named = Named {
+                is_long_string: name.ends_with('$'),
+                is_computed: expression(name).is_some() || name.starts_with(SCHEME),
+            };
         }
     }
 
@@ -201,8 +202,8 @@ impl Page {
                 data: own.to_vec().into(),
             });
             let given = self.inputs.get_mut(input);
-            let is_long_string = given.as_ref().is_some_and(|given| given.is_long_string);
-            let reading = readings.next(array, is_long_string);
+            let named = given.as_ref().map(|given| given.named);
+            let reading = readings.next(array, named.unwrap_or_default());
             if let Some(given) = given {
                 given.reading = Some(reading);
             }
@@ -347,6 +348,7 @@ impl Page {
             shown.value_type.number().into(),
             shown.precision.map_or(-1.0, f64::from),
             f64::from(result.alarm.severity as u8),
+            result.alarm.status.into(),
             shown.seconds,
             shown.nanoseconds.into(),
             f64::from(u8::from(writable)),
@@ -357,8 +359,8 @@ impl Page {
     }
 
     /// The address of the result's summary: its kind, the number, its type as the wire's number, its
-    /// precision or -1, severity, whole seconds and nanoseconds of its time, whether it is writable,
-    /// whether it has an alarm message, and whether it has labels.
+    /// precision or -1, severity, alarm status, whole seconds and nanoseconds of its time, whether it is
+    /// writable, whether it has an alarm message, and whether it has labels.
     #[must_use]
     pub fn summary(&self) -> usize {
         self.summary.as_ptr() as usize

@@ -43,11 +43,12 @@ export const Summary = {
   type: 2,
   precision: 3,
   severity: 4,
-  seconds: 5,
-  nanoseconds: 6,
-  writable: 7,
-  hasMessage: 8,
-  hasLabels: 9,
+  status: 5,
+  seconds: 6,
+  nanoseconds: 7,
+  writable: 8,
+  hasMessage: 9,
+  hasLabels: 10,
 } as const;
 
 /** The memory of the page's module as numbers. */
@@ -76,6 +77,7 @@ export function showResult(slot: Slot, page: Page, written?: Written): void {
   let type = of(Summary.type);
   const precision = of(Summary.precision);
   const severity = of(Summary.severity);
+  const status = of(Summary.status);
   const seconds = of(Summary.seconds);
   const nanoseconds = of(Summary.nanoseconds);
   const isWritable = of(Summary.writable) === 1;
@@ -114,7 +116,7 @@ export function showResult(slot: Slot, page: Page, written?: Written): void {
   }
   const message = hasMessage ? page.message() : "";
   const texts = hasLabels ? [message, ...page.texts()] : [message];
-  core.show(slot.index, type, precision, severity, seconds, nanoseconds, isWritable, texts);
+  core.show(slot.index, type, precision, severity, status, seconds, nanoseconds, isWritable, texts);
 }
 
 /** A PV that formulas read: its number in the page's module, and its slot. */

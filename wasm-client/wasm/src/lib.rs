@@ -8,7 +8,7 @@ mod programs;
 use pvwire_core::ingest::{ArrayRow, Session};
 use pvwire_core::select::execute::{self, Held};
 use pvwire_core::store::{CAUSES, Shown, Slot, Store, kind, part};
-use pvwire_schema::types::{Array, Filter, PutValue, Severity, ValueType};
+use pvwire_schema::types::{Alarm, Array, Filter, PutValue, Severity, ValueType};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 pub use self::programs::{compile, constants, program, release};
@@ -356,6 +356,7 @@ impl Core {
         value_type: u8,
         precision: i16,
         severity: u8,
+        status: u16,
         seconds: f64,
         nanoseconds: u32,
         writable: bool,
@@ -364,8 +365,10 @@ impl Core {
         let shown = Shown {
             value_type: ValueType::from_number(value_type),
             precision: (precision >= 0).then_some(precision),
-            severity: (severity <= Severity::Invalid.number())
-                .then(|| Severity::from_number(severity)),
+            alarm: (severity <= Severity::Invalid.number()).then(|| Alarm {
+                severity: Severity::from_number(severity),
+                status,
+            }),
             seconds,
             nanoseconds,
             writable,

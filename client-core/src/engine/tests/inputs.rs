@@ -6,8 +6,8 @@ use pvwire_schema::types::{
 };
 
 use super::*;
-use crate::engine::computed::{input, link};
-use crate::formula::reading::{Readings, SELECTION};
+use crate::engine::computed::{input, is_computed, link};
+use crate::formula::reading::{Named, Readings, SELECTION};
 use crate::formula::{Input, Link};
 use crate::select::execute::{ALL_PARTS, Results, SlotPv, Surroundings, Units, execute};
 use crate::store::{Store, Text, kind};
@@ -163,6 +163,11 @@ impl Pvs {
             self.store
                 .set_detail(slot, (!message.is_empty()).then_some(detail));
         }
+        for name in ["NOT_SENT", "loc://undefined", "=undefined"] {
+            let slot = self.add(name, &metadata(ValueType::Float64));
+            self.store.set_number(slot, 1.0);
+            self.store.set_alarm(slot, None);
+        }
         let display = Limits {
             low: -1.0,
             high: f64::NAN,
@@ -235,7 +240,11 @@ fn inputs_from_cells_are_those_from_the_store() {
     for slot in slots {
         let name = store.name(slot);
         let view = View::new(name, store, slot, held, f64::NAN);
-        let reading = readings.next(held.array(slot).cloned(), name.ends_with('$'));
+        let named = Named {
+            is_long_string: name.ends_with('$'),
+            is_computed: is_computed(name),
+        };
+        let reading = readings.next(held.array(slot).cloned(), named);
         // NaN is not equal to itself.
         let shown = |input: &Input| format!("{input:?}");
         assert_eq!(shown(&reading.input), shown(&input(&view)), "{name} {slot}");

@@ -2,7 +2,7 @@
 
 use super::Call;
 use crate::formula::error::Fault;
-use crate::formula::operand::{Alarm, limited_text};
+use crate::formula::operand::{Alarm, SOFT, limited_text};
 use crate::formula::value::{Severity, Value};
 
 /// The highest severity of the arguments, as an enum.
@@ -30,11 +30,11 @@ fn raise(call: &mut Call<'_>, severity: Severity) -> Result<Value, Fault> {
     // A condition that is not a number is false, like a comparison with NaN.
     let condition = call.number(0);
     let is_raised = condition != 0.0 && !condition.is_nan();
-    *call.alarm = Alarm::default();
-    if is_raised {
-        call.alarm.severity = severity;
-        call.alarm.message = Some(message.as_str().into());
-    }
+    *call.alarm = if is_raised {
+        Alarm::new(severity, SOFT, &message)
+    } else {
+        Alarm::default()
+    };
     let prefix = if is_raised { "True: " } else { "False: " };
     Ok(Value::text(&format!("{prefix}{message}")))
 }

@@ -527,6 +527,14 @@ pub(crate) fn severity_of(index: u32) -> u8 {
     }
 }
 
+/// The alarm status of a constant's index.
+pub(crate) fn status_of(index: u32) -> u16 {
+    match index.checked_sub(constant::ALARM_CLASSES) {
+        Some(class) => 100 + class as u16,
+        None => index.wrapping_sub(constant::ALARM_STATUSES) as u16,
+    }
+}
+
 /// The type of a constant's index.
 pub(crate) fn value_type_of(index: u32) -> ValueType {
     ValueType::from_number(index.wrapping_sub(constant::TYPES) as u8)
