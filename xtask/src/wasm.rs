@@ -50,7 +50,7 @@ const MODULES: [Module; 3] = [
     Module {
         package: "pvwire-graphql",
         name: "pvwire_graphql",
-        max_wasm_gzip_bytes: 47 * 1024,
+        max_wasm_gzip_bytes: 48 * 1024,
         max_glue_gzip_bytes: 3 * 1024,
     },
 ];

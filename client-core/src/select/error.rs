@@ -74,25 +74,83 @@ pub(crate) fn fill(template: &str, words: &[&str]) -> String {
 
 /// Line and column of a byte offset, both starting at 1; columns in UTF-16 units, as in JavaScript.
 pub(crate) fn location(text: &str, place: u32) -> (u32, u32) {
-    let (mut line, mut column) = (1, 1);
-    let mut last = 0;
-    for byte in text.bytes().take(place as usize) {
+    let mut cursor = Cursor::START;
+    text.bytes()
+        .take(place as usize)
+        .for_each(|byte| cursor.pass(byte));
+    (cursor.line, cursor.column)
+}
+
+/// A place in a text.
+#[derive(Clone, Copy)]
+struct Cursor {
+    line: u32,
+    column: u32,
+    /// The byte before it.
+    last: u8,
+}
+
+impl Cursor {
+    const START: Self = Self {
+        line: 1,
+        column: 1,
+        last: 0,
+    };
+
+    fn pass(&mut self, byte: u8) {
         if byte == b'\n' || byte == b'\r' {
-            if last != b'\r' || byte == b'\r' {
-                line += 1;
+            if self.last != b'\r' || byte == b'\r' {
+                self.line += 1;
             }
-            column = 1;
+            self.column = 1;
         } else {
             // A character is counted at its first byte; a character of four bytes counts as two.
-            column += u32::from(byte & 0xc0 != 0x80) + u32::from(byte >= 0xf0);
+            self.column += u32::from(byte & 0xc0 != 0x80) + u32::from(byte >= 0xf0);
         }
-        last = byte;
+        self.last = byte;
     }
-    (line, column)
 }
+
+/// The locations of many places in a text: each is found from the nearest mark before it.
+pub(crate) struct Locations<'a> {
+    text: &'a [u8],
+    marks: Vec<Cursor>,
+}
+
+impl<'a> Locations<'a> {
+    /// Distance of the marks, in bytes.
+    const DISTANCE: usize = 256;
+
+    pub(crate) fn new(text: &'a str) -> Self {
+        let text = text.as_bytes();
+        let mut cursor = Cursor::START;
+        let mut marks = vec![cursor];
+        for piece in text.chunks(Self::DISTANCE) {
+            piece.iter().for_each(|byte| cursor.pass(*byte));
+            marks.push(cursor);
+        }
+        Self { text, marks }
+    }
+
+    /// Line and column of a byte offset, as [`location`] has them.
+    pub(crate) fn of(&self, place: u32) -> (u32, u32) {
+        let place = (place as usize).min(self.text.len());
+        let mark = place / Self::DISTANCE;
+        let mut cursor = self.marks.get(mark).copied().unwrap_or(Cursor::START);
+        let passed = self.text.get(mark * Self::DISTANCE..place);
+        for byte in passed.unwrap_or_default() {
+            cursor.pass(*byte);
+        }
+        (cursor.line, cursor.column)
+    }
+}
+
+/// Maximum number of locations of an error that are reported.
+const MAX_PLACES: usize = 100;
 
 /// A list of errors as JSON.
 pub(crate) fn push_all(errors: &[DocumentError], text: &str, json: &mut String) {
+    let locations = Locations::new(text);
     let mut between = "[";
     for error in errors {
         json.push_str(between);
@@ -100,8 +158,8 @@ pub(crate) fn push_all(errors: &[DocumentError], text: &str, json: &mut String) 
         json.push_str("{\"message\":");
         push_quoted(&error.message, json);
         let mut open = ",\"locations\":[";
-        for place in &error.places {
-            let (line, column) = location(text, *place);
+        for place in error.places.iter().take(MAX_PLACES) {
+            let (line, column) = locations.of(*place);
             json.push_str(open);
             json.push_str("{\"line\":");
             push_number(line, json);
@@ -160,4 +218,18 @@ pub(crate) fn push_quoted(text: &str, to: &mut String) {
         }
     }
     to.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locations_by_marks_are_those_that_are_counted_from_the_start() {
+        let text = "a\r\nbä\n\r😀c ".repeat(100);
+        let locations = Locations::new(&text);
+        for place in 0..text.len() as u32 + 3 {
+            assert_eq!(locations.of(place), location(&text, place), "{place}");
+        }
+    }
 }

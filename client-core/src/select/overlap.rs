@@ -3,10 +3,13 @@
 
 use crate::select::error::{DocumentError, fill};
 use crate::select::schema::{Ty, id};
-use crate::select::tree::{Document, kind};
+use crate::select::tree::{Document, Visited, has_twins, kind};
 
-/// Maximum number of comparisons in one document; more would block a page without any benefit.
-const BUDGET: u32 = 2_000_000;
+/// What a pair of fields costs, in steps of the validation.
+const PAIR: usize = 8;
+
+/// What a conflict costs, in steps of the validation: its message repeats those of the fields inside.
+const CONFLICT: usize = 1_000;
 
 /// A field and the type of the object that it belongs to.
 #[derive(Clone, Copy)]
@@ -29,10 +32,9 @@ pub(crate) struct Overlaps<'a> {
     /// Pairs of fields whose inner fields were compared, and whether as parts of different objects.
     compared: Vec<(u32, u32)>,
     conflicts: Vec<Conflict>,
-    budget: u32,
     /// Fields of the set that is being checked, and its fragments.
     fields: Vec<Asked>,
-    visited: Vec<u32>,
+    visited: Visited,
 }
 
 impl<'a> Overlaps<'a> {
@@ -41,10 +43,9 @@ impl<'a> Overlaps<'a> {
             document,
             compared: Vec::new(),
             conflicts: Vec::new(),
-            budget: BUDGET,
             // Enough for most sets.
             fields: Vec::with_capacity(32),
-            visited: Vec::new(),
+            visited: Visited::default(),
         }
     }
 
@@ -56,7 +57,7 @@ impl<'a> Overlaps<'a> {
         own.clear();
         visited.clear();
         self.collect(of, 0, &mut visited, &mut own);
-        if has_twins(&own) {
+        if has_twins(own.iter().map(|field| field.hash)) {
             // The fields within one fragment are compared where the fragment is defined.
             self.fields(&own, &own, false);
         }
@@ -73,15 +74,11 @@ impl<'a> Overlaps<'a> {
                 &[key, &conflict.reason],
             ));
         }
-        if self.budget == 0 {
-            let message = "Document is too complex. Validation aborted.";
-            errors.push(DocumentError::new(&[0], message, &[]));
-        }
     }
 
     /// Collects the fields that a set selects, directly and through fragments; the fields of each
     /// fragment are kept together.
-    fn collect(&self, of: u32, through: u32, visited: &mut Vec<u32>, fields: &mut Vec<Asked>) {
+    fn collect(&self, of: u32, through: u32, visited: &mut Visited, fields: &mut Vec<Asked>) {
         let document = self.document;
         let mut spreads: Vec<u32> = Vec::new();
         for (at, node) in document.children(of) {
@@ -91,7 +88,7 @@ impl<'a> Overlaps<'a> {
                     hash: node.hash,
                     through,
                 }),
-                kind::SPREAD => spreads.push(document.fragment(document.name(node))),
+                kind::SPREAD => spreads.push(document.fragment(node)),
                 kind::INLINE => self.collect(at, through, visited, fields),
                 _ => {}
             }
@@ -100,8 +97,10 @@ impl<'a> Overlaps<'a> {
             if through == 0 {
                 visited.clear();
             }
-            if *fragment != 0 && !visited.contains(fragment) {
-                visited.push(*fragment);
+            if document.is_spent() {
+                return;
+            }
+            if *fragment != 0 && visited.insert(document, *fragment) {
                 let through = if through == 0 { *fragment } else { through };
                 self.collect(*fragment, through, visited, fields);
             }
@@ -117,8 +116,9 @@ impl<'a> Overlaps<'a> {
             one.hash == other.hash && document.same_key(one.at, other.at)
         };
         for (nth, key) in first.iter().enumerate() {
-            self.spend(nth / 8);
-            if self.budget == 0 {
+            // Comparisons of hashes are short.
+            document.spend(nth / 32 + 1);
+            if document.is_spent() {
                 return;
             }
             let mut is_first = true;
@@ -126,13 +126,13 @@ impl<'a> Overlaps<'a> {
                 is_first &= !same(before, key);
             }
             for (nth, one) in first.iter().enumerate().skip(nth) {
-                if !is_first || self.budget == 0 || !same(one, key) {
+                if !is_first || document.is_spent() || !same(one, key) {
                     continue;
                 }
                 for other in second.iter().skip(if within { nth + 1 } else { 0 }) {
-                    self.budget = self.budget.saturating_sub(1);
+                    document.spend(1);
                     let apart = !within || one.through == 0 || one.through != other.through;
-                    if self.budget == 0 {
+                    if document.is_spent() {
                         break;
                     }
                     if apart && same(one, other) {
@@ -143,13 +143,9 @@ impl<'a> Overlaps<'a> {
         }
     }
 
-    /// Subtracts this number of short comparisons from the budget.
-    fn spend(&mut self, comparisons: usize) {
-        self.budget = self.budget.saturating_sub((comparisons >> 4) as u32);
-    }
-
     fn pair(&mut self, one: Asked, other: Asked, exclusive: bool) {
         let document = self.document;
+        document.spend(PAIR);
         let (first, second) = (document.node(one.at), document.node(other.at));
         let (name, other_name) = (document.name(first), document.name(second));
         let known = first.ty != id::UNKNOWN && second.ty != id::UNKNOWN;
@@ -171,15 +167,19 @@ impl<'a> Overlaps<'a> {
             reason = fill(template, &[&words[0], &words[1]]);
         } else if one.at != other.at && first.inner_at != 0 && second.inner_at != 0 {
             let pair = (one.at, other.at << 1 | u32::from(exclusive));
-            self.spend(self.compared.len());
+            document.spend(self.compared.len() / 16);
             if self.compared.contains(&pair) {
                 return;
             }
             self.compared.push(pair);
             let before = std::mem::take(&mut self.conflicts);
             let (mut inner, mut other_inner) = (Vec::new(), Vec::new());
-            self.collect(one.at, 0, &mut Vec::new(), &mut inner);
-            self.collect(other.at, 0, &mut Vec::new(), &mut other_inner);
+            let mut visited = std::mem::take(&mut self.visited);
+            visited.clear();
+            self.collect(one.at, 0, &mut visited, &mut inner);
+            visited.clear();
+            self.collect(other.at, 0, &mut visited, &mut other_inner);
+            self.visited = visited;
             self.fields(&inner, &other_inner, exclusive);
             for conflict in std::mem::replace(&mut self.conflicts, before) {
                 let key = document.str(document.node(conflict.field).key);
@@ -191,6 +191,7 @@ impl<'a> Overlaps<'a> {
             }
         }
         if !reason.is_empty() {
+            document.spend(CONFLICT + reason.len());
             self.conflicts.push(Conflict {
                 field: one.at,
                 reason,
@@ -212,6 +213,7 @@ impl<'a> Overlaps<'a> {
                 let (mut value, mut other_value) = (String::new(), String::new());
                 document.push_value(node.child, false, &mut value);
                 document.push_value(found, false, &mut other_value);
+                document.spend((value.len() + other_value.len()) / 8);
                 if found == 0 || value != other_value {
                     return false;
                 }
@@ -220,20 +222,6 @@ impl<'a> Overlaps<'a> {
         }
         surplus == 0
     }
-}
-
-/// Whether two fields may have the same key.
-fn has_twins(fields: &[Asked]) -> bool {
-    let mut rest = fields;
-    while let Some((first, others)) = rest.split_first() {
-        for other in others {
-            if other.hash == first.hash {
-                return true;
-            }
-        }
-        rest = others;
-    }
-    false
 }
 
 fn conflicting(one: Ty, other: Ty) -> bool {

@@ -133,6 +133,7 @@ pub(crate) fn parse(text: &str, form: Form, bounds: Bounds) -> Document {
     let mut document = parser.document;
     document.errors.extend(parser.lexer.error);
     text.clone_into(&mut document.text);
+    document.list_fragments();
     document
 }
 
@@ -293,7 +294,9 @@ impl<'a> Parser<'a> {
         if keyword == kind::FRAGMENT {
             self.fragments += 1;
             self.limit(self.fragments, MAX_FRAGMENTS, "has too many fragments");
-            self.node(node).name = self.fragment_name();
+            let name = self.fragment_name();
+            let hash = self.hash;
+            (self.node(node).name, self.node(node).hash) = (name, hash);
             if self.word() != "on" {
                 self.unexpected("Expected \"on\", found %.");
             }
@@ -434,7 +437,9 @@ impl<'a> Parser<'a> {
             } else if self.token.kind == token::NAME {
                 kind = kind::SPREAD;
                 self.document.spreads.push((self.definition, node));
-                self.node(node).name = self.advance();
+                let name = self.advance();
+                let hash = self.hash;
+                (self.node(node).name, self.node(node).hash) = (name, hash);
             }
             self.node(node).kind = kind;
             self.directives(node, false);

@@ -1,9 +1,9 @@
 //! Plans the result of an operation once its variables are known: a tree of fields as text, which
 //! JavaScript turns into functions.
 
-use crate::select::error::{DocumentError, location, push_number, push_quoted};
+use crate::select::error::{DocumentError, Locations, push_number, push_quoted};
 use crate::select::schema::{self, Field, TYPENAME, id};
-use crate::select::tree::{Document, kind};
+use crate::select::tree::{Document, MAX_STEPS, Visited, has_twins, kind};
 use crate::select::values::{Given, push_arguments};
 
 /// A selected field and the hash of its key. The index is 0 after it was merged into an earlier
@@ -16,12 +16,17 @@ struct Asked {
 
 struct Planner<'a> {
     document: &'a Document,
+    locations: Locations<'a>,
     given: &'a [Given],
     fields: u32,
+    /// Steps taken; more than [`MAX_STEPS`] end the plan.
+    steps: usize,
+    /// Maximum length of the plan. A variable may be used many times.
+    max_length: usize,
     /// Fields of the objects that are being planned; those of the innermost object come last.
     asked: Vec<Asked>,
     /// Fragments that contributed fields to the innermost object.
-    visited: Vec<u32>,
+    visited: Visited,
     out: String,
     /// The first error.
     error: Option<DocumentError>,
@@ -36,11 +41,14 @@ pub(crate) fn plan(
 ) -> (String, Option<DocumentError>) {
     let mut planner = Planner {
         document,
+        locations: Locations::new(&document.text),
         given,
         fields: 0,
+        steps: 0,
+        max_length: max_length(document, given),
         // Enough for most documents.
         asked: Vec::with_capacity(64),
-        visited: Vec::new(),
+        visited: Visited::default(),
         out: String::with_capacity(document.text.len() * 3),
         error: None,
     };
@@ -59,7 +67,23 @@ pub(crate) fn plan(
     (planner.out, planner.error)
 }
 
+/// How long a plan may become: each text in it may occur some times.
+fn max_length(document: &Document, given: &[Given]) -> usize {
+    const TIMES: usize = 16;
+    const LEAST: usize = 1 << 20;
+    let given = given.iter().map(Given::length).sum::<usize>();
+    LEAST + TIMES * (document.text.len() + given)
+}
+
 impl Planner<'_> {
+    fn spend(&mut self, steps: usize) {
+        self.steps += steps;
+        if self.steps > MAX_STEPS as usize || self.out.len() > self.max_length {
+            let message = "The operation is too complex.";
+            self.fail(Some(DocumentError::new(&[], message, &[])));
+        }
+    }
+
     fn fail(&mut self, error: Option<DocumentError>) {
         if self.error.is_none() {
             self.error = error;
@@ -82,14 +106,19 @@ impl Planner<'_> {
             self.collect(self.asked(at).at);
         }
         let end = self.asked.len();
+        let own = self.asked.get(start..end).unwrap_or_default();
+        let has_twins = has_twins(own.iter().map(|asked| asked.hash));
         for at in start..end {
             let first = self.asked(at);
-            if first.at == 0 {
+            if first.at == 0 || self.error.is_some() {
                 continue;
             }
             self.asked.push(first);
-            for other in at + 1..end {
-                self.gather(first, other);
+            if has_twins {
+                self.spend((end - at) / 32);
+                for other in at + 1..end {
+                    self.gather(first, other);
+                }
             }
             let field = self.document.node(first.at).field;
             match field {
@@ -133,9 +162,9 @@ impl Planner<'_> {
                     });
                 }
                 kind::SPREAD => {
-                    let fragment = document.fragment(document.name(selection));
-                    if !self.visited.contains(&fragment) {
-                        self.visited.push(fragment);
+                    let fragment = document.fragment(selection);
+                    self.spend(1);
+                    if self.visited.insert(document, fragment) {
                         self.collect(fragment);
                     }
                 }
@@ -187,10 +216,11 @@ impl Planner<'_> {
             arguments.clear();
             push_quoted(&wrong.message, &mut arguments);
         }
+        self.spend(self.given.len());
         self.head(sign, first, field, object);
         let mut between = "";
         for place in places {
-            let (line, column) = location(&document.text, place);
+            let (line, column) = self.locations.of(place);
             self.out.push_str(between);
             push_number(line, &mut self.out);
             self.out.push(':');
@@ -222,6 +252,7 @@ impl Planner<'_> {
         self.head(if is_object { "{ " } else { "= " }, first, field, object);
         push_number(u32::from(field.mask), &mut self.out);
         if !field.arguments.is_empty() {
+            self.spend(self.given.len());
             self.out.push(' ');
             let wrong = push_arguments(
                 self.document,

@@ -1,7 +1,10 @@
 //! The parsed document: one table of nodes that refer to each other by index.
 
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
 use crate::select::error::{DocumentError, push_quoted};
 use crate::select::schema::{Field, Schema, Ty, id};
+use crate::select::suggest::{Names, did_you_mean};
 
 /// The kind of a node.
 pub(crate) mod kind {
@@ -68,7 +71,7 @@ pub(crate) struct Node {
     pub(crate) name: Span,
     /// A field's alias or otherwise its name; the type of a fragment or variable.
     pub(crate) key: Span,
-    /// Hash of a field's key, so that few texts have to be compared.
+    /// Hash of a field's key, or of the name of a fragment or spread, so that few texts have to be compared.
     pub(crate) hash: u32,
     /// The definition of a field in the schema.
     pub(crate) field: Option<&'static Field>,
@@ -91,24 +94,92 @@ impl Node {
     }
 }
 
+/// Maximum number of steps that validation may take: comparisons of names, and visits of nodes that were visited before.
+/// Beyond it a document is refused, because its validation would delay others: some rules compare each part with each
+/// other one. A document with a thousand aliased PVs takes 20,000.
+pub(crate) const MAX_STEPS: u32 = 2_000_000;
+
+/// Maximum number of errors whose message suggests names. Each suggestion takes as long as many other rules together.
+const MAX_SUGGESTIONS: u32 = 10;
+
 /// A text and its nodes; the first node is the whole document.
 #[derive(Debug, Default)]
 pub(crate) struct Document {
     pub(crate) text: String,
     pub(crate) nodes: Vec<Node>,
-    /// Uses of fragments: the definition and the spread in it.
+    /// Uses of fragments: the definition and the spread in it, in the order of the text.
     pub(crate) spreads: Vec<(u32, u32)>,
+    /// Fragments by name, with open addressing: at least half of the slots are free, 0.
+    pub(crate) fragments: Vec<u32>,
     /// Its errors.
     pub(crate) errors: Vec<DocumentError>,
     pub(crate) schema: Schema,
     /// Maximum number of fields of a result.
     pub(crate) max_fields: u32,
+    /// Steps that validation has taken.
+    pub(crate) steps: AtomicU32,
+    /// Suggestions that were made.
+    pub(crate) suggestions: AtomicU32,
 }
 
 /// A text without the quotation marks around it, if there are any.
 pub(crate) fn unquoted(text: &str) -> &str {
     let inner = text.get(1..text.len().saturating_sub(1));
     inner.filter(|_| text.starts_with('"')).unwrap_or(text)
+}
+
+/// Which nodes were visited.
+#[derive(Default)]
+pub(crate) struct Visited {
+    /// By node: the round in which it was visited last.
+    rounds: Vec<u32>,
+    round: u32,
+}
+
+impl Visited {
+    /// Forgets all.
+    pub(crate) fn clear(&mut self) {
+        self.round += 1;
+    }
+
+    /// Whether a node was visited.
+    pub(crate) fn contains(&self, at: u32) -> bool {
+        self.rounds.get(at as usize) == Some(&self.round)
+    }
+
+    /// Marks a node of a document. Returns whether it was not visited before.
+    pub(crate) fn insert(&mut self, document: &Document, at: u32) -> bool {
+        if self.rounds.is_empty() {
+            self.rounds.resize(document.nodes.len(), 0);
+            self.round += 1;
+        }
+        let round = self.round;
+        (self.rounds.get_mut(at as usize))
+            .is_some_and(|last| std::mem::replace(last, round) != round)
+    }
+}
+
+/// Whether two of these hashes are equal. May also say so where they are not but collide often.
+pub(crate) fn has_twins(hashes: impl ExactSizeIterator<Item = u32>) -> bool {
+    // Open addressing: at least half of the slots are free, 0.
+    let mut slots = vec![0; (hashes.len() * 2).next_power_of_two()];
+    let mask = slots.len() - 1;
+    let mut probes = hashes.len() * 16;
+    for hash in hashes {
+        let mut slot = hash as usize & mask;
+        while let Some(other) = slots.get_mut(slot) {
+            if *other == 0 {
+                *other = hash;
+                break;
+            }
+            if *other == hash || probes == 0 {
+                return true;
+            }
+            probes -= 1;
+            slot = (slot + 1) & mask;
+        }
+    }
+    false
 }
 
 /// The children of a node, one after the other.
@@ -214,9 +285,75 @@ impl Document {
         count
     }
 
-    /// The fragment of this name, 0 if it is not defined.
-    pub(crate) fn fragment(&self, name: &str) -> u32 {
-        self.find(0, kind::FRAGMENT, name)
+    /// Makes the table of the fragments by name. Of equal names the first counts.
+    pub(crate) fn list_fragments(&mut self) {
+        let mut fragments = Vec::new();
+        for (at, node) in self.children(0) {
+            if node.kind == kind::FRAGMENT {
+                fragments.push(at);
+            }
+        }
+        if fragments.is_empty() {
+            return;
+        }
+        self.fragments = vec![0; (fragments.len() * 2).next_power_of_two()];
+        for at in fragments {
+            let (slot, found) = self.fragment_slot(self.node(at));
+            if let (Some(free), 0) = (self.fragments.get_mut(slot), found) {
+                *free = at;
+            }
+        }
+    }
+
+    /// The fragment that has the name of a fragment or of a spread, 0 if it is not defined.
+    pub(crate) fn fragment(&self, named: &Node) -> u32 {
+        self.fragment_slot(named).1
+    }
+
+    /// The slot of a name in the table, and the fragment in it; 0 if the slot is free.
+    fn fragment_slot(&self, named: &Node) -> (usize, u32) {
+        let mask = self.fragments.len().wrapping_sub(1);
+        let mut slot = named.hash as usize & mask;
+        let mut steps = 1;
+        while let Some(at) = self.fragments.get(slot).copied() {
+            let node = self.node(at);
+            let is_same = node.hash == named.hash && self.name(node) == self.name(named);
+            if at == 0 || is_same {
+                self.spend(steps);
+                return (slot, at);
+            }
+            slot = (slot + 1) & mask;
+            steps += 1;
+        }
+        (0, 0)
+    }
+
+    /// Counts steps of the validation.
+    pub(crate) fn spend(&self, steps: usize) {
+        let before = self.steps.load(Relaxed);
+        self.steps
+            .store(before.saturating_add(steps as u32), Relaxed);
+    }
+
+    /// Whether validation has taken all the steps that it may.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.steps.load(Relaxed) > MAX_STEPS
+    }
+
+    /// Begins a validation.
+    pub(crate) fn begin_validation(&self) {
+        self.steps.store(0, Relaxed);
+        self.suggestions.store(0, Relaxed);
+    }
+
+    /// ` Did you mean "…"?` for the first errors of a validation; otherwise, and if no name is similar, an empty string.
+    pub(crate) fn suggest(&self, what: &str, word: &str, names: &Names) -> String {
+        let before = self.suggestions.load(Relaxed);
+        if before >= MAX_SUGGESTIONS {
+            return String::new();
+        }
+        self.suggestions.store(before + 1, Relaxed);
+        did_you_mean(what, word, names)
     }
 
     /// The value of a field's or directive's argument, 0 if it isn't given.

@@ -7,8 +7,8 @@ mod fragments;
 use crate::select::error::DocumentError;
 use crate::select::overlap::Overlaps;
 use crate::select::schema::{self, Field, Kind, Parameter, Ty, id};
-use crate::select::suggest::{Names, did_you_mean};
-use crate::select::tree::{Document, Node, kind};
+use crate::select::suggest::Names;
+use crate::select::tree::{Document, Node, Visited, kind};
 
 /// `$name` used as a value.
 struct Usage {
@@ -24,6 +24,9 @@ struct Usage {
 /// have fewer.
 const BUDGET: u32 = 1_000_000;
 
+/// Maximum number of errors that are reported.
+pub(crate) const MAX_ERRORS: usize = 100;
+
 struct Validator<'a> {
     document: &'a Document,
     errors: Vec<DocumentError>,
@@ -31,11 +34,11 @@ struct Validator<'a> {
     overlaps: Overlaps<'a>,
     within: u32,
     /// Fragments that the search for cycles has visited.
-    followed: Vec<u32>,
+    followed: Visited,
     /// The usages were collected.
     has_usages: bool,
     /// Fragments that operations use.
-    used: Vec<u32>,
+    used: Visited,
     /// Fragments that were searched for nested schema lists, and the number of lists around them.
     looked_through: Vec<(u32, u32)>,
     budget: u32,
@@ -49,14 +52,25 @@ pub(crate) fn validate(document: &Document) -> Vec<DocumentError> {
         usages: Vec::new(),
         overlaps: Overlaps::new(document),
         within: 0,
-        followed: Vec::new(),
+        followed: Visited::default(),
         has_usages: false,
-        used: Vec::new(),
+        used: Visited::default(),
         looked_through: Vec::new(),
         budget: BUDGET,
     };
+    document.begin_validation();
     validator.document();
-    validator.errors
+    let mut errors = validator.errors;
+    let aborted = if document.is_spent() {
+        "Document is too complex. Validation aborted."
+    } else if errors.len() > MAX_ERRORS {
+        "Too many validation errors, error limit reached. Validation aborted."
+    } else {
+        return errors;
+    };
+    errors.truncate(MAX_ERRORS);
+    errors.push(DocumentError::new(&[], aborted, &[]));
+    errors
 }
 
 /// The type, if it is an object type.
@@ -65,6 +79,11 @@ fn object(ty: u8) -> Option<u8> {
 }
 
 impl Validator<'_> {
+    /// Whether the document is refused already, and the rest of it need not be validated.
+    fn is_over(&self) -> bool {
+        self.errors.len() > MAX_ERRORS || self.document.is_spent()
+    }
+
     fn say(&mut self, at: u32, template: &str, words: &[&str]) {
         self.errors.push(DocumentError::new(&[at], template, words));
     }
@@ -87,6 +106,9 @@ impl Validator<'_> {
         let mut look = true;
         for in_order in [false, true] {
             for (at, node) in document.children(0) {
+                if self.is_over() {
+                    break;
+                }
                 self.within = at;
                 if look && node.is_operation() {
                     self.operation(at, node);
@@ -98,6 +120,10 @@ impl Validator<'_> {
                 }
             }
             if !in_order {
+                if document.is_spent() {
+                    return;
+                }
+                document.begin_validation();
                 look = self.errors.len() > said;
                 self.errors.truncate(said);
                 self.followed.clear();
@@ -115,6 +141,7 @@ impl Validator<'_> {
         let document = self.document;
         let node = document.node(at);
         for (other, before) in document.children(0) {
+            document.spend(1);
             if other == at {
                 return;
             }
@@ -134,12 +161,17 @@ impl Validator<'_> {
     /// every one after the first in a separate error.
     fn unique(&mut self, parent: u32, kind: u8, each: bool, template: &str) {
         let document = self.document;
-        if document.count(parent, kind) < 2 {
+        let count = document.count(parent, kind) as usize;
+        if count < 2 {
             return;
         }
         for (at, node) in document.children(parent) {
             if node.kind != kind {
                 continue;
+            }
+            document.spend(count);
+            if self.is_over() {
+                return;
             }
             let name = document.name(node);
             let is_first = document.find(parent, kind, name) == at;
@@ -219,7 +251,9 @@ impl Validator<'_> {
 
     fn known_type(&mut self, ty: u8, at: u32, name: &str) {
         if ty == id::UNKNOWN {
-            let hint = did_you_mean("", name, &Names::Types(self.document.schema.types()));
+            let hint = self
+                .document
+                .suggest("", name, &Names::Types(self.document.schema.types()));
             self.say(at, "Unknown type \"%\".%", &[name, &hint]);
         }
     }
@@ -250,11 +284,14 @@ impl Validator<'_> {
             self.overlaps.within(of, &mut self.errors);
         }
         for (at, node) in document.children(of) {
+            if self.is_over() {
+                return;
+            }
             let name = document.name(node);
             match node.kind {
                 kind::FIELD => self.field(at, node),
                 kind::SPREAD => {
-                    let fragment = document.fragment(name);
+                    let fragment = document.fragment(node);
                     if fragment == 0 {
                         self.say(node.name.start, "Unknown fragment \"%\".", &[name]);
                     }
@@ -291,7 +328,7 @@ impl Validator<'_> {
             self.leaf_or_object(node, name, field);
         } else if let Some(parent) = parent {
             let fields = document.schema.fields(parent);
-            let hint = did_you_mean("", name, &Names::Fields(fields));
+            let hint = document.suggest("", name, &Names::Fields(fields));
             let template = "Cannot query field \"%\" on type \"%\".%";
             self.say(
                 node.at,

@@ -4,14 +4,22 @@
 use crate::select::error::{DocumentError, fill, push_number, push_quoted};
 use crate::select::parser::{Bounds, Form, parse};
 use crate::select::schema::{Kind, Parameter, Ty, id};
-use crate::select::suggest::{Names, did_you_mean};
+use crate::select::suggest::Names;
 use crate::select::tree::{Document, Span, kind, unquoted};
+use crate::select::validate::MAX_ERRORS;
 
 /// A variable that has a value.
 pub(crate) struct Given {
     name: Span,
     /// In JSON, as its type requires it.
     json: String,
+}
+
+impl Given {
+    /// Length of its value.
+    pub(crate) fn length(&self) -> usize {
+        self.json.len()
+    }
 }
 
 /// Why a value is not valid as a scalar or enum value; empty if it is valid. `json` is true for the
@@ -58,7 +66,7 @@ pub(crate) fn problem(document: &Document, at: u32, ty: Ty, json: bool) -> Strin
             }
             let other = found();
             let shown = if is_word { word } else { &other };
-            let hint = did_you_mean("the enum value ", shown, &Names::Values(named.values));
+            let hint = document.suggest("the enum value ", shown, &Names::Values(named.values));
             let template = match (is_word, json) {
                 (true, _) => "Value \"%\" does not exist in \"%\" enum.%",
                 (_, true) => "Enum \"%\" cannot represent non-string value: %.%",
@@ -162,8 +170,18 @@ impl Coercion<'_> {
         let places = [self.at];
         // An error without a name is not about a variable.
         let places = &places[usize::from(self.name.is_empty())..];
-        self.errors
-            .push(DocumentError::new(places, template, words));
+        match self.errors.len() {
+            MAX_ERRORS => {
+                let message =
+                    "Too many errors processing variables, error limit reached. Execution aborted.";
+                self.errors.push(DocumentError::new(&[], message, &[]));
+            }
+            0..MAX_ERRORS => {
+                let error = DocumentError::new(places, template, words);
+                self.errors.push(error);
+            }
+            _ => {}
+        }
     }
 
     fn value(&mut self, at: u32, ty: Ty, path: &str, out: &mut String) {
@@ -183,7 +201,7 @@ impl Coercion<'_> {
             if value.kind == kind::LIST {
                 let mut item = value.child;
                 let mut index = 0;
-                while item != 0 {
+                while item != 0 && self.errors.len() <= MAX_ERRORS {
                     let mut number = String::new();
                     push_number(index, &mut number);
                     if index > 0 {

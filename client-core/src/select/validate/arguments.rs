@@ -3,7 +3,7 @@
 use super::{Usage, Validator};
 use crate::select::error::{DocumentError, fill};
 use crate::select::schema::{self, Parameter, Ty};
-use crate::select::suggest::{Names, did_you_mean};
+use crate::select::suggest::Names;
 use crate::select::tree::{Node, kind};
 use crate::select::values::problem;
 
@@ -20,11 +20,14 @@ impl Validator<'_> {
         let mut undefined = Vec::new();
         let mut misplaced = Vec::new();
         let mut used: Vec<u32> = Vec::new();
+        let variables = document.count(operation, kind::VARIABLE) as usize;
         for definition in &reached {
+            document.spend(self.usages.len());
             for usage in &self.usages {
-                if usage.within != *definition {
+                if usage.within != *definition || document.is_spent() {
                     continue;
                 }
+                document.spend(variables);
                 let name = document.name(document.node(usage.at));
                 let place = document.node(usage.at).at;
                 let at = document.find(operation, kind::VARIABLE, name);
@@ -52,6 +55,10 @@ impl Validator<'_> {
         }
         self.errors.append(&mut undefined);
         for (_, variable) in document.children(operation) {
+            if variable.is_selection() || self.is_over() {
+                break;
+            }
+            document.spend(variables + used.len());
             let name = document.name(variable);
             // Two variables with the same name are both used or both unused.
             let first = document.find(operation, kind::VARIABLE, name);
@@ -61,7 +68,9 @@ impl Validator<'_> {
             }
         }
         self.errors.append(&mut misplaced);
-        self.used.extend(reached);
+        for definition in reached {
+            self.used.insert(document, definition);
+        }
     }
 
     pub(super) fn required_arguments(
@@ -133,7 +142,9 @@ impl Validator<'_> {
     ) {
         let name = self.document.name(node);
         if find(parameters, name).is_none() {
-            let hint = did_you_mean("", name, &Names::Parameters(parameters));
+            let hint = self
+                .document
+                .suggest("", name, &Names::Parameters(parameters));
             let template = if owner.0.is_empty() {
                 "Unknown argument \"%\" on directive \"%@%\".%"
             } else {

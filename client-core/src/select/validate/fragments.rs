@@ -4,7 +4,7 @@
 use super::Validator;
 use crate::select::error::{DocumentError, fill};
 use crate::select::schema;
-use crate::select::tree::{Node, kind};
+use crate::select::tree::{Node, Visited, kind};
 
 /// Fields of a type that lead to other types, which have these fields too.
 const LISTS: &[&str] = &["fields", "interfaces", "possibleTypes", "inputFields"];
@@ -17,7 +17,7 @@ impl Validator<'_> {
     pub(super) fn single_field(&mut self, at: u32, node: &Node) {
         let document = self.document;
         let mut fields = Vec::new();
-        self.fields_of(at, &mut Vec::new(), &mut fields);
+        self.fields_of(at, &mut Visited::default(), &mut fields);
         let Some(first) = fields.first().copied() else {
             return;
         };
@@ -36,6 +36,10 @@ impl Validator<'_> {
         let mut hidden: Vec<DocumentError> = Vec::new();
         let mut done: Vec<u32> = Vec::new();
         for field in &fields {
+            document.spend(fields.len());
+            if document.is_spent() {
+                return;
+            }
             if done.contains(field) {
                 continue;
             }
@@ -64,7 +68,7 @@ impl Validator<'_> {
 
     /// The fields that a set selects, including those in its fragments, but not those that are
     /// always skipped.
-    fn fields_of(&self, of: u32, visited: &mut Vec<u32>, fields: &mut Vec<u32>) {
+    fn fields_of(&self, of: u32, visited: &mut Visited, fields: &mut Vec<u32>) {
         let document = self.document;
         for (at, node) in document.children(of) {
             let says = |directive: &str, value: &str| {
@@ -78,12 +82,11 @@ impl Validator<'_> {
             match node.kind {
                 kind::FIELD => fields.push(at),
                 kind::SPREAD => {
-                    let fragment = document.fragment(name);
-                    if !visited.contains(&fragment) {
-                        visited.push(fragment);
-                        if document.str(document.node(fragment).key) == "Subscription" {
-                            self.fields_of(fragment, visited, fields);
-                        }
+                    let fragment = document.fragment(node);
+                    if visited.insert(document, fragment)
+                        && document.str(document.node(fragment).key) == "Subscription"
+                    {
+                        self.fields_of(fragment, visited, fields);
                     }
                 }
                 _ => {
@@ -97,19 +100,20 @@ impl Validator<'_> {
 
     /// Fragments that a node spreads; those of inner sets come after its own.
     fn spreads(&self, of: u32) -> Vec<u32> {
+        let all = self.document.spreads.as_slice();
+        let from = all.partition_point(|(definition, _)| *definition < of);
+        let rest = all.get(from..).unwrap_or_default();
+        let end = rest.partition_point(|(definition, _)| *definition == of);
+        let own = rest.get(..end).unwrap_or_default();
         let mut spreads = Vec::new();
-        for (definition, spread) in &self.document.spreads {
-            if *definition == of {
-                spreads.push(*spread);
-            }
-        }
-        if spreads.len() < 2 {
+        if own.len() < 2 {
+            spreads.extend(own.iter().map(|(_, spread)| *spread));
             return spreads;
         }
-        spreads.clear();
         let mut open = vec![of];
         while let Some(of) = open.pop() {
             for (at, node) in self.document.children(of) {
+                self.document.spend(1);
                 match node.kind {
                     kind::SPREAD => spreads.push(at),
                     kind::FIELD | kind::INLINE => open.push(at),
@@ -122,17 +126,15 @@ impl Validator<'_> {
 
     /// The fragment that a spread refers to, 0 if it is not defined.
     fn spread_fragment(&self, spread: u32) -> u32 {
-        let document = self.document;
-        document.fragment(document.name(document.node(spread)))
+        self.document.fragment(self.document.node(spread))
     }
 
     /// Follows a fragment's spreads; each fragment is followed once per document, from the first
     /// one that leads to it. The path contains each fragment and the spread that leads on from it.
     pub(super) fn cycles(&mut self, fragment: u32, path: &mut Vec<u32>) {
-        if self.followed.contains(&fragment) {
+        if self.is_over() || !self.followed.insert(self.document, fragment) {
             return;
         }
-        self.followed.push(fragment);
         let document = self.document;
         for spread in self.spreads(fragment) {
             let next = self.spread_fragment(spread);
@@ -141,6 +143,7 @@ impl Validator<'_> {
             }
             path.push(fragment);
             path.push(spread);
+            document.spend(path.len());
             let mut via = String::new();
             let mut places: Vec<u32> = Vec::new();
             for step in path.chunks_exact(2) {
@@ -169,11 +172,13 @@ impl Validator<'_> {
     /// A definition and all fragments that it uses, directly or through others.
     pub(super) fn reached(&self, definition: u32) -> Vec<u32> {
         let mut reached = vec![definition];
+        let mut visited = Visited::default();
         let mut at = 0;
         while let Some(definition) = reached.get(at).copied() {
             for spread in self.spreads(definition) {
                 let fragment = self.spread_fragment(spread);
-                if fragment != 0 && !reached.contains(&fragment) {
+
+                if fragment != 0 && visited.insert(self.document, fragment) {
                     reached.push(fragment);
                 }
             }
@@ -186,8 +191,11 @@ impl Validator<'_> {
         let document = self.document;
         for (_, node) in document.children(0) {
             let name = document.name(node);
+            if self.is_over() {
+                return;
+            }
             // Two fragments with the same name are both used or both unused.
-            if node.kind == kind::FRAGMENT && !self.used.contains(&document.fragment(name)) {
+            if node.kind == kind::FRAGMENT && !self.used.contains(document.fragment(node)) {
                 self.say(node.at, "Fragment \"%\" is never used.", &[name]);
             }
         }
@@ -220,7 +228,7 @@ impl Validator<'_> {
                 kind::FIELD => (at, lists + u32::from(LISTS.contains(&name))),
                 kind::INLINE => (at, lists),
                 kind::SPREAD => {
-                    let fragment = document.fragment(name);
+                    let fragment = document.fragment(node);
                     let mut before = self.looked_through.iter();
                     if before.any(|(same, within)| *same == fragment && *within >= lists) {
                         continue;
