@@ -5,5 +5,6 @@
 mod client;
 mod http;
 mod messages;
+mod one_tick;
 mod own;
 mod results;

@@ -37,6 +37,7 @@ mod lifecycle;
 mod login;
 mod metrics;
 mod monitors;
+mod one_tick;
 mod other_makers;
 mod pages;
 mod plain_http;

@@ -11,6 +11,7 @@ mod life;
 mod limits;
 mod messages;
 mod names;
+mod one_tick;
 mod ornl;
 mod puts;
 mod script;

@@ -1,5 +1,6 @@
 //! Formulas over PVs: `=expression` and `eq://expression`.
 
+use pvwire_schema::types::Severity;
 use serde_json::{Value, json};
 use testbed::{Network, Relay, SoftIoc, eventually, file, get, prefix};
 
@@ -56,6 +57,12 @@ fn formula_follows_pvs_of_every_source_and_their_alarms() {
         update["value"] == 276.0
     });
     assert_eq!(update["severity"], "MAJOR");
+    // HIGH, which the door's messages don't have.
+    let name = formula.replacen('=', "eq://", 1);
+    let mut plain = testbed::Client::connect(relay.address());
+    plain.subscribe_live(&[&name]);
+    let alarm = plain.pv(&name).now.as_ref().unwrap().alarm;
+    assert_eq!((alarm.severity, alarm.status), (Severity::Major, 4));
     client.write(&formula, json!(5));
     let told = client.until("the refusal", |message| message["type"] == "error");
     let why = told.last().unwrap()["message"].as_str().unwrap().to_owned();

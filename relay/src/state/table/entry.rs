@@ -116,8 +116,8 @@ pub struct Entry {
     pub alarm_tick: u64,
     /// Tick of the last change of the detail.
     pub detail_tick: u64,
-    /// Tick of the last update that was large.
-    pub(super) large_tick: u64,
+    /// Tick of the last update that travels in a separate frame.
+    pub(super) separate_tick: u64,
     /// Its value is left out, because it exceeds a frame or a memory budget.
     pub(super) is_left_out: bool,
     /// Charged with the memory that its value takes.
@@ -156,7 +156,7 @@ impl Default for Entry {
             value_tick: 0,
             alarm_tick: 0,
             detail_tick: 0,
-            large_tick: 0,
+            separate_tick: 0,
             is_left_out: false,
             charge: None,
         }
@@ -307,6 +307,10 @@ impl Entry {
             is_large = small_bytes.is_none_or(|bytes| !changes.together.takes_bytes(bytes));
         }
         let before = self.latest.as_ref();
+        // In a frame, numbers come before other values: a number would get before a value that it follows.
+        let is_overtaking = matches!(value, RowValue::Number(_))
+            && self.value_tick == changes.tick
+            && before.is_some_and(|before| !matches!(before.value, RowValue::Number(_)));
         let alarm = before
             .is_none_or(|before| before.alarm != latest.alarm)
             .then_some(latest.alarm);
@@ -323,8 +327,8 @@ impl Entry {
             self.detail_tick = changes.tick;
         }
         self.value_tick = changes.tick;
-        if self.large_tick == changes.tick || is_large {
-            self.large_tick = changes.tick;
+        if self.separate_tick == changes.tick || is_large || is_overtaking {
+            self.separate_tick = changes.tick;
             changes.large.push(LargeRow {
                 pv,
                 epoch: self.epoch(),

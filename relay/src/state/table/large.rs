@@ -224,8 +224,8 @@ impl Measure for Space {
     }
 }
 
-/// An update that travels in a separate frame: a large one, or one that came after a large one of its PV
-/// in the same tick, so that their order is kept.
+/// An update that travels in a separate frame: a large one, a number that came after another form of value of its PV
+/// in the same tick (a frame has its numbers first), or one that came after such an update in the same tick.
 #[derive(Clone, Debug)]
 pub struct LargeRow {
     /// The PV.

@@ -345,3 +345,46 @@ fn equal_metadata_is_no_change() {
     line.event(Event::Metadata(metadata));
     assert!(bench.tick().is_empty());
 }
+
+#[test]
+fn number_after_another_form_in_one_tick_travels_behind_it() {
+    let blob = |blob| RowValue::Blob(Arc::new(blob));
+    let large = blob(BlobValue::Int64((1 << 53) + 1));
+    let small = RowValue::Number;
+    let mut bench = Bench::new();
+    let line = Line::open(&bench.intake, PV, false);
+    line.connected(false);
+    // The updates of a tick, and how many of them travel in its frame.
+    for (values, together) in [
+        (vec![small(1.0), large.clone(), large.clone()], 3),
+        (vec![large.clone(), small(10.0)], 1),
+        (
+            vec![
+                small(9.0),
+                large.clone(),
+                small(10.0),
+                large.clone(),
+                small(11.0),
+            ],
+            2,
+        ),
+        (vec![small(12.0), small(13.0)], 2),
+        (
+            vec![blob(BlobValue::Text("x".into())), small(10.0), small(11.0)],
+            1,
+        ),
+        (vec![small(12.0), blob(BlobValue::TextArray(Vec::new()))], 2),
+    ] {
+        for value in &values {
+            line.update(0, value.clone(), CALM);
+        }
+        let changes = bench.tick();
+        let rows = changes.rows.iter().map(|row| row.value.clone());
+        let separate = changes.large.iter().map(|row| row.latest.value.clone());
+        assert_eq!(changes.rows.len(), together, "{values:?}");
+        assert_eq!(rows.chain(separate).collect::<Vec<_>>(), values);
+        let rows = changes.rows.iter().map(|row| &row.value);
+        let mut after_blob = rows.skip_while(|value| matches!(value, RowValue::Number(_)));
+        assert!(after_blob.all(|value| !matches!(value, RowValue::Number(_))));
+    }
+}
