@@ -18,6 +18,9 @@ use crate::ownership::Owners;
 /// How often a member announces itself. Four announcements may be lost before the others take it for dead.
 pub const ANNOUNCE_EVERY: Duration = Duration::from_millis(500);
 
+/// A member that was not heard for this time has missed two announcements: what it sent may be out of date.
+pub const SILENT_AFTER: Duration = Duration::from_millis(1100);
+
 /// A member is dead after this time without an announcement. Its PVs must be disconnected everywhere within 3 s.
 pub const DEAD_AFTER: Duration = Duration::from_millis(2500);
 
@@ -158,11 +161,13 @@ impl Members {
     /// while it can't: then this member waits for the bus.
     pub fn next_poll(&self, now: Duration) -> Option<Duration> {
         let lease = self.echo.iter().map(|(sent, _)| *sent + DEAD_AFTER);
-        let deaths = (self.others.values()).map(|other| other.heard + DEAD_AFTER);
+        let heard = self.others.values().map(|other| other.heard);
+        let silences = heard.clone().map(|heard| heard + SILENT_AFTER);
+        let deaths = heard.map(|heard| heard + DEAD_AFTER);
         let announcement = self.up.then_some(self.next_announcement);
         let settled = self.listening.map(|since| since + SETTLE);
         let owns = settled.map(|settled| settled + self.wait());
-        (lease.chain(deaths))
+        (lease.chain(silences).chain(deaths))
             .chain([announcement, settled, owns].into_iter().flatten())
             .filter(|at| *at > now)
             .min()
@@ -244,6 +249,12 @@ impl Members {
     /// What the other live members announced last.
     pub fn others(&self) -> impl Iterator<Item = &Presence> {
         self.others.values().map(|other| &other.presence)
+    }
+
+    /// Whether another member has been silent for [`SILENT_AFTER`], or is dead.
+    pub fn is_silent(&self, member: MemberId, now: Duration) -> bool {
+        let other = self.others.get(&member);
+        other.is_none_or(|other| now >= other.heard + SILENT_AFTER)
     }
 
     /// This member.

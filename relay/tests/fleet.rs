@@ -5,6 +5,7 @@
 mod faults;
 mod moves;
 mod operations;
+mod silence;
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -46,6 +46,31 @@ fn member_that_joins_takes_its_share_without_a_gap() {
 }
 
 #[test]
+fn member_that_misses_two_announcements_is_silent_until_it_is_heard() {
+    let about = |id| About {
+        id: MemberId(id),
+        name: id.to_string(),
+        role: Role::Both,
+        url: None,
+    };
+    let start = Duration::ZERO;
+    let mut members = Members::new(about(1), start);
+    let mut other = Members::new(about(2), start);
+    members.connected(true, start);
+    other.connected(true, start);
+    assert!(members.is_silent(MemberId(2), start), "it is not known");
+    let mut heard = start;
+    for _ in 0..3 {
+        members.heard(other.announcement(heard).unwrap(), heard);
+        let at_two_more = heard + 2 * ANNOUNCE_EVERY;
+        assert!(!members.is_silent(MemberId(2), at_two_more));
+        assert_eq!(members.next_poll(at_two_more), Some(heard + SILENT_AFTER));
+        assert!(members.is_silent(MemberId(2), heard + SILENT_AFTER));
+        heard += SILENT_AFTER;
+    }
+}
+
+#[test]
 fn killed_member_is_dead_within_its_time_and_not_before() {
     let mut world = World::new(&[Role::Both, Role::Ingest, Role::Edge]);
     world.run(START);

@@ -4,6 +4,7 @@
 //! this relay follows the shards of these numbers and asks for a snapshot, which comes in order among the updates.
 
 mod moves;
+mod silence;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::mem;
@@ -122,6 +123,8 @@ pub(super) struct Edge {
     counted: Option<Instant>,
     /// Whether one has been opened, closed or moved since.
     is_uncounted: bool,
+    /// An owner doesn't announce itself any more: it is checked often whether it still sends messages.
+    suspects: bool,
     unread: Unread,
 }
 
@@ -149,6 +152,7 @@ impl Edge {
             asked: 0,
             counted: None,
             is_uncounted: true,
+            suspects: false,
             unread: Unread::default(),
         }
     }
@@ -366,6 +370,7 @@ impl Edge {
             return;
         };
         (follow.heard, follow.heard_ns) = (now, wall_ns());
+        peer.heard();
         let is_in_order = match decode::frame(message) {
             Ok(frame) => {
                 if frame.numbers_len() + frame.blobs_len() > 0 {
@@ -513,34 +518,10 @@ impl Edge {
         }
     }
 
-    /// Looks for owners that are silent and for snapshots that didn't come. Returns the silent ones.
-    pub(super) fn check(&mut self, now: Instant) -> Vec<MemberId> {
-        let mut silent = Vec::new();
-        for (owner, peer) in &mut self.peers {
-            if peer.is_silent(now) {
-                silent.push(*owner);
-                continue;
-            }
-            let overdue = peer.shards.iter().filter(|(_, follow)| {
-                let is_over = |at: Instant| now.duration_since(at) >= SNAPSHOT_AGAIN_AFTER;
-                follow.asked.is_some_and(is_over)
-            });
-            for shard in overdue.map(|(shard, _)| *shard).collect::<Vec<_>>() {
-                peer.ask_for_snapshot(shard, now);
-            }
-        }
-        let is_due = (self.counted).is_none_or(|at| now.duration_since(at) >= COUNT_EVERY);
-        if self.is_uncounted && is_due {
-            (self.counted, self.is_uncounted) = (Some(now), false);
-            self.count();
-        }
-        silent
-    }
-
     /// When something is due if nothing comes before, or never; `None` while something is under way, which is looked
     /// at often.
     pub(super) fn next_work(&self, now: Instant) -> Option<Option<Instant>> {
-        if !self.moving.is_empty() {
+        if !self.moving.is_empty() || self.suspects {
             return None;
         }
         let dues = self.peers.values().map(|peer| peer.next_work(now));

@@ -35,6 +35,8 @@ pub(super) struct Feed {
     detail: Option<Arc<Detail>>,
     /// As the newest metadata has it.
     description: String,
+    /// As the other relay shows it.
+    connection: Option<Connection>,
     /// The structure of which the next update may bring a part.
     whole: Option<Arc<BlobValue>>,
 }
@@ -69,6 +71,7 @@ impl Feed {
             alarm: Alarm::NONE,
             detail: None,
             description: String::new(),
+            connection: None,
             whole: None,
         }
     }
@@ -125,8 +128,21 @@ impl Feed {
         self.line.event(Event::Description(description));
     }
 
-    fn connection(&self, connection: Connection) {
+    fn connection(&mut self, connection: Connection) {
+        self.connection = Some(connection);
         self.line.event(Event::Mirrored(connection));
+    }
+
+    /// Nothing comes from the other relay since `heard_ns`: what it sent may be out of date.
+    pub(super) fn silent(&self, heard_ns: i64) {
+        self.line.event(Event::Unresponsive { heard_ns });
+    }
+
+    /// The other relay is heard again.
+    pub(super) fn heard_again(&self) {
+        if let Some(connection) = self.connection {
+            self.line.event(Event::Mirrored(connection));
+        }
     }
 
     /// Passes an update on, unless it is known already. Returns false if it is a part of a structure whose other

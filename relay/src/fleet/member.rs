@@ -202,6 +202,9 @@ impl Member {
         for lost in &changed.died {
             self.sent.lost(*lost);
         }
+        let view = &self.view;
+        self.edge
+            .note_silence(|owner| view.is_silent(owner, now), now);
         let kept = std::mem::replace(&mut self.keeps, self.view.is_last(now));
         if (changed.has_owners || kept) && !self.keeps {
             let view = &self.view;

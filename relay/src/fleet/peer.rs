@@ -5,12 +5,14 @@ use std::mem;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use pvwire_fleet::members::SILENT_AFTER;
 use pvwire_schema::decode::FrameView;
 use pvwire_schema::types::{FrameKind, PvId, Reply};
 
 use super::by_number::ByNumber;
 use super::feed::{self, Fed};
 use super::message::Interest;
+use super::publisher::shard_of;
 
 /// An owner without a message for this time is lost. It publishes every second.
 const SILENCE: Duration = Duration::from_secs(3);
@@ -59,6 +61,8 @@ pub(super) struct Peer {
     pub(super) sent: Option<Instant>,
     /// No request before this time.
     pub(super) rests_until: Instant,
+    /// Nothing was heard of it for a while: its PVs are shown as unresponsive.
+    is_unheard: bool,
 }
 
 impl Peer {
@@ -78,6 +82,7 @@ impl Peer {
             shards: BTreeMap::new(),
             sent: None,
             rests_until: now,
+            is_unheard: false,
         }
     }
 
@@ -193,6 +198,31 @@ impl Peer {
                 }
                 true
             }
+        }
+    }
+
+    /// Its owner announces itself, or not (`is_silent`). Without messages of its shards either, its PVs are shown as
+    /// unresponsive. Returns whether only these messages show that the owner lives.
+    pub(super) fn note_silence(&mut self, is_silent: bool, now: Instant) -> bool {
+        let is_over = |follow: &Follow| now.duration_since(follow.heard) >= SILENT_AFTER;
+        let is_unheard = is_silent && self.shards.values().all(is_over);
+        if is_unheard && !mem::replace(&mut self.is_unheard, true) {
+            for (pv, fed) in self.fed.iter() {
+                if let Some(follow) = self.shards.get(&shard_of(pv)) {
+                    fed.feed.silent(follow.heard_ns);
+                }
+            }
+        }
+        if !is_silent {
+            self.heard();
+        }
+        is_silent && !is_unheard
+    }
+
+    /// It is heard again.
+    pub(super) fn heard(&mut self) {
+        if mem::take(&mut self.is_unheard) {
+            self.fed.iter().for_each(|(_, fed)| fed.feed.heard_again());
         }
     }
 

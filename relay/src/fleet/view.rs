@@ -104,6 +104,11 @@ impl View {
         self.members.others().any(|presence| presence.id == member)
     }
 
+    /// Whether two announcements of another member are missing.
+    pub(super) fn is_silent(&self, member: MemberId, now: Instant) -> bool {
+        self.members.is_silent(member, self.at(now))
+    }
+
     /// This relay will stop, and no other can own PVs.
     pub(super) fn is_last(&self, now: Instant) -> bool {
         self.members.is_draining()

@@ -1,0 +1,61 @@
+//! An owner that isn't heard: its PVs are unresponsive at other relays until it is heard again, or is lost.
+
+use std::time::{Duration, Instant};
+
+use pvwire_schema::types::ConnectionState;
+
+use super::{NAMES, RECORDS, relay, wait_for_truth};
+use testbed::{Client, NatsServer, Network, Pv, SoftIoc, within};
+
+/// Two announcements are missing after 1.1 s at most.
+const SHOWN_WITHIN: Duration = Duration::from_millis(1500);
+
+fn is_unresponsive(pv: &Pv) -> bool {
+    let connections = pv.states.iter();
+    let mut connected =
+        connections.filter(|connection| connection.state == ConnectionState::Connected);
+    connected.any(|connection| connection.heard_ns != 0)
+}
+
+#[test]
+fn pvs_of_an_owner_that_hangs_or_is_killed_do_not_stand_still_as_connected() {
+    let (network, nats) = (Network::new(), NatsServer::start());
+    let ioc = SoftIoc::start(network, RECORDS);
+    let edge = relay(network, &nats, "edge", &[]);
+    let names = ioc.names(NAMES);
+    let mut client = Client::connect(edge.address());
+    assert_eq!(client.subscribe(&names), []);
+    let mut owner = relay(network, &nats, "ingest", &[]);
+    wait_for_truth(&mut client, &names);
+
+    for signal in ["STOP", "KILL"] {
+        within(SHOWN_WITHIN, signal, || {
+            client.forget_history();
+            owner.signal(signal);
+            let gone = Instant::now();
+            for name in &names {
+                client.wait_pv(name, "unresponsive", is_unresponsive);
+            }
+            let took = gone.elapsed();
+            assert!(client.pv(&names[0]).is_number(1.0), "the value stays");
+            if signal == "STOP" {
+                owner.signal("CONT");
+            } else {
+                owner = relay(network, &nats, "ingest", &[]);
+            }
+            for name in &names {
+                client.wait_pv(name, "responsive", |pv| {
+                    (pv.connection).is_some_and(|connection| {
+                        (connection.state, connection.heard_ns) == (ConnectionState::Connected, 0)
+                    })
+                });
+            }
+            wait_for_truth(&mut client, &names);
+            took
+        });
+    }
+    let before = client.pv(&names[5]).numbers().len();
+    client.wait_pv(&names[5], "further values", |pv| {
+        pv.numbers().len() > before + 10
+    });
+}
