@@ -241,13 +241,14 @@ fn condition(status: i64) -> String {
     named.map_or_else(|| status.to_string(), |name| (*name).to_owned())
 }
 
-/// Why a field of a structure doesn't exist.
+/// Why a PV has no value although its server is known.
 fn missing_field(pv: &Pv) -> Option<String> {
     let words = pv
         .about("missingField")
         .as_str()
         .filter(|words| !words.is_empty());
-    words.filter(|_| pv.state == "notFound").map(str::to_owned)
+    let is_told = !["refused", "relayLost"].contains(&pv.state.as_str());
+    words.filter(|_| is_told).map(str::to_owned)
 }
 
 fn message(pv: &Pv) -> String {
@@ -259,8 +260,11 @@ fn message(pv: &Pv) -> String {
         "relayLost" => "relay lost",
         _ => "",
     };
+    if let Some(reason) = missing_field(pv) {
+        return reason;
+    }
     if !is_connected(pv) {
-        return missing_field(pv).unwrap_or_else(|| state.to_owned());
+        return state.to_owned();
     }
     if is_unresponsive(pv) {
         return "no news".to_owned();
@@ -282,8 +286,8 @@ fn connection(pv: &Pv, name: &str) -> Json {
         "unresponsive" => is_unresponsive(pv).into(),
         "readable" => is_readable(pv).into(),
         _ if pv.state == "refused" => pv.reason.clone().into(),
-        _ if !is_connected(pv) => missing_field(pv).into(),
-        _ if is_readable(pv) => Json::Null,
+        _ if missing_field(pv).is_some() => missing_field(pv).into(),
+        _ if !is_connected(pv) || is_readable(pv) => Json::Null,
         _ => "the IOC gives no read access".into(),
     }
 }

@@ -128,6 +128,9 @@ pub enum Event {
         /// A sentence that says which fields exist.
         reason: String,
     },
+    /// Why the PV has no value although its server is known: a sentence, until it is connected or sends metadata.
+    /// Empty: there is no reason any more.
+    Reason(String),
     /// Its complete metadata.
     Metadata(Box<Metadata>),
     /// Its description, from a source that sends it separately; empty if there is no description. A

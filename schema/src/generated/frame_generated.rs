@@ -2381,8 +2381,8 @@ impl<'a> Metadata<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(Metadata::VT_FORM, None)}
   }
-  /// Set when the server is connected but its structure has no field of this name: a sentence that
-  /// lists the existing fields. Empty otherwise.
+  /// Why the PV has no value although its server is known: its structure has no field of this name (a
+  /// sentence that lists the existing fields), or what is wrong with the server. Empty otherwise.
   #[inline]
   pub fn missing_field(&self) -> Option<&'a str> {
     // Safety:

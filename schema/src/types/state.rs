@@ -138,6 +138,6 @@ pub struct Metadata {
     pub type_id: String,
     /// Display form of pvAccess; empty if not known.
     pub form: String,
-    /// Lists the fields of a structure that has no field of this name; empty otherwise.
+    /// Why the PV has no value although its server is known; empty otherwise.
     pub missing_field: String,
 }

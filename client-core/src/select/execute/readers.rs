@@ -12,7 +12,6 @@ use crate::store::{
 };
 
 const CONNECTING: u8 = ConnectionState::Connecting as u8;
-const NOT_FOUND: u8 = ConnectionState::NotFound as u8;
 const CONNECTED: u8 = ConnectionState::Connected as u8;
 
 /// Severities that EPICS knows.
@@ -112,12 +111,12 @@ impl<P: Pv> Reader<'_, P> {
         self.is_connected() && self.pv.access() & ACCESS_READ != 0
     }
 
-    /// The reason if a PV isn't found although its server exists: it has no such field.
+    /// Why the PV has no value although its server is known, as the relay says; empty without a reason.
     fn missing_field(&self) -> &str {
-        if self.state() == NOT_FOUND {
-            return &self.pv.metadata().missing_field;
+        match self.state() {
+            state::REFUSED | state::RELAY_LOST => "",
+            _ => &self.pv.metadata().missing_field,
         }
-        ""
     }
 
     pub(super) fn severity(&self) -> Option<u8> {

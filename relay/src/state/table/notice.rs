@@ -176,6 +176,10 @@ impl Entry {
             Event::Access { read, write } => self.set_rights(read, write, false),
             Event::AccessUntried => self.set_rights(true, true, true),
             Event::Missing { epoch, reason } => self.field_missing(changes, pv, epoch, reason),
+            Event::Reason(reason) => {
+                self.set_reason(changes, pv, reason);
+                return Then::Nothing;
+            }
             Event::Description(description) => {
                 self.describe(changes, pv, description);
                 return Then::Nothing;
@@ -197,6 +201,7 @@ impl Entry {
             // The type or element count has changed: a value of the old type would be wrong.
             self.begin_epoch(changes, pv, epoch);
         }
+        self.set_reason(changes, pv, String::new());
         // Not shown as connected before value and metadata have come again, because those in this entry
         // may be old. A PV that can't be read sends neither.
         if self.latest.is_some() && self.rights.0 {
@@ -267,6 +272,23 @@ impl Entry {
             epoch,
             missing_field: reason,
             ..Metadata::default()
+        };
+        self.set_metadata(changes, pv, metadata);
+    }
+
+    /// Says why the PV has no value, in the metadata: what else these say stays valid.
+    fn set_reason(&mut self, changes: &mut Changes, pv: PvId, reason: String) {
+        let known = self.metadata.as_deref();
+        if known.map_or("", |known| &known.missing_field) == reason {
+            return;
+        }
+        let metadata = known.cloned().unwrap_or_else(|| Metadata {
+            epoch: self.epoch(),
+            ..Metadata::default()
+        });
+        let metadata = Metadata {
+            missing_field: reason,
+            ..metadata
         };
         self.set_metadata(changes, pv, metadata);
     }

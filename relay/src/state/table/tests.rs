@@ -128,6 +128,25 @@ fn pv_without_an_answer_is_not_found_and_can_connect_later() {
 }
 
 #[test]
+fn reason_without_a_value_is_shown_until_the_pv_is_connected() {
+    let mut bench = Bench::new();
+    let line = Line::open(&bench.intake, PV, false);
+    line.event(Event::Reason("its server is silent".to_owned()));
+    let reason = |bench: &Bench| {
+        let metadata = bench.table.entry(PV).metadata.clone();
+        metadata.map(|metadata| metadata.missing_field.clone())
+    };
+    assert_eq!(bench.tick().metadata.len(), 1);
+    assert_eq!(reason(&bench).as_deref(), Some("its server is silent"));
+    line.event(Event::Reason("its server is silent".to_owned()));
+    assert_eq!(bench.tick().metadata.len(), 0);
+
+    line.connected(false);
+    bench.tick();
+    assert_eq!(reason(&bench).as_deref(), Some(""));
+}
+
+#[test]
 fn queued_pv_is_not_said_to_be_missing_before_its_search() {
     let mut bench = Bench::new();
     let line = Line::open(&bench.intake, PV, false);
