@@ -11,6 +11,7 @@ mod audit;
 mod audit_disk;
 mod budget;
 mod callers;
+mod circuits;
 mod conformance;
 mod coniql;
 mod crowd;

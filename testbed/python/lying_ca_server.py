@@ -4,7 +4,8 @@
     lying_ca_server.py client PORT NAME       monitors one of them with libca alone
 
 The part of a name after the last colon selects the invalid message of its PV, one of `LIES`. The server sends
-it after one valid value, 7. The program ends when its standard input ends.
+it after one valid value, 7. A PV "silent" is found, and then the server says nothing; "repents" lies once and
+then sends 8. The program ends when its standard input ends.
 """
 
 import asyncio
@@ -78,6 +79,7 @@ class Circuit(asyncio.Protocol):
     def __init__(self):
         self.received = b""
         self.lies = {}
+        self.has_lied = False
         self.turn = asyncio.Lock()
 
     def connection_made(self, transport):
@@ -104,6 +106,8 @@ class Circuit(asyncio.Protocol):
         write = self.transport.write
         if command == CREATE_CHAN:
             lie = payload.rstrip(b"\0").decode().rsplit(":", 1)[1]
+            if lie == "silent":
+                return
             self.lies[one + 1_000] = lie
             write(message(ACCESS_RIGHTS, one=one, two=3))
             write(message(CREATE_CHAN, type=DBF_DOUBLE, count=1, one=one, two=one + 1_000))
@@ -113,6 +117,8 @@ class Circuit(asyncio.Protocol):
                 asyncio.get_running_loop().create_task(self.in_pieces(update(type, two) * (3 if type == DBR_TIME_DOUBLE else 1)))
                 return
             write(update(type, two))
+            if type == DBR_TIME_DOUBLE and lie == "repents":
+                asyncio.get_running_loop().create_task(self.repent(type, two))
             if type == DBR_TIME_DOUBLE and lie in LIES:
                 write(LIES[lie](type, two))
         elif command == READ_NOTIFY:
@@ -124,8 +130,19 @@ class Circuit(asyncio.Protocol):
                 # The first answer frees what the client looks up for the second.
                 write(message(EVENT_ADD, **answer) * 2)
             write(message(READ_NOTIFY, **answer))
+        elif command == WRITE_NOTIFY:
+            write(message(WRITE_NOTIFY, type=type, count=1, one=NORMAL, two=two))
         elif command == ECHO:
             write(message(ECHO))
+
+    async def repent(self, type, id):
+        if not self.has_lied:
+            self.has_lied = True
+            self.transport.write(update(type, id, payload=bytes(8)))
+            await asyncio.sleep(2)
+        while not self.transport.is_closing():
+            self.transport.write(update(type, id, 8.0))
+            await asyncio.sleep(0.1)
 
     async def in_pieces(self, data):
         async with self.turn:

@@ -72,6 +72,11 @@ impl LyingServer {
         command.env("EPICS_CA_ADDR_LIST", self.addresses("127.0.0.1"));
     }
 
+    /// The port of a PV.
+    pub fn port(&self, index: usize) -> u16 {
+        self.ports[index]
+    }
+
     /// Where to search: at this address, and at all ports of this server.
     pub fn addresses(&self, first: &str) -> String {
         let ports = self.ports.iter();

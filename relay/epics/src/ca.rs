@@ -21,14 +21,15 @@ mod put;
 mod recv;
 mod sent_put;
 mod shape;
-mod thread_circuit;
+mod silence;
+mod socket;
 mod timers;
 
 use std::ffi::CString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub use self::check::passes;
+pub use self::check::seen;
 use self::command::{Command, Purpose};
 use self::command_thread::Libca;
 pub use self::event::{
@@ -40,7 +41,8 @@ pub use self::handle::take_messages;
 pub use self::messages::message;
 use self::put::Job;
 pub use self::put::{Condition, Done, Held, PutError, PutValue};
-pub use self::recv::{circuits_cut_total, paced_reads_total, reads_total};
+pub use self::recv::{paced_reads_total, reads_total};
+pub use self::socket::{circuits_cut_total, messages_withheld_total};
 pub use crate::command_thread::StartError;
 use crate::command_thread::{CommandThread, Commands};
 use crate::ticket::Ticket;

@@ -3,7 +3,7 @@
 //! [`ca`] is a Channel Access client over libca, [`pva`] a pvAccess client over pvxs. All `unsafe`
 //! code of pvwire is in this crate: the owners of C handles in `ca/handle.rs`, `pva/handle.rs` and
 //! `pva/array.rs`, the functions that C calls in `ca/callback.rs`, `ca/recv.rs` and
-//! `pva/callback.rs`, calls for libca's timers in `ca/timers.rs`, the user's name in `user.rs`,
+//! `pva/callback.rs`, libca's sockets in `ca/socket.rs`, calls for libca's timers in `ca/timers.rs`, the user's name in `user.rs`,
 //! pvxs's values in `pva/items.rs`, and system calls in `environment.rs`, `memory.rs` and
 //! `descriptors.rs`.
 //!

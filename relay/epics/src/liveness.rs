@@ -4,7 +4,8 @@
 //! answer to an echo, pvxs only after `EPICS_PVA_CONN_TMO` and another third of it. Until then
 //! every value looks current. Therefore the ca-cmd and pva-cmd threads check each circuit, probe
 //! its server if nothing has arrived for a while, and report the silent circuits. Only silent
-//! circuits with an unanswered probe count: an idle server is healthy.
+//! circuits with an unanswered probe count: an idle server is healthy. A probe touches no record: it
+//! is an echo by Channel Access, and asks for the type of a structure by pvAccess.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -50,7 +51,8 @@ impl Circuit {
     }
 }
 
-fn now_ns() -> i64 {
+/// The time in nanoseconds past the POSIX epoch.
+pub(crate) fn now_ns() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_nanos() as i64)
 }
@@ -89,7 +91,7 @@ pub(crate) fn report<'a, T: OnCircuit + 'a>(
 /// The action to take on a circuit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Duty {
-    /// Probe the server through the channel with this id, or another one of the circuit.
+    /// Probe the server of the channel with this id, or of another one of the circuit.
     Probe(u64),
     /// The answer is late: check whether it is queued behind other incoming data.
     Doubt,

@@ -127,6 +127,7 @@ impl Admin {
             ca_reads: pvwire_epics::ca::reads_total(),
             ca_paced_reads: pvwire_epics::ca::paced_reads_total(),
             ca_circuits_cut: pvwire_epics::ca::circuits_cut_total(),
+            ca_messages_ignored: pvwire_epics::ca::messages_withheld_total(),
             callback_panics: pvwire_epics::panics_caught(),
             audit: self
                 .audit_health()

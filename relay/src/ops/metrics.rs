@@ -154,7 +154,9 @@ metrics! {
     ca_paced_reads: Counter = "ca_paced_reads",
         "Reads from busy Channel Access circuits that waited a moment for more data";
     ca_circuits_cut: Counter = "ca_circuits_cut",
-        "Channel Access circuits closed because their server sent an invalid message; the log names the server";
+        "Channel Access circuits closed because their server sent a message after which no other could be found; the log names the server";
+    ca_messages_ignored: Counter = "ca_messages_ignored",
+        "Invalid messages of Channel Access servers that were ignored; the log names the server, and connection.reason of a PV says why it has no value";
     callback_panics: Counter = "callback_panics",
         "Panics caught in callbacks from C; each is a bug in the relay";
     audit_written: Counter = "audit_records_written",
@@ -294,6 +296,7 @@ impl Metrics {
         raise(&self.ca_reads, readings.ca_reads);
         raise(&self.ca_paced_reads, readings.ca_paced_reads);
         raise(&self.ca_circuits_cut, readings.ca_circuits_cut);
+        raise(&self.ca_messages_ignored, readings.ca_messages_ignored);
     }
 
     fn take_audit(&self, audit: AuditReadings) {

@@ -16,12 +16,14 @@ use ca_sys::{
 };
 
 use super::channel_state::ChannelState;
+use super::check::Lie;
 use super::dbr;
-use super::event::{AccessRights, NativeType};
+use super::event::{AccessRights, Metadata, NativeType};
 use super::put::{Held, PutError};
 use super::sent_put::SentPut;
 use super::shape::Shape;
-use super::{recv, thread_circuit, timers};
+use super::socket::CircuitSocket;
+use super::timers;
 use crate::guard::guard;
 use crate::throttle::Throttle;
 
@@ -39,7 +41,9 @@ pub(super) unsafe extern "C" fn on_connection(args: connection_handler_args) {
         let state = unsafe { state_of(args.chid) };
         if args.op != CA_OP_CONN_UP {
             timers::circuit_lost();
-            state.on_disconnected();
+            if !state.on_disconnected() {
+                state.on_channel_refused(&peer());
+            }
             return;
         }
         // SAFETY: libca's own channel exists while its callback runs.
@@ -59,7 +63,7 @@ pub(super) unsafe extern "C" fn on_connection(args: connection_handler_args) {
         };
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         // libca calls from the thread that reads the channel's circuit.
-        let circuit = recv::is_receiver().then(thread_circuit::of_this_thread);
+        let circuit = CircuitSocket::of_this_thread();
         state.on_connected(Shape { native, count }, rights, circuit);
     });
 }
@@ -92,12 +96,18 @@ pub(super) unsafe extern "C" fn on_update(args: event_handler_args) {
         let state = unsafe { &*args.usr.cast::<ChannelState>() };
         let of_type = |native| Some(DBR_TIME_STRING + native as ca_sys::chtype);
         let Some((shape, count)) = expected(&args, state, of_type) else {
+            if let Some(why) = untrusted(&args) {
+                state.on_unreadable(&why);
+            } else if is_valid(&args) {
+                state.on_valid_again(args.r#type);
+            }
             return;
         };
         let size = dbr::update_bytes(shape.native, count);
         // SAFETY: the message had `count` elements of this type, which `recv` checked before libca
-        // read it, and libca has just converted them in place. They stay until the callback
-        // returns. In a program that doesn't export `recv`, the count is only the server's claim.
+        // read it, and libca has just converted them in place. A single string may have had fewer
+        // bytes, but libca's buffer has 16 KiB. They stay until the callback returns. In a program
+        // that doesn't export `recv`, the count is only the server's claim.
         let bytes = unsafe { slice::from_raw_parts(args.dbr.cast(), size) };
         if let Some(update) = dbr::update(shape.native, shape.is_scalar(), count, bytes) {
             state.on_update(update);
@@ -119,6 +129,10 @@ pub(super) unsafe extern "C" fn on_metadata(args: event_handler_args) {
             dbr::metadata_type(native).map(|asked| DBR_CTRL_STRING + asked as ca_sys::chtype)
         };
         let Some((shape, _)) = expected(&args, state, of_type) else {
+            if let Some(why) = untrusted(&args) {
+                state.on_metadata(Metadata::default());
+                state.on_reason(&why);
+            }
             return;
         };
         let Some(size) = dbr::metadata_bytes(shape.native) else {
@@ -164,21 +178,6 @@ pub(super) unsafe extern "C" fn on_read(args: event_handler_args) {
             Err(_) => Ok(None),
         };
         state.on_put_done(&put, result);
-    });
-}
-
-/// A server answered the read that probes whether it responds.
-///
-/// # Safety
-///
-/// Must be called only by libca.
-pub(super) unsafe extern "C" fn on_probe(args: event_handler_args) {
-    guard("probe", || {
-        // Any answer of the server shows that it is alive; libca's own callback at a disconnect
-        // does not.
-        if args.status != ECA_DISCONN && recv::is_receiver() {
-            thread_circuit::heard();
-        }
     });
 }
 
@@ -287,6 +286,26 @@ fn expected(
     let shape = state.live_shape()?;
     let same_type = of_type(shape.native) == Some(args.r#type);
     Some((shape, u32::try_from(args.count).ok()?)).filter(|_| same_type)
+}
+
+/// What is wrong with a message of the server that libca didn't see as it was sent.
+#[cold]
+fn untrusted(args: &event_handler_args) -> Option<String> {
+    let what = Lie::of_status(args.status, args.r#type, args.count)?;
+    let peer = peer();
+    Some(format!(
+        "the server {peer} sends what can't be read: {what}; its administrator must repair it"
+    ))
+}
+
+/// Whether the event is of an update that libca has read.
+fn is_valid(args: &event_handler_args) -> bool {
+    args.status == ECA_NORMAL && !args.dbr.is_null()
+}
+
+/// Host and port of the server whose circuit the calling thread reads.
+fn peer() -> String {
+    CircuitSocket::of_this_thread().map_or_else(|| "?".to_owned(), |circuit| circuit.peer.clone())
 }
 
 /// # Safety

@@ -7,7 +7,7 @@
 //! subscribed again.
 
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::command::Command;
@@ -18,8 +18,9 @@ use super::follow::follow;
 use super::put::{Held, Job, PutError};
 use super::sent_put::SentPut;
 use super::shape::{AtomicShape, Shape};
+use super::socket::CircuitSocket;
 use crate::command_thread::Commands;
-use crate::liveness::{Circuit, OnCircuit};
+use crate::liveness::{Circuit, OnCircuit, now_ns};
 
 /// State shared by the callbacks of one channel and the ca-cmd thread.
 ///
@@ -47,7 +48,10 @@ pub(super) struct ChannelState {
     rights: AtomicU8,
     /// The circuit of the connection. The lock is taken by the ca-cmd thread and by connection
     /// events.
-    circuit: Mutex<Option<Arc<Circuit>>>,
+    circuit: Mutex<Option<Arc<CircuitSocket>>>,
+    /// When an update of this connection could not be trusted, in nanoseconds past the POSIX epoch;
+    /// 0 if they can.
+    unreadable_ns: AtomicI64,
     /// Labels of this connection's choices, once they are known. The lock is taken only by the
     /// ca-cmd thread and by this channel's metadata and connection events.
     choices: Mutex<Option<Arc<[String]>>>,
@@ -69,11 +73,21 @@ struct Field {
     kind: Option<FieldKind>,
 }
 
+/// For how long the updates of a channel with one that can't be trusted are ignored.
+const TRUST_AFTER_NS: i64 = 1_000_000_000;
+
 const READ: u8 = 1;
 const WRITE: u8 = 2;
 
 fn rights_bits(rights: AccessRights) -> u8 {
     u8::from(rights.read) * READ + u8::from(rights.write) * WRITE
+}
+
+fn rights_of(bits: u8) -> AccessRights {
+    AccessRights {
+        read: bits & READ != 0,
+        write: bits & WRITE != 0,
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -97,6 +111,7 @@ impl ChannelState {
             resume_waits: AtomicBool::new(false),
             rights: AtomicU8::new(0),
             circuit: Mutex::default(),
+            unreadable_ns: AtomicI64::new(0),
             choices: Mutex::default(),
             field: Mutex::default(),
             puts: Mutex::default(),
@@ -113,9 +128,10 @@ impl ChannelState {
         &self,
         shape: Shape,
         rights: AccessRights,
-        circuit: Option<Arc<Circuit>>,
+        circuit: Option<Arc<CircuitSocket>>,
     ) {
         *lock(&self.circuit) = circuit;
+        self.unreadable_ns.store(0, Ordering::Release);
         if self.rights.load(Ordering::Acquire) != rights_bits(rights) {
             self.on_access_rights(rights);
         }
@@ -141,19 +157,62 @@ impl ChannelState {
     }
 
     /// libca reports that the channel is no longer connected. It does so also if a server that
-    /// answered the search then refused the channel, which was never connected.
-    pub(super) fn on_disconnected(&self) {
+    /// answered the search then refused the channel, which was never connected. Returns whether it
+    /// was.
+    pub(super) fn on_disconnected(&self) -> bool {
         let was_connected = self.connected.load().is_some();
         self.connected.store(None);
         let circuit = lock(&self.circuit).take();
         if was_connected {
             if let Some(circuit) = circuit {
-                self.events.heard(circuit.heard_ns());
+                self.events.heard(circuit.liveness.heard_ns());
             }
             self.events.disconnected();
             // Waiting puts must not be written when the channel is connected again later.
             self.resume_puts();
         }
+        was_connected
+    }
+
+    /// A server that answered the search has refused the channel.
+    pub(super) fn on_channel_refused(&self, server: &str) {
+        self.on_reason(&format!(
+            "the server {server} knows this name and then refuses it, or gives it an unknown type: check the field \
+             and the filter of the name"
+        ));
+    }
+
+    /// Why there is no value, or no metadata.
+    pub(super) fn on_reason(&self, reason: &str) {
+        self.events.reason(reason);
+    }
+
+    /// An update can't be trusted: the value is unknown until a valid one arrives.
+    pub(super) fn on_unreadable(&self, reason: &str) {
+        if self.live_shape().is_none() {
+            return;
+        }
+        self.subscribed.store(None);
+        self.unreadable_ns.store(now_ns(), Ordering::Release);
+        self.events.unreadable(reason);
+    }
+
+    /// A valid update of this type arrived while updates are ignored. If the last ones could not be
+    /// trusted, the channel is connected again.
+    #[cold]
+    pub(super) fn on_valid_again(&self, dbr_type: ca_sys::chtype) {
+        let since_ns = self.unreadable_ns.load(Ordering::Acquire);
+        let Some(shape) = self.connected.load() else {
+            return;
+        };
+        let is_of_type = dbr_type == ca_sys::DBR_TIME_STRING + shape.native as ca_sys::chtype;
+        if since_ns == 0 || !is_of_type || now_ns() < since_ns.saturating_add(TRUST_AFTER_NS) {
+            return;
+        }
+        let bits = self.rights.load(Ordering::Acquire);
+        self.on_access_rights(rights_of(bits));
+        let circuit = lock(&self.circuit).clone();
+        self.on_connected(shape, rights_of(bits), circuit);
     }
 
     /// The channel and its subscriptions are closed and will be reopened; called by the ca-cmd
@@ -248,6 +307,22 @@ impl ChannelState {
         if field.is_asked && field.asked == question {
             field.kind = Some(kind);
         }
+    }
+
+    /// Asks the server of the connection for a sign of life. Returns whether it must answer.
+    pub(super) fn probe(&self) -> bool {
+        let circuit = lock(&self.circuit).clone();
+        circuit.is_some_and(|circuit| circuit.probe())
+    }
+
+    /// Whether the channel is connected.
+    pub(super) fn is_connected(&self) -> bool {
+        self.connected.load().is_some()
+    }
+
+    /// Whether libca has puts that aren't answered.
+    pub(super) fn has_puts(&self) -> bool {
+        !lock(&self.puts).is_empty()
     }
 
     /// The subscriptions were ended; the ca-cmd thread makes those of the next connection.
@@ -358,7 +433,10 @@ impl ChannelState {
 
 impl OnCircuit for ChannelState {
     fn circuit(&self) -> Option<Arc<Circuit>> {
-        lock(&self.circuit).clone()
+        let circuit = lock(&self.circuit);
+        circuit
+            .as_ref()
+            .map(|circuit| Arc::clone(&circuit.liveness))
     }
 
     fn unresponsive(&self, heard_ns: i64) {
@@ -371,211 +449,4 @@ impl OnCircuit for ChannelState {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Mutex;
-
-    use super::*;
-
-    #[derive(Default)]
-    struct Recorder(Mutex<Vec<String>>);
-
-    impl ChannelEvents for Recorder {
-        fn connected(&self, info: ChannelInfo) {
-            self.0.lock().unwrap().push(format!(
-                "connected {:?} {} changed={}",
-                info.native_type, info.element_count, info.type_changed
-            ));
-        }
-        fn disconnected(&self) {
-            self.0.lock().unwrap().push("disconnected".to_owned());
-        }
-        fn access_rights(&self, rights: AccessRights) {
-            self.0.lock().unwrap().push(format!("{rights:?}"));
-        }
-        fn metadata(&self, _: Metadata) {
-            self.0.lock().unwrap().push("metadata".to_owned());
-        }
-        fn update(&self, _: Update<'_>) {}
-    }
-
-    const SCALAR: Shape = Shape {
-        native: NativeType::Double,
-        count: 1,
-    };
-    const ARRAY: Shape = Shape {
-        native: NativeType::Double,
-        count: 8,
-    };
-
-    const BOTH: AccessRights = AccessRights {
-        read: true,
-        write: true,
-    };
-    const NONE: AccessRights = AccessRights {
-        read: false,
-        write: false,
-    };
-    const TOLD_BOTH: &str = "AccessRights { read: true, write: true }";
-    const TOLD_NONE: &str = "AccessRights { read: false, write: false }";
-
-    fn state() -> (ChannelState, Arc<Recorder>, impl Fn() -> Vec<Command>) {
-        let recorder = Arc::new(Recorder::default());
-        let (commands, received) = Commands::for_test();
-        let state = ChannelState::new(7, recorder.clone(), commands);
-        (state, recorder, received)
-    }
-
-    /// Does what the ca-cmd thread does.
-    fn subscribe(state: &ChannelState) -> Option<Shape> {
-        let shape = state.shape_to_subscribe()?;
-        state.set_subscribed(shape);
-        Some(shape)
-    }
-
-    #[test]
-    fn events_pass_only_while_connected_and_subscribed() {
-        let (state, _, _received) = state();
-        assert_eq!(state.live_shape(), None);
-        state.on_connected(SCALAR, BOTH, None);
-        assert_eq!(state.live_shape(), None);
-        assert_eq!(subscribe(&state), Some(SCALAR));
-        assert_eq!(state.live_shape(), Some(SCALAR));
-        state.on_disconnected();
-        assert_eq!(state.live_shape(), None);
-    }
-
-    #[test]
-    fn reconnect_with_the_same_type_needs_no_new_subscription() {
-        let (state, recorder, _received) = state();
-        state.on_connected(SCALAR, BOTH, None);
-        subscribe(&state);
-        state.on_disconnected();
-        state.on_connected(SCALAR, BOTH, None);
-
-        assert_eq!(state.live_shape(), Some(SCALAR));
-        assert_eq!(subscribe(&state), None);
-        assert_eq!(
-            *recorder.0.lock().unwrap(),
-            [
-                TOLD_BOTH,
-                "connected Double 1 changed=false",
-                "disconnected",
-                "connected Double 1 changed=false"
-            ]
-        );
-    }
-
-    #[test]
-    fn closed_channel_is_lost_and_subscribed_again() {
-        let (state, recorder, _received) = state();
-        state.on_connected(SCALAR, BOTH, None);
-        subscribe(&state);
-        state.closed();
-        assert!(state.is_lost());
-        assert_eq!(subscribe(&state), None);
-        state.on_connected(SCALAR, BOTH, None);
-
-        assert_eq!(state.live_shape(), None);
-        assert_eq!(subscribe(&state), Some(SCALAR));
-        assert_eq!(
-            *recorder.0.lock().unwrap(),
-            [
-                TOLD_BOTH,
-                "connected Double 1 changed=false",
-                "disconnected",
-                "connected Double 1 changed=false"
-            ]
-        );
-    }
-
-    #[test]
-    fn old_subscription_is_ignored_after_a_change_of_type() {
-        let (state, recorder, _received) = state();
-        state.on_connected(SCALAR, BOTH, None);
-        subscribe(&state);
-        state.on_disconnected();
-        state.on_connected(ARRAY, BOTH, None);
-
-        assert_eq!(state.live_shape(), None);
-        assert_eq!(subscribe(&state), Some(ARRAY));
-        assert_eq!(state.live_shape(), Some(ARRAY));
-        assert_eq!(
-            recorder.0.lock().unwrap().last().unwrap(),
-            "connected Double 8 changed=true"
-        );
-    }
-
-    #[test]
-    fn type_that_changed_twice_before_subscribing_is_right() {
-        let (state, _, received) = state();
-        state.on_connected(SCALAR, BOTH, None);
-        let shape = state.shape_to_subscribe().unwrap();
-        state.on_disconnected();
-        state.on_connected(ARRAY, BOTH, None);
-        state.set_subscribed(shape);
-
-        assert_eq!(state.live_shape(), None);
-        let connects = received().into_iter();
-        let connects = connects.filter(|command| matches!(command, Command::Connected(_)));
-        assert_eq!(connects.count(), 2);
-        assert_eq!(subscribe(&state), Some(ARRAY));
-    }
-
-    #[test]
-    fn channel_that_was_never_connected_is_never_disconnected() {
-        let (state, recorder, _received) = state();
-        state.on_disconnected();
-
-        assert!(recorder.0.lock().unwrap().is_empty());
-    }
-
-    #[test]
-    fn flapping_channel_queues_one_command_of_each_kind() {
-        let (state, _, received) = state();
-        for _ in 0..100 {
-            state.on_connected(SCALAR, BOTH, None);
-            state.on_disconnected();
-        }
-
-        assert_eq!(received().len(), 2);
-    }
-
-    #[test]
-    fn string_has_empty_metadata_after_each_connect() {
-        let (state, recorder, _received) = state();
-        let text = Shape {
-            native: NativeType::String,
-            count: 1,
-        };
-        state.on_connected(text, BOTH, None);
-
-        assert_eq!(
-            *recorder.0.lock().unwrap(),
-            [TOLD_BOTH, "connected String 1 changed=false", "metadata"]
-        );
-    }
-
-    #[test]
-    fn rights_come_back_with_a_circuit_that_did_not_answer() {
-        let (state, recorder, _received) = state();
-        state.on_access_rights(BOTH);
-        state.on_connected(SCALAR, BOTH, None);
-        // As libca does after a stall: it doesn't report the access rights when it connects again.
-        state.on_disconnected();
-        state.on_access_rights(NONE);
-        state.on_connected(SCALAR, BOTH, None);
-
-        assert!(state.readable());
-        assert_eq!(
-            *recorder.0.lock().unwrap(),
-            [
-                TOLD_BOTH,
-                "connected Double 1 changed=false",
-                "disconnected",
-                TOLD_NONE,
-                TOLD_BOTH,
-                "connected Double 1 changed=false"
-            ]
-        );
-    }
-}
+mod tests;

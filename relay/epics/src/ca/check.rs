@@ -3,20 +3,23 @@
 //! libca trusts the header of a message: it converts as many elements as the header says, whether
 //! or not they arrived, and calls back for whatever request the header refers to, which frees some
 //! requests twice. A faulty or malicious server could therefore crash the process. Here the headers
-//! are checked before libca sees them, against the requests that libca has sent, and the first
-//! message that no correct server sends is detected. The whole list, with libca's reaction to each
-//! case, is in `docs/reports/libca-payload.md`.
+//! are checked before libca sees them, against the requests that libca has sent. A message that
+//! libca would read wrongly is withheld: its PV is told the reason, and the other PVs of the server
+//! stay. The circuit ends only if it is unknown where the next message begins. The whole list, with
+//! libca's reaction to each case, is in `docs/reports/libca-payload.md`.
 
-use std::fmt;
+mod lie;
 
 use super::asked::Asked;
 use super::messages::command::{
     ACCESS_RIGHTS, CLEAR_CHANNEL, CREATE_CH_FAIL, CREATE_CHAN, ECHO, ERROR, EVENT_ADD, READ,
     READ_NOTIFY, READ_SYNC, SEARCH, SERVER_DISCONN, VERSION, WRITE, WRITE_NOTIFY,
 };
-use super::messages::{Header, Messages, Piece};
+use super::messages::{Header, LONG, Messages};
 
-/// Number of request types that an error may refer to: the length of libca's table.
+pub(super) use self::lie::Lie;
+
+/// Number of request types: the length of libca's table.
 const COMMANDS: u16 = 28;
 
 const ECA_NORMAL: u32 = 1;
@@ -31,8 +34,22 @@ const MAX_OTHER: u32 = 16_384;
 /// Maximum number of bytes in a message with values, more than any array that the relay passes on.
 const MAX_VALUES: u32 = 1 << 30;
 
-/// Highest type code of a channel, `DBF_NO_ACCESS`.
-const MAX_FIELD_TYPE: u16 = 7;
+/// The bytes of libca's smallest buffer for a message. It may convert as many in place, even if
+/// fewer arrived.
+const BUFFER: u64 = 16_384;
+
+/// Highest type code of a channel that libca accepts, `DBF_DOUBLE`. At another one it ends the
+/// circuit.
+const MAX_FIELD_TYPE: u16 = 6;
+
+/// The first protocol version whose servers answer an echo.
+const ECHO_SINCE: u32 = 3;
+
+/// Types of metadata: `DBR_GR_STRING` to `DBR_CTRL_DOUBLE`. The relay reads no value of theirs.
+const METADATA: std::ops::RangeInclusive<u16> = 21..=34;
+
+/// Size of an element that is a string.
+const STRING: u16 = 40;
 
 /// Offset of the first element of each `DBR_` type, and the size of an element. `dbr_size` of libca
 /// is their sum.
@@ -84,88 +101,62 @@ const LAYOUT: [(u16, u16); 39] = [
     (0, 40),
 ];
 
-/// A message that libca must not see.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lie {
-    /// More elements than bytes.
-    Short {
-        dbr_type: u16,
-        count: u32,
-        size: u32,
-    },
-    /// A type that doesn't exist.
-    Type(u16),
-    /// A server never sends a message of this kind, or not to this client.
-    Command(u16),
-    /// Too many bytes, or not a multiple of eight.
-    Size { command: u16, size: u32 },
-    /// An answer to a request that was not sent, or that was already answered.
-    Unasked { command: u16, id: u32 },
-    /// A status that only libca itself reports.
-    Status(u32),
-    /// An error whose text is not terminated, or that refers to no request.
-    Error,
-}
-
-impl fmt::Display for Lie {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Short {
-                dbr_type,
-                count,
-                size,
-            } => write!(f, "{count} elements of type {dbr_type} in {size} bytes"),
-            Self::Type(dbr_type) => write!(f, "values of the unknown type {dbr_type}"),
-            Self::Command(command) => write!(f, "messages of the kind {command}"),
-            Self::Size { command, size } => {
-                write!(f, "a message of the kind {command} with {size} bytes")
-            }
-            Self::Unasked { command, id } => {
-                write!(
-                    f,
-                    "a message of the kind {command} for the number {id}, which it was not asked for"
-                )
-            }
-            Self::Status(status) => write!(f, "the status {status}"),
-            Self::Error => f.write_str("an error without a request or without an end"),
-        }
-    }
-}
-
-/// One circuit: the requests that libca has sent, and the position in the received stream.
+/// One circuit: the requests that libca has sent, and the position in both streams.
 #[derive(Debug, Default)]
 pub(super) struct Check {
     pub(super) asked: Asked,
-    incoming: Messages,
     outgoing: Messages,
-    /// The text of an error that is being received.
-    error: Option<ErrorText>,
-    /// The server has announced a version whose answers have a status.
-    has_status: bool,
+    /// Whether libca's thread is sending.
+    is_sending: bool,
+    /// Bytes of an echo request that are still to be sent.
+    echo_left: usize,
+    /// Bytes of the present message's payload that have not arrived yet, and what becomes of them.
+    rest: u32,
+    fate: Fate,
+    /// The begin of a message whose verdict depends on what follows.
+    held: Vec<u8>,
+    /// The protocol version that the server has announced.
+    version: Option<u32>,
+    /// The first message that libca didn't see since they were last taken, and their number.
+    withheld: Option<(Lie, u64)>,
 }
 
-/// Whether libca would see everything that a server sends, in pieces of this size, after libca has
-/// sent these requests. For `make fuzz`.
+/// What becomes of a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Fate {
+    /// libca sees it.
+    #[default]
+    Shown,
+    /// The same; it is a text, whose last byte is made a NUL.
+    Ended,
+    /// libca doesn't see it.
+    Withheld,
+}
+
+/// What libca would see of everything that a server sends, in pieces of this size, after libca has
+/// sent these requests; `None` if the circuit would be cut. For `make fuzz`.
 #[doc(hidden)]
-pub fn passes(asked: &[u8], received: &[u8], piece: usize) -> bool {
+pub fn seen(asked: &[u8], received: &[u8], piece: usize) -> Option<Vec<u8>> {
     let mut check = Check::default();
     check.sending(asked);
     check.sent(asked);
-    let mut pieces = received.chunks(piece.max(1));
-    pieces.all(|piece| check.received(piece).is_ok())
+    let mut seen = Vec::new();
+    for piece in received.chunks(piece.max(1)) {
+        let mut bytes = check.held.clone();
+        bytes.extend(piece);
+        let count = check.received(&mut bytes).ok()?;
+        seen.extend(&bytes[..count]);
+    }
+    Some(seen)
 }
 
-/// The payload of an error: the header of a request and a text.
-#[derive(Clone, Copy, Debug, Default)]
-struct ErrorText {
-    header: [u8; 24],
-    filled: usize,
-    has_end: bool,
-}
+/// An echo request.
+const ECHO_REQUEST: [u8; 16] = [0, ECHO as u8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 impl Check {
     /// libca is about to send these bytes.
     pub(super) fn sending(&mut self, bytes: &[u8]) {
+        self.is_sending = true;
         // Unsent bytes will be passed again.
         let mut outgoing = self.outgoing.clone();
         outgoing.each(bytes, |header| self.asked.note(header));
@@ -173,109 +164,206 @@ impl Check {
 
     /// These bytes were sent.
     pub(super) fn sent(&mut self, bytes: &[u8]) {
+        self.is_sending = false;
         self.outgoing.each(bytes, |_| {});
     }
 
-    /// Checks the next received bytes; returns an error if libca must not see them.
-    pub(super) fn received(&mut self, mut bytes: &[u8]) -> Result<(), Lie> {
-        loop {
-            while let Some(update) = self.incoming.next_whole(EVENT_ADD, &mut bytes) {
-                self.judge_update(&update)?;
+    /// Requests an echo, which touches no record. Returns false if the server knows none.
+    pub(super) fn want_echo(&mut self) -> bool {
+        if self.version.is_some_and(|version| version < ECHO_SINCE) {
+            return false;
+        }
+        if self.echo_left == 0 {
+            self.echo_left = ECHO_REQUEST.len();
+        }
+        true
+    }
+
+    /// The bytes of an echo request that may be sent now, because libca is not within a message.
+    pub(super) fn echo_to_send(&self) -> &'static [u8] {
+        if self.is_sending || !self.outgoing.is_between() {
+            return &[];
+        }
+        self.rest_of_echo()
+    }
+
+    /// The bytes of an echo request that were not sent.
+    pub(super) fn rest_of_echo(&self) -> &'static [u8] {
+        &ECHO_REQUEST[ECHO_REQUEST.len() - self.echo_left..]
+    }
+
+    /// Whether a part of an echo request was sent, so that the rest must follow.
+    pub(super) fn is_within_echo(&self) -> bool {
+        (1..ECHO_REQUEST.len()).contains(&self.echo_left)
+    }
+
+    /// Some bytes of `echo_to_send` were sent.
+    pub(super) fn echo_sent(&mut self, count: usize) {
+        self.echo_left = self.echo_left.saturating_sub(count);
+    }
+
+    /// The bytes that the next ones follow.
+    pub(super) fn held(&self) -> &[u8] {
+        &self.held
+    }
+
+    /// The first message since the last call that libca didn't see as it was sent, and their number.
+    pub(super) fn take_withheld(&mut self) -> Option<(Lie, u64)> {
+        self.withheld.take()
+    }
+
+    /// Checks the next received bytes, which follow those that are held. Returns how many of them
+    /// libca may see; they are moved to the front.
+    ///
+    /// # Errors
+    ///
+    /// If it is unknown where the next message begins.
+    pub(super) fn received(&mut self, bytes: &mut [u8]) -> Result<usize, Lie> {
+        self.held.clear();
+        let (mut next, mut shown) = (0, 0);
+        while next < bytes.len() {
+            let (count, is_shown) = self.step(&mut bytes[next..])?;
+            if count == 0 {
+                self.held.extend(&bytes[next..]);
+                break;
             }
-            match self.incoming.next(&mut bytes) {
-                Some(Piece::Header(header)) => self.judge(&header)?,
-                Some(Piece::Payload { bytes, is_last }) => self.read_error(bytes, is_last)?,
-                None => return Ok(()),
+            if is_shown {
+                if shown != next {
+                    bytes.copy_within(next..next + count, shown);
+                }
+                shown += count;
+            }
+            next += count;
+        }
+        Ok(shown)
+    }
+
+    /// The number of bytes in the next part of the stream, and whether libca sees them. 0: more
+    /// bytes must arrive first.
+    fn step(&mut self, bytes: &mut [u8]) -> Result<(usize, bool), Lie> {
+        if self.rest > 0 {
+            let count = bytes.len().min(self.rest as usize);
+            self.rest -= count as u32;
+            if self.rest == 0 && self.fate == Fate::Ended {
+                bytes[count - 1] = 0;
+            }
+            return Ok((count, self.fate != Fate::Withheld));
+        }
+        match self.plain_updates(bytes) {
+            0 => self.begin(bytes),
+            count => Ok((count, true)),
+        }
+    }
+
+    /// The length of the valid updates at the beginning.
+    fn plain_updates(&mut self, bytes: &[u8]) -> usize {
+        let mut rest = bytes;
+        loop {
+            let before = rest.len();
+            let next = Header::next_whole(EVENT_ADD, &mut rest);
+            if !next.is_some_and(|update| self.is_plain(&update)) {
+                return bytes.len() - before;
             }
         }
     }
 
     #[inline]
-    fn judge_update(&mut self, update: &Header) -> Result<(), Lie> {
-        let Header { size, two: id, .. } = *update;
-        let is_plain = size % 8 == 0 && size != 0 && update.one == ECA_NORMAL;
-        if is_plain
-            && let Some(&(start, element)) = LAYOUT.get(usize::from(update.data_type))
-            && u64::from(start) + u64::from(element) * u64::from(update.count) <= u64::from(size)
-            && self.asked.is_subscription(id)
-        {
-            return Ok(());
-        }
-        self.judge(update)
+    fn is_plain(&mut self, update: &Header) -> bool {
+        let size = update.size;
+        size.is_multiple_of(8)
+            && size != 0
+            && update.one == ECA_NORMAL
+            && LAYOUT
+                .get(usize::from(update.data_type))
+                .is_some_and(|&(start, element)| {
+                    let needed = u64::from(start) + u64::from(element) * u64::from(update.count);
+                    needed <= u64::from(size)
+                })
+            && self.asked.is_subscription(update.two)
     }
 
-    fn read_error(&mut self, bytes: &[u8], is_last: bool) -> Result<(), Lie> {
-        let Some(error) = &mut self.error else {
-            return Ok(());
-        };
-        error.add(bytes);
-        if is_last {
-            let error = self.error.take().unwrap_or_default();
-            self.judge_error(&error)?;
-        }
-        Ok(())
-    }
-
+    /// Decides about the message at the beginning of these bytes.
     #[inline(never)]
-    fn judge(&mut self, header: &Header) -> Result<(), Lie> {
+    fn begin(&mut self, bytes: &mut [u8]) -> Result<(usize, bool), Lie> {
+        let Some((header, length)) = Header::first(bytes) else {
+            return Ok((0, false));
+        };
+        frame(&header)?;
+        let payload = &bytes[length..];
+        let payload = &payload[..payload.len().min(header.size as usize)];
+        if payload.len() < decisive(&header) {
+            return Ok((0, false));
+        }
+        self.rest = header.size;
+        self.fate = Fate::Shown;
+        if let Err(lie) = self.judge(&header, payload) {
+            if !lie.replace(&header, bytes, self.has_status()) {
+                self.fate = Fate::Withheld;
+            }
+            self.withheld.get_or_insert((lie, 0)).1 += 1;
+        } else if header.command == ERROR {
+            self.fate = Fate::Ended;
+        }
+        Ok((length, self.fate != Fate::Withheld))
+    }
+
+    /// Whether libca takes a field of answers for a status.
+    fn has_status(&self) -> bool {
+        self.version.is_some_and(|version| version >= 1)
+    }
+
+    fn judge(&mut self, header: &Header, payload: &[u8]) -> Result<(), Lie> {
         let Header { command, size, .. } = *header;
-        let id = header.two;
-        if size % 8 != 0 {
-            return Err(Lie::Size { command, size });
-        }
-        if command == EVENT_ADD {
-            if size == 0 {
-                self.asked.cancelled(id);
-                return Ok(());
-            }
-            self.judge_values(header)?;
-            return asked_for(self.asked.is_subscription(id), header, id);
-        }
-        if command == READ_NOTIFY {
-            self.judge_values(header)?;
-            // After a circuit was unresponsive for a while, libca reads what is subscribed.
-            let known = self.asked.read(header.two) || self.asked.is_subscription(header.two);
-            return asked_for(known, header, header.two);
-        }
-        if size > MAX_OTHER {
-            return Err(Lie::Size { command, size });
-        }
+        let (one, id) = (header.one, header.two);
         match command {
-            VERSION => self.has_status = header.count >= 1,
-            ECHO | READ_SYNC => {}
-            SEARCH if self.asked.has_searched() => {}
-            CLEAR_CHANNEL => self.asked.cleared(header.two),
-            WRITE_NOTIFY => {
-                let known = self.asked.written(header.two);
-                return asked_for(known, header, header.two);
+            EVENT_ADD if size == 0 => {
+                self.asked.cancelled(id);
+                Ok(())
             }
+            EVENT_ADD => {
+                asked_for(self.asked.is_subscription(id), header, id)?;
+                self.judge_values(header, payload)
+            }
+            READ_NOTIFY => {
+                // After a circuit was unresponsive for a while, libca reads what is subscribed.
+                let known = self.asked.is_subscription(id) || self.asked.read(id);
+                asked_for(known, header, id)?;
+                self.judge_values(header, payload)
+            }
+            VERSION => {
+                self.version = Some(header.count);
+                Ok(())
+            }
+            ECHO | READ_SYNC => Ok(()),
+            SEARCH if self.asked.has_searched() => Ok(()),
+            CLEAR_CHANNEL => {
+                self.asked.cleared(id);
+                Ok(())
+            }
+            WRITE_NOTIFY => asked_for(self.asked.written(id), header, id),
             CREATE_CHAN => {
+                asked_for(self.asked.created(one), header, one)?;
                 if header.data_type > MAX_FIELD_TYPE {
+                    self.asked.cleared(one);
                     return Err(Lie::Type(header.data_type));
                 }
-                let known = self.asked.created(header.one);
-                return asked_for(known, header, header.one);
+                Ok(())
             }
             ACCESS_RIGHTS | CREATE_CH_FAIL | SERVER_DISCONN => {
-                let known = self.asked.is_channel(header.one);
+                let known = self.asked.is_channel(one);
                 if command != ACCESS_RIGHTS {
-                    self.asked.created(header.one);
-                    self.asked.cleared(header.one);
+                    self.asked.created(one);
+                    self.asked.cleared(one);
                 }
-                return asked_for(known, header, header.one);
+                asked_for(known, header, one)
             }
-            ERROR => self.error = Some(ErrorText::default()),
-            _ => return Err(Lie::Command(command)),
+            ERROR => self.judge_error(size, payload),
+            _ => Err(Lie::Command(command)),
         }
-        // The text is checked when it has arrived.
-        if command == ERROR && size == 0 {
-            return Err(Lie::Error);
-        }
-        Ok(())
     }
 
     /// Checks that the payload contains everything that libca will read of it.
-    fn judge_values(&self, header: &Header) -> Result<(), Lie> {
+    fn judge_values(&self, header: &Header, payload: &[u8]) -> Result<(), Lie> {
         let Header {
             data_type: dbr_type,
             count,
@@ -287,31 +375,35 @@ impl Check {
             if status == ECA_DISCONN || status == ECA_CHANDESTROY {
                 return Err(Lie::Status(status));
             }
-            // libca then does not treat it as a status unless the server's version is newer than
-            // 4.0.
-            if self.has_status && size <= MAX_OTHER {
+            // libca then doesn't read the payload.
+            if self.has_status() {
                 return Ok(());
             }
         }
         let Some(&(start, element)) = LAYOUT.get(usize::from(dbr_type)) else {
             return Err(Lie::Type(dbr_type));
         };
-        if u64::from(start) + u64::from(element) * u64::from(count) > u64::from(size) {
-            return Err(Lie::Short {
-                dbr_type,
-                count,
-                size,
-            });
+        let (start, size) = (u64::from(start), u64::from(size));
+        let needed = start + u64::from(element) * u64::from(count);
+        if needed <= size
+            || METADATA.contains(&dbr_type) && start <= size && needed <= BUFFER
+            || is_short_string(header) && payload[start as usize..].contains(&0)
+        {
+            return Ok(());
         }
-        if size > MAX_VALUES {
-            let command = header.command;
-            return Err(Lie::Size { command, size });
-        }
-        Ok(())
+        Err(Lie::Short {
+            dbr_type,
+            count,
+            size: header.size,
+        })
     }
 
-    fn judge_error(&mut self, error: &ErrorText) -> Result<(), Lie> {
-        let request = error.request().ok_or(Lie::Error)?;
+    /// Checks the request that an error refers to. The text is read up to its NUL.
+    fn judge_error(&mut self, size: u32, payload: &[u8]) -> Result<(), Lie> {
+        let (request, length) = Header::first(payload).ok_or(Lie::Error)?;
+        if size as usize <= length {
+            return Err(Lie::Error);
+        }
         let id = request.two;
         let known = match request.command {
             EVENT_ADD => self.asked.is_subscription(id),
@@ -325,6 +417,43 @@ impl Check {
     }
 }
 
+/// Checks that the message's end is known, and that libca can allocate it.
+fn frame(header: &Header) -> Result<(), Lie> {
+    let Header { command, size, .. } = *header;
+    if command >= COMMANDS {
+        return Err(Lie::Command(command));
+    }
+    let most = match command {
+        EVENT_ADD | READ_NOTIFY => MAX_VALUES,
+        _ => MAX_OTHER,
+    };
+    if !size.is_multiple_of(8) || size > most {
+        return Err(Lie::Size { command, size });
+    }
+    Ok(())
+}
+
+/// How much of the payload must have arrived for a verdict.
+fn decisive(header: &Header) -> usize {
+    let size = header.size as usize;
+    match header.command {
+        ERROR => size.min(LONG),
+        EVENT_ADD | READ_NOTIFY if is_short_string(header) => size,
+        _ => 0,
+    }
+}
+
+/// Whether the message is one string in fewer bytes than the type has. Servers send a string up to
+/// its NUL, and libca reads it up to there.
+fn is_short_string(header: &Header) -> bool {
+    (LAYOUT.get(usize::from(header.data_type))).is_some_and(|&(start, element)| {
+        let (start, size) = (u32::from(start), header.size);
+        element == STRING
+            && header.count == 1
+            && (start + 1..start + u32::from(STRING)).contains(&size)
+    })
+}
+
 fn asked_for(known: bool, header: &Header, id: u32) -> Result<(), Lie> {
     let command = header.command;
     if known {
@@ -334,236 +463,5 @@ fn asked_for(known: bool, header: &Header, id: u32) -> Result<(), Lie> {
     }
 }
 
-impl ErrorText {
-    fn add(&mut self, bytes: &[u8]) {
-        let room = self.header.len() - self.filled;
-        let (header, text) = bytes.split_at(bytes.len().min(room));
-        self.header[self.filled..][..header.len()].copy_from_slice(header);
-        self.filled += header.len();
-        self.has_end |= text.contains(&0) || self.text_in_header().contains(&0);
-    }
-
-    fn is_extended(&self) -> bool {
-        self.header[2..4] == [0xff, 0xff]
-    }
-
-    /// The part of a long header that follows the bytes of a short one.
-    fn text_in_header(&self) -> &[u8] {
-        if self.is_extended() || self.filled < 16 {
-            &[]
-        } else {
-            &self.header[16..self.filled]
-        }
-    }
-
-    /// The request that it refers to, once the error is complete.
-    fn request(&self) -> Option<Header> {
-        let needed = if self.is_extended() { 24 } else { 16 };
-        (self.has_end && self.filled >= needed).then(|| Header::read(&self.header))
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::ca::message;
-
-    const DBR_TIME_DOUBLE: u16 = 20;
-
-    /// A circuit whose client has created channel 5, subscribed with number 7 and is reading with
-    /// number 8.
-    fn circuit() -> Check {
-        let mut check = Check::default();
-        let sent = [
-            message(CREATE_CHAN, 0, 0, 5, 13, b"a name\0\0"),
-            message(EVENT_ADD, DBR_TIME_DOUBLE, 0, 1, 7, &[0; 16]),
-            message(READ_NOTIFY, 0, 1, 1, 8, &[]),
-        ]
-        .concat();
-        check.sending(&sent);
-        check.sent(&sent);
-        check
-    }
-
-    fn verdict(bytes: &[u8]) -> Result<(), Lie> {
-        let whole = circuit().received(bytes);
-        // In pieces of any size, followed by any data.
-        for size in 1..bytes.len() {
-            let mut check = circuit();
-            let pieces = bytes
-                .chunks(size)
-                .try_for_each(|piece| check.received(piece));
-            assert_eq!(pieces, whole, "in pieces of {size}");
-        }
-        whole
-    }
-
-    #[test]
-    fn what_an_honest_server_sends_passes() {
-        let honest = [
-            message(VERSION, 0, 13, 0, 0, &[]),
-            message(ACCESS_RIGHTS, 0, 0, 5, 3, &[]),
-            message(CREATE_CHAN, 6, 1, 5, 1, &[]),
-            message(EVENT_ADD, DBR_TIME_DOUBLE, 1, ECA_NORMAL, 7, &[0; 24]),
-            // No element, and no read access.
-            message(EVENT_ADD, DBR_TIME_DOUBLE, 0, ECA_NORMAL, 7, &[0; 16]),
-            message(EVENT_ADD, DBR_TIME_DOUBLE, 1, 368, 7, &[0; 8]),
-            message(READ_NOTIFY, 0, 1, ECA_NORMAL, 8, &[0; 40]),
-            // A subscription is read after the circuit was unresponsive.
-            message(READ_NOTIFY, DBR_TIME_DOUBLE, 1, ECA_NORMAL, 7, &[0; 24]),
-            message(ECHO, 0, 0, 0, 0, &[]),
-            message(
-                ERROR,
-                0,
-                0,
-                0,
-                192,
-                &message(WRITE, 6, 1, 1, 5, b"no!\0...."),
-            ),
-            // The confirmation, and an update that was sent before it.
-            message(EVENT_ADD, DBR_TIME_DOUBLE, 1, 1, 7, &[]),
-            message(EVENT_ADD, DBR_TIME_DOUBLE, 1, ECA_NORMAL, 7, &[0; 24]),
-            message(CLEAR_CHANNEL, 0, 0, 1, 5, &[]),
-            message(SERVER_DISCONN, 0, 0, 5, 0, &[]),
-        ];
-        assert_eq!(verdict(&honest.concat()), Ok(()));
-    }
-
-    #[test]
-    fn every_lie_is_found() {
-        let unasked = |command, id| Lie::Unasked { command, id };
-        let size = |command, size| Lie::Size { command, size };
-        let short = |count, size| Lie::Short {
-            dbr_type: DBR_TIME_DOUBLE,
-            count,
-            size,
-        };
-        let update = |count, status, id, size: usize| {
-            message(
-                EVENT_ADD,
-                DBR_TIME_DOUBLE,
-                count,
-                status,
-                id,
-                &vec![0; size],
-            )
-        };
-        let mut long = message(EVENT_ADD, DBR_TIME_DOUBLE, 0, ECA_NORMAL, 7, &[]);
-        long[2..4].copy_from_slice(&[0xff, 0xff]);
-        long.extend([0, 0, 0, 24, 0xff, 0xff, 0xff, 0xff]);
-        let mut huge = long.clone();
-        huge[16..].copy_from_slice(&[0xff, 0xff, 0xff, 0xf8, 0, 0, 0, 1]);
-        let about =
-            |command, id| message(ERROR, 0, 0, 0, 192, &message(command, 6, 1, 1, id, &[0; 8]));
-        let cases = [
-            (update(2, ECA_NORMAL, 7, 24), short(2, 24)),
-            (update(60_000, ECA_NORMAL, 7, 24), short(60_000, 24)),
-            (update(0, ECA_NORMAL, 7, 8), short(0, 8)),
-            // Without a version the field may not be a status.
-            (update(2, 368, 7, 24), short(2, 24)),
-            (long, short(u32::MAX, 24)),
-            (huge, size(EVENT_ADD, 0xffff_fff8)),
-            (update(1, ECA_NORMAL, 7, 28), size(EVENT_ADD, 28)),
-            (
-                update(1, ECA_CHANDESTROY, 7, 24),
-                Lie::Status(ECA_CHANDESTROY),
-            ),
-            (update(1, ECA_DISCONN, 7, 24), Lie::Status(ECA_DISCONN)),
-            (update(1, ECA_NORMAL, 6, 24), unasked(EVENT_ADD, 6)),
-            // The answer to a read, sent as an update.
-            (update(1, ECA_NORMAL, 8, 24), unasked(EVENT_ADD, 8)),
-            (
-                message(EVENT_ADD, 39, 1, ECA_NORMAL, 7, &[0; 48]),
-                Lie::Type(39),
-            ),
-            (
-                message(READ_NOTIFY, 0, 2, ECA_NORMAL, 8, &[0; 40]),
-                Lie::Short {
-                    dbr_type: 0,
-                    count: 2,
-                    size: 40,
-                },
-            ),
-            (
-                message(READ_NOTIFY, 0, 1, ECA_NORMAL, 9, &[0; 40]),
-                unasked(READ_NOTIFY, 9),
-            ),
-            (
-                message(READ_NOTIFY, 0, 1, ECA_NORMAL, 8, &[0; 40]).repeat(2),
-                unasked(READ_NOTIFY, 8),
-            ),
-            (
-                message(WRITE_NOTIFY, 0, 1, ECA_NORMAL, 7, &[]),
-                unasked(WRITE_NOTIFY, 7),
-            ),
-            (
-                message(CREATE_CHAN, 6, 1, 5, 1, &[]).repeat(2),
-                unasked(CREATE_CHAN, 5),
-            ),
-            (
-                message(CREATE_CHAN, 6, 1, 4, 1, &[]),
-                unasked(CREATE_CHAN, 4),
-            ),
-            (message(CREATE_CHAN, 99, 1, 5, 1, &[]), Lie::Type(99)),
-            (
-                message(ACCESS_RIGHTS, 0, 0, 4, 0, &[]),
-                unasked(ACCESS_RIGHTS, 4),
-            ),
-            (
-                message(SERVER_DISCONN, 0, 0, 4, 0, &[]),
-                unasked(SERVER_DISCONN, 4),
-            ),
-            (message(SEARCH, 0, 0, 5, 5, &[]), Lie::Command(SEARCH)),
-            (message(READ, 0, 1, 1, 8, &[0; 40]), Lie::Command(READ)),
-            (message(99, 0, 0, 0, 0, &[]), Lie::Command(99)),
-            (message(ECHO, 0, 0, 0, 0, &[0; 20_000]), size(ECHO, 20_000)),
-            (about(EVENT_ADD, 8), unasked(EVENT_ADD, 8)),
-            (about(READ_NOTIFY, 7), unasked(READ_NOTIFY, 7)),
-            (about(WRITE_NOTIFY, 7), unasked(WRITE_NOTIFY, 7)),
-            (about(0xfff0, 1), unasked(0xfff0, 1)),
-            (about(READ, 8), unasked(READ, 8)),
-            (message(ERROR, 0, 0, 0, 192, &[1; 8]), Lie::Error),
-            (message(ERROR, 0, 0, 0, 192, &[]), Lie::Error),
-            (
-                message(
-                    ERROR,
-                    0,
-                    0,
-                    0,
-                    192,
-                    &message(VERSION, 0, 0, 0, 0, &[b'x'; 800]),
-                ),
-                Lie::Error,
-            ),
-        ];
-        for (bytes, lie) in cases {
-            assert_eq!(verdict(&bytes), Err(lie), "{lie:?}");
-        }
-    }
-
-    #[test]
-    fn layouts_are_those_of_libca() {
-        // SAFETY: a constant table of libca with this length.
-        let sizes = unsafe { ca_sys::dbr_size };
-        for (dbr_type, (start, element)) in LAYOUT.into_iter().enumerate() {
-            assert_eq!(start + element, sizes[dbr_type], "{dbr_type}");
-        }
-    }
-
-    #[test]
-    fn what_is_sent_in_two_halves_is_noted_once_it_is_whole() {
-        let request = message(EVENT_ADD, DBR_TIME_DOUBLE, 0, 1, 7, &[0; 16]);
-        let mut check = Check::default();
-        // The system accepted only part of it at the first attempt.
-        check.sending(&request);
-        check.sent(&request[..20]);
-        check.sending(&request[20..]);
-        check.sent(&request[20..]);
-        let next = message(EVENT_ADD, DBR_TIME_DOUBLE, 0, 1, 9, &[0; 16]);
-        check.sending(&next);
-        for id in [7, 9] {
-            assert!(check.asked.is_subscription(id));
-        }
-        assert!(!check.asked.is_subscription(8));
-    }
-}
+mod tests;

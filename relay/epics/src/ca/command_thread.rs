@@ -11,6 +11,7 @@ use super::channel_state::ChannelState;
 use super::circuit::Circuits;
 use super::command::{Command, Purpose};
 use super::handle::{Context, OpenChannel};
+use super::silence::{Step, Unconnected};
 use crate::command_thread::{Commands, Contents, Library};
 use crate::guard::guard;
 use crate::liveness::{Duty, OnCircuit, Watch, report};
@@ -47,6 +48,7 @@ impl Library for Libca {
             circuits: Circuits::default(),
             later: HashMap::new(),
             order: VecDeque::new(),
+            unconnected: Unconnected::default(),
             watch: Watch::default(),
         };
         for channel in kept {
@@ -75,6 +77,21 @@ pub(super) struct ToOpen {
     state: Arc<ChannelState>,
 }
 
+impl ToOpen {
+    /// Closes a channel, so that it can be opened again. Its sink sees a loss of the connection.
+    fn close(channel: OpenChannel<'_>) -> Self {
+        let to_open = Self {
+            purpose: channel.purpose(),
+            name: channel.c_name(),
+            state: Arc::clone(channel.state()),
+        };
+        // The caller's code in a put may panic when it is called; no callback follows.
+        guard("close", || drop(channel));
+        guard("disconnected", || to_open.state.closed());
+        to_open
+    }
+}
+
 /// The channels of one context.
 pub(super) struct Channels<'context> {
     context: &'context Context,
@@ -86,6 +103,7 @@ pub(super) struct Channels<'context> {
     later: HashMap<u64, ToOpen>,
     /// The same channels in order, including some that were opened or given up meanwhile.
     order: VecDeque<u64>,
+    unconnected: Unconnected,
     watch: Watch,
 }
 
@@ -106,7 +124,10 @@ impl Contents for Channels<'_> {
                 state: Arc::new(ChannelState::new(id, events, self.commands.clone())),
             }),
             Command::Connected(id) => self.on_connected(id),
-            Command::ResumePuts(id) => self.with(id, OpenChannel::send_puts),
+            Command::ResumePuts(id) => {
+                self.with(id, OpenChannel::send_puts);
+                self.if_lost(id);
+            }
             // The caller's code in the put may panic when it is called.
             Command::Put(id, job) => guard("put", || match self.now(id) {
                 Some(channel) => {
@@ -131,25 +152,17 @@ impl Contents for Channels<'_> {
 
     fn turn(&mut self) -> Option<Instant> {
         self.look();
-        let due = self.open_some().into_iter().chain(self.watch.next()).min();
+        self.check_unconnected();
+        let due = self.open_some().into_iter();
+        let due = due.chain(self.watch.next()).chain(self.unconnected.next());
+        let due = due.min();
         self.context.flush();
         due
     }
 
     /// Closes the channels; their sinks see a loss of the connection.
     fn close(self) -> Vec<ToOpen> {
-        let close = |channel: OpenChannel<'_>| {
-            let to_open = ToOpen {
-                purpose: channel.purpose(),
-                name: channel.c_name(),
-                state: Arc::clone(channel.state()),
-            };
-            // The caller's code in a put may panic when it is called; no callback follows.
-            guard("close", || drop(channel));
-            guard("disconnected", || to_open.state.closed());
-            to_open
-        };
-        let open = self.open.into_values().map(close);
+        let open = self.open.into_values().map(ToOpen::close);
         open.chain(self.later.into_values()).collect()
     }
 }
@@ -183,9 +196,9 @@ impl<'context> Channels<'context> {
             match duty {
                 Duty::Probe(id) => {
                     let last = self.open.get(&id).filter(is_of);
-                    // The last channel may be closed or not readable.
-                    let mut asked = (last.into_iter()).chain(self.open.values().filter(is_of));
-                    if asked.any(OpenChannel::probe) {
+                    // The last channel may be closed.
+                    let channel = last.or_else(|| self.open.values().find(is_of));
+                    if channel.is_some_and(|channel| channel.state().probe()) {
                         self.watch.probed(&circuit);
                     }
                 }
@@ -195,6 +208,59 @@ impl<'context> Channels<'context> {
                     let states = self.open.values().map(|channel| &**channel.state());
                     report(states, &circuit, duty == Duty::Responsive);
                 }
+            }
+        }
+    }
+
+    /// A channel that is lost may still be on its circuit: libca keeps one that doesn't respond,
+    /// and would find its PVs nowhere else. Such a channel is searched again. Its puts have ended:
+    /// libca reports the loss of the circuit to them first.
+    fn if_lost(&mut self, id: u64) {
+        let Some(channel) = self
+            .open
+            .get(&id)
+            .filter(|channel| channel.state().is_lost())
+        else {
+            return;
+        };
+        if channel.host().is_none() {
+            self.unconnected.add(id, Instant::now());
+        } else if !channel.state().has_puts() {
+            self.search_again(id);
+        }
+    }
+
+    /// Closes a channel and searches it again. A circuit without channels ends.
+    fn search_again(&mut self, id: u64) {
+        if let Some(mut channel) = self.open.remove(&id) {
+            self.circuits.closed(id, &mut channel.place);
+            self.unconnected.closed(id);
+            self.ask(ToOpen::close(channel));
+        }
+    }
+
+    /// Reports servers that have answered searches and don't connect channels.
+    fn check_unconnected(&mut self) {
+        let now = Instant::now();
+        for id in self.unconnected.due(now) {
+            let Some(channel) = self.open.get(&id) else {
+                continue;
+            };
+            if channel.state().is_connected() {
+                self.unconnected.closed(id);
+                continue;
+            }
+            let server = channel.host();
+            match self.unconnected.checked(id, server.clone(), now) {
+                Step::Wait => {}
+                Step::Report => guard("reason", || {
+                    let server = server.unwrap_or_default();
+                    channel.state().on_reason(&format!(
+                        "the server {server} answers searches for this PV and then doesn't connect it: check that \
+                         server, and firewalls on the way to it"
+                    ));
+                }),
+                Step::SearchAgain => self.search_again(id),
             }
         }
     }
@@ -238,6 +304,7 @@ impl<'context> Channels<'context> {
         match OpenChannel::open(self.context, purpose, place, &name, state) {
             Ok(channel) => {
                 self.open.insert(id, channel);
+                self.unconnected.add(id, now);
             }
             Err(refused) => log::error!("cannot open a channel to {name:?}: {refused}"),
         }
@@ -256,6 +323,7 @@ impl<'context> Channels<'context> {
         let channel = self.open.get_mut(&id)?;
         if let Some(server) = channel.host() {
             self.circuits.connected(id, &mut channel.place, &server);
+            self.unconnected.connected(id, &server, Instant::now());
         }
         Some(channel)
     }
@@ -264,6 +332,7 @@ impl<'context> Channels<'context> {
         self.later.remove(&id);
         if let Some(mut channel) = self.open.remove(&id) {
             self.circuits.closed(id, &mut channel.place);
+            self.unconnected.closed(id);
         }
     }
 }

@@ -28,6 +28,12 @@ pub trait ChannelEvents: Send + Sync + 'static {
     fn unresponsive(&self, _heard_ns: i64) {}
     /// The server answers again.
     fn responsive(&self) {}
+    /// An update of the channel can't be trusted, for this reason: its value is unknown. Followed by
+    /// `access_rights` and `connected` when updates are valid again, or by `disconnected`.
+    fn unreadable(&self, _reason: &str) {}
+    /// Why a channel has no value or no metadata although its server is known: a sentence, which is
+    /// no longer true once the channel is connected or metadata arrive.
+    fn reason(&self, _reason: &str) {}
     /// The access rights of the channel have changed.
     fn access_rights(&self, rights: AccessRights);
     /// The metadata, once after each connect and at each change.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::Once;
 
 use ca_sys::{
-    DBE_ALARM, DBE_PROPERTY, DBE_VALUE, DBR_CTRL_STRING, DBR_STRING, DBR_TIME_STRING, ECA_BADCOUNT,
+    DBE_ALARM, DBE_PROPERTY, DBE_VALUE, DBR_CTRL_STRING, DBR_TIME_STRING, ECA_BADCOUNT,
     ECA_DISCONN, ECA_NORMAL, ECA_NOWTACCESS, ca_add_exception_event, ca_array_get_callback,
     ca_array_put, ca_array_put_callback, ca_clear_channel, ca_clear_subscription,
     ca_context_create, ca_context_destroy, ca_create_channel, ca_create_subscription,
@@ -330,22 +330,6 @@ impl<'context> OpenChannel<'context> {
         if let Err(refused) = sent {
             self.state.on_put_done(&put, Err(refused.into_put_error()));
         }
-    }
-
-    /// Reads one value to check that the server responds; returns whether the read was sent.
-    pub(super) fn probe(&self) -> bool {
-        // SAFETY: the channel is ours and open; every channel can be read as one string, and the
-        // callback needs no argument.
-        let sent = checked(unsafe {
-            ca_array_get_callback(
-                DBR_STRING,
-                1,
-                self.channel,
-                Some(callback::on_probe),
-                ptr::null_mut(),
-            )
-        });
-        sent.is_ok()
     }
 
     /// Reads the channel's value after a put that the server has written.

@@ -1,4 +1,4 @@
-//! Splits a Channel Access stream that arrives in arbitrary pieces into messages.
+//! Headers of Channel Access messages, and the position in a stream that is sent in arbitrary pieces.
 
 /// Commands of Channel Access in libca's messages that are evaluated.
 pub(super) mod command {
@@ -21,7 +21,7 @@ pub(super) mod command {
 
 /// Bytes of a header, and of a header whose size and count have 32 bits.
 const SHORT: usize = 16;
-const LONG: usize = 24;
+pub(super) const LONG: usize = 24;
 
 /// The header of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,6 +47,29 @@ impl Header {
             header.count = u32::from_be_bytes(first(bytes, SHORT + 4));
         }
         header
+    }
+
+    /// The header at the beginning of these bytes and its length, if it is complete.
+    pub(super) fn first(bytes: &[u8]) -> Option<(Self, usize)> {
+        let header = Self::read_short(*bytes.first_chunk()?);
+        if header.size != 0xffff {
+            return Some((header, SHORT));
+        }
+        Some((Self::read(bytes.first_chunk()?), LONG))
+    }
+
+    /// Removes and returns the next message's header if the message is complete, has a short header and is of this
+    /// kind: the common case.
+    #[inline]
+    pub(super) fn next_whole(command: u16, bytes: &mut &[u8]) -> Option<Self> {
+        let (header, payload) = bytes.split_first_chunk()?;
+        let header = Self::read_short(*header);
+        let size = header.size as usize;
+        if header.command != command || size == 0xffff || payload.len() < size {
+            return None;
+        }
+        *bytes = &payload[size..];
+        Some(header)
     }
 
     #[inline]
@@ -86,86 +109,40 @@ pub fn message(
     bytes
 }
 
-/// The next part of the stream.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Piece<'a> {
-    Header(Header),
-    /// Bytes of the payload after the last header. An empty payload is not reported.
-    Payload {
-        bytes: &'a [u8],
-        is_last: bool,
-    },
-}
-
-/// One direction of a circuit.
+/// The stream of requests that libca sends.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Messages {
     /// The beginning of an incomplete header.
     begun: [u8; LONG],
     filled: usize,
-    /// Bytes of a payload that have not arrived yet.
+    /// Bytes of a payload that have not been sent yet.
     rest: u32,
 }
 
 impl Messages {
-    /// Removes and returns the next part of these bytes; `None` when they are used up.
-    #[inline]
-    pub(super) fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Option<Piece<'a>> {
-        if bytes.is_empty() {
-            return None;
-        }
-        if self.rest > 0 {
-            let count = bytes.len().min(self.rest as usize);
-            let (payload, after) = bytes.split_at(count);
-            *bytes = after;
-            self.rest -= count as u32;
-            return Some(Piece::Payload {
-                bytes: payload,
-                is_last: self.rest == 0,
-            });
-        }
-        if self.filled == 0
-            && let Some((header, after)) = bytes.split_first_chunk()
-        {
-            let header = Header::read_short(*header);
-            if header.size != 0xffff {
-                *bytes = after;
-                self.rest = header.size;
-                return Some(Piece::Header(header));
-            }
-        }
-        self.fill(bytes).map(Piece::Header)
-    }
-
-    /// Removes and returns the header of the next message if it is complete and of this kind. The
-    /// common case of [`next`](Self::next).
-    #[inline]
-    pub(super) fn next_whole(&self, command: u16, bytes: &mut &[u8]) -> Option<Header> {
-        if self.rest != 0 || self.filled != 0 {
-            return None;
-        }
-        let (header, payload) = bytes.split_first_chunk()?;
-        let header = Header::read_short(*header);
-        let size = header.size as usize;
-        if header.command != command || size == 0xffff || payload.len() < size {
-            return None;
-        }
-        *bytes = &payload[size..];
-        Some(header)
+    /// Whether the next byte begins a message.
+    pub(super) fn is_between(&self) -> bool {
+        self.rest == 0 && self.filled == 0
     }
 
     /// Calls a function for each header.
     pub(super) fn each(&mut self, mut bytes: &[u8], mut call: impl FnMut(&Header)) {
-        while let Some(piece) = self.next(&mut bytes) {
-            if let Piece::Header(header) = piece {
-                call(&header);
-            }
+        loop {
+            let count = bytes.len().min(self.rest as usize);
+            bytes = &bytes[count..];
+            self.rest -= count as u32;
+            let Some(header) = self.fill(&mut bytes) else {
+                return;
+            };
+            call(&header);
         }
     }
 
-    /// A header that is long or arrives in pieces.
-    #[inline(never)]
+    /// The next header, once it is complete.
     fn fill(&mut self, bytes: &mut &[u8]) -> Option<Header> {
+        if self.rest > 0 {
+            return None;
+        }
         loop {
             let is_long = self.filled >= 4 && self.begun[2..4] == [0xff, 0xff];
             let needed = if is_long { LONG } else { SHORT };
@@ -194,18 +171,13 @@ impl Messages {
 mod tests {
     use super::*;
 
-    /// The headers and payload bytes of a stream that arrives in pieces of this size.
-    fn split(stream: &[u8], size: usize) -> (Vec<Header>, Vec<u8>) {
-        let (mut messages, mut headers, mut payload) = Default::default();
-        for mut bytes in stream.chunks(size) {
-            while let Some(piece) = Messages::next(&mut messages, &mut bytes) {
-                match piece {
-                    Piece::Header(header) => Vec::push(&mut headers, header),
-                    Piece::Payload { bytes, .. } => Vec::extend(&mut payload, bytes),
-                }
-            }
+    /// The headers of a stream that is sent in pieces of this size, and where its last message ends.
+    fn split(stream: &[u8], size: usize) -> (Vec<Header>, bool) {
+        let (mut messages, mut headers) = (Messages::default(), Vec::new());
+        for bytes in stream.chunks(size) {
+            messages.each(bytes, |header| headers.push(*header));
         }
-        (headers, payload)
+        (headers, messages.is_between())
     }
 
     #[test]
@@ -220,21 +192,23 @@ mod tests {
 
         for size in 1..stream.len() {
             assert_eq!(split(&stream, size), whole, "{size}");
+            assert!(!split(&stream[..stream.len() - 1], size).1);
         }
 
+        assert!(whole.1);
         let sizes: Vec<_> = whole.0.iter().map(|header| header.size).collect();
         assert_eq!(sizes, [8, 0, 16]);
-        assert_eq!(
-            whole.0[2],
-            Header {
-                command: 1,
-                size: 16,
-                data_type: 20,
-                count: 0x1_0002,
-                one: 1,
-                two: 3
-            }
-        );
-        assert_eq!(whole.1.len(), 24);
+        let long = Header {
+            command: 1,
+            size: 16,
+            data_type: 20,
+            count: 0x1_0002,
+            one: 1,
+            two: 3,
+        };
+        assert_eq!(whole.0[2], long);
+        let first = Header::first(&stream[40..]).map(|(header, _)| header.size);
+        assert_eq!((first, Header::first(&stream[40..63])), (Some(16), None));
+        assert_eq!(Header::first(&stream[40..64]), Some((long, 24)));
     }
 }

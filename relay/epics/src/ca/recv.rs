@@ -8,29 +8,25 @@
 //! several have arrived by then. At that point the thread holds none of libca's locks, which it
 //! holds during callbacks.
 //!
-//! Before libca sees the bytes they are checked ([`Check`]). A circuit with a message that no
-//! server may send is cut, as if the server had closed it. The requests of libca are read from the
-//! bytes that it sends, so this file also provides its function `send`.
+//! Before libca sees the bytes they are checked ([`Check`](super::check::Check)). Messages that
+//! libca would read wrongly are replaced or left out. A circuit whose next message can't be found
+//! is cut, as if the server had closed it. The requests of libca are read from the bytes that it
+//! sends, so this file also provides its function `send`. Between two of its messages the relay
+//! asks quiet servers for an echo.
 //!
 //! A program whose linker exports the symbols uses these functions in place of the C library's; in
-//! other programs nothing is paced or checked. On all other threads they do the same as the C
+//! other programs nothing is paced, checked or asked. On all other threads they do the same as the C
 //! library's. Searches and beacons use UDP, which libca reads by `recvfrom`; pvxs reads by `readv`.
 
-use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::io::ErrorKind;
-use std::mem::ManuallyDrop;
-use std::net::{SocketAddr, TcpStream};
-use std::os::fd::FromRawFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use std::{ptr, slice, thread};
 
-use super::check::{Check, Lie};
+use super::socket::{CircuitSocket, Seen};
 use crate::guard::guard;
-use crate::throttle::Throttle;
 
 /// libca's names of the threads that read its circuits, and of those that write to them.
 const RECEIVER: &[u8] = b"CAC-TCP-recv\0";
@@ -44,18 +40,9 @@ const LONGEST: Duration = Duration::from_millis(2);
 
 static READS: AtomicU64 = AtomicU64::new(0);
 static PACED: AtomicU64 = AtomicU64::new(0);
-static CUT: AtomicU64 = AtomicU64::new(0);
-static LIES: Throttle = Throttle::new();
-
-/// The state of each circuit, by the inode of its socket: the number of a file descriptor is soon
-/// reused. The lock is taken once by each of a new circuit's two threads.
-static CIRCUITS: LazyLock<Mutex<HashMap<libc::ino_t, Weak<Checked>>>> =
-    LazyLock::new(Mutex::default);
 
 thread_local! {
     static THREAD: Cell<Thread> = const { Cell::new(Thread::Unknown) };
-    /// The circuit that the thread reads from or writes to.
-    static CHECKED: RefCell<Option<Arc<Checked>>> = const { RefCell::new(None) };
 }
 
 /// Keeps the functions in programs that call them only through a library.
@@ -73,56 +60,6 @@ pub fn reads_total() -> u64 {
 /// Number of these reads that found no data and slept first, because the circuit was busy.
 pub fn paced_reads_total() -> u64 {
     PACED.load(Ordering::Relaxed)
-}
-
-/// Number of circuits that were cut because their server sent an invalid message.
-pub fn circuits_cut_total() -> u64 {
-    CUT.load(Ordering::Relaxed)
-}
-
-/// A circuit whose messages are checked.
-#[derive(Debug, Default)]
-struct Checked {
-    /// A lock that the circuit's two threads take, the receiving thread once per read.
-    check: Mutex<Check>,
-    is_cut: AtomicBool,
-}
-
-impl Checked {
-    /// The circuit of a socket, which the calling thread is the first or second to use.
-    fn of(socket: c_int) -> Option<Arc<Self>> {
-        // SAFETY: an all-zero `stat` is valid.
-        let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-        // SAFETY: the pointer is to a complete `stat` that outlives the call.
-        if unsafe { libc::fstat(socket, &raw mut stat) } != 0 {
-            return None;
-        }
-        let mut circuits = CIRCUITS.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = circuits.get(&stat.st_ino).and_then(Weak::upgrade) {
-            return Some(known);
-        }
-        circuits.retain(|_, circuit| circuit.strong_count() > 0);
-        let new = Arc::<Self>::default();
-        circuits.insert(stat.st_ino, Arc::downgrade(&new));
-        Some(new)
-    }
-
-    fn with<T>(&self, body: impl FnOnce(&mut Check) -> T) -> T {
-        body(&mut self.check.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-/// Calls a function with the circuit of the calling thread.
-fn with_circuit<T>(socket: c_int, body: impl FnOnce(&Checked) -> T) -> Option<T> {
-    // Fails when the thread ends.
-    let called = CHECKED.try_with(|checked| {
-        let mut checked = checked.try_borrow_mut().ok()?;
-        if checked.is_none() {
-            *checked = Checked::of(socket);
-        }
-        checked.as_deref().map(body)
-    });
-    called.ok().flatten()
 }
 
 /// The role of the thread that reads or writes.
@@ -159,6 +96,8 @@ impl Thread {
 struct Circuit {
     /// Time to wait if no data is available; zero unless the circuit is busy.
     pause: Duration,
+    /// Whether the begin of a message waits for the bytes that follow it.
+    has_held: bool,
 }
 
 impl Circuit {
@@ -177,7 +116,7 @@ impl Circuit {
         } else {
             self.pause
         };
-        Self { pause }
+        Self { pause, ..self }
     }
 }
 
@@ -188,25 +127,64 @@ impl Circuit {
 /// As for the C library's function: `buffer` has room for `room` bytes.
 #[cfg_attr(feature = "interpose", unsafe(no_mangle))]
 unsafe extern "C" fn recv(socket: c_int, buffer: *mut c_void, room: usize, flags: c_int) -> isize {
-    let receive = |flags| {
-        // SAFETY: as the caller promises; without a sender's address this is equivalent to `recv`.
+    let buffer = buffer.cast::<u8>();
+    let receive = |start: usize, flags| {
+        // SAFETY: as the caller promises, and `start` is at most `room`; without a sender's address
+        // this is equivalent to `recv`.
         unsafe {
             libc::recvfrom(
                 socket,
-                buffer,
-                room,
+                buffer.add(start).cast(),
+                room - start,
                 flags,
                 ptr::null_mut(),
                 ptr::null_mut(),
             )
         }
     };
-    let Thread::Receiver(circuit) = Thread::this() else {
-        return receive(flags);
+    let Thread::Receiver(mut circuit) = Thread::this() else {
+        return receive(0, flags);
     };
+    if flags & libc::MSG_PEEK != 0 {
+        return receive(0, flags);
+    }
+    loop {
+        let mut start = 0;
+        if circuit.has_held {
+            copy_held(socket, &mut |held| {
+                start = held.len().min(room);
+                // SAFETY: the buffer has room for `start` bytes, and is not the check's.
+                unsafe { ptr::copy_nonoverlapping(held.as_ptr(), buffer, start) };
+            });
+        }
+        let (count, blocked) = paced(circuit, |flags_too| receive(start, flags | flags_too));
+        if count <= 0 {
+            return count;
+        }
+        READS.fetch_add(1, Ordering::Relaxed);
+        circuit = circuit.after(blocked, count.unsigned_abs(), room);
+        let filled = start + count.unsigned_abs();
+        // SAFETY: the system has just written the last `count` bytes there, and the first ones were
+        // copied there; the buffer is the caller's.
+        let bytes = unsafe { slice::from_raw_parts_mut(buffer, filled) };
+        let seen = checked(socket, bytes);
+        circuit.has_held = seen.as_ref().is_some_and(|seen| seen.has_held);
+        THREAD.set(Thread::Receiver(circuit));
+        match seen {
+            // Reported like the end of the circuit.
+            None => return 0,
+            Some(Seen { count: 0, .. }) => {}
+            Some(Seen { count, .. }) => return count as isize,
+        }
+    }
+}
+
+/// Reads, after a pause if the circuit is busy and no data is waiting. Returns also how long the
+/// thread was blocked.
+fn paced(circuit: Circuit, receive: impl Fn(c_int) -> isize) -> (isize, Duration) {
     // Reads without waiting first: a busy circuit often has more data already.
-    let at_once = (!circuit.pause.is_zero()).then(|| receive(flags | libc::MSG_DONTWAIT));
-    let (count, blocked) = match at_once {
+    let at_once = (!circuit.pause.is_zero()).then(|| receive(libc::MSG_DONTWAIT));
+    match at_once {
         Some(count) if count >= 0 || !is_empty() => (count, Duration::ZERO),
         _ => {
             if at_once.is_some() {
@@ -215,22 +193,26 @@ unsafe extern "C" fn recv(socket: c_int, buffer: *mut c_void, room: usize, flags
             }
             let from = Instant::now();
             // Reading the clock does not change errno.
-            (receive(flags), from.elapsed())
-        }
-    };
-    if count > 0 {
-        READS.fetch_add(1, Ordering::Relaxed);
-        super::thread_circuit::heard();
-        let circuit = circuit.after(blocked, count.unsigned_abs(), room);
-        THREAD.set(Thread::Receiver(circuit));
-        // SAFETY: the system has just written `count` bytes there, into the caller's buffer.
-        let bytes = unsafe { slice::from_raw_parts(buffer.cast::<u8>(), count.unsigned_abs()) };
-        if flags & libc::MSG_PEEK == 0 && !is_true(socket, bytes) {
-            // Reported like the end of the circuit.
-            return 0;
+            (receive(0), from.elapsed())
         }
     }
-    count
+}
+
+#[cold]
+fn copy_held(socket: c_int, copy: &mut dyn FnMut(&[u8])) {
+    guard("recv", || {
+        let _ = CircuitSocket::with(socket, |circuit| circuit.copy_held(copy));
+    });
+}
+
+/// What libca may see of received bytes, which is moved to the front. `None` if the circuit is
+/// ended.
+fn checked(socket: c_int, bytes: &mut [u8]) -> Option<Seen> {
+    let mut seen = None;
+    guard("recv", || {
+        seen = CircuitSocket::with(socket, |circuit| circuit.received(bytes)).flatten();
+    });
+    seen
 }
 
 /// The system's `send`, which libca's send threads also call.
@@ -253,64 +235,50 @@ unsafe extern "C" fn send(
         return transmit();
     }
     // SAFETY: as the caller promises.
-    let asked = unsafe { slice::from_raw_parts(bytes.cast::<u8>(), count) };
-    let note = |note: &dyn Fn(&mut Check)| {
-        guard("send", || {
-            let _ = with_circuit(socket, |checked| checked.with(note));
-        });
-    };
+    let requests = unsafe { slice::from_raw_parts(bytes.cast::<u8>(), count) };
+    let mut is_within_echo = false;
     // The answer may arrive before the call returns.
-    note(&|check| check.sending(asked));
+    guard("send", || {
+        let begun = CircuitSocket::with(socket, |circuit| circuit.sending(requests));
+        is_within_echo = begun == Some(true);
+    });
+    if is_within_echo {
+        let transmit = |rest: &[u8]| {
+            // SAFETY: the pointer and the length are those of `rest`.
+            unsafe {
+                libc::sendto(
+                    socket,
+                    rest.as_ptr().cast(),
+                    rest.len(),
+                    flags,
+                    ptr::null(),
+                    0,
+                )
+            }
+        };
+        guard("send", || {
+            let _ = CircuitSocket::with(socket, |circuit| circuit.complete_echo(transmit));
+        });
+    }
     let sent = transmit();
-    // Neither the lock nor the pass over the sent bytes changes errno.
-    if let Ok(sent) = usize::try_from(sent) {
-        note(&|check| check.sent(&asked[..sent]));
+    // libca reads it after this call.
+    let error = std::io::Error::last_os_error().raw_os_error();
+    guard("send", || {
+        let sent = usize::try_from(sent).unwrap_or(0);
+        let _ = CircuitSocket::with(socket, |circuit| circuit.sent(&requests[..sent]));
+    });
+    if sent < 0
+        && let Some(error) = error
+    {
+        // SAFETY: the pointer is to this thread's errno.
+        unsafe { *libc::__errno_location() = error };
     }
     sent
-}
-
-/// Whether libca may see the received bytes. If not, the circuit is ended.
-fn is_true(socket: c_int, bytes: &[u8]) -> bool {
-    let mut is_true = false;
-    guard("recv", || {
-        let judged = with_circuit(socket, |checked| {
-            if checked.is_cut.load(Ordering::Relaxed) {
-                return false;
-            }
-            let Err(lie) = checked.with(|check| check.received(bytes)) else {
-                return true;
-            };
-            checked.is_cut.store(true, Ordering::Relaxed);
-            cut(socket, lie);
-            false
-        });
-        is_true = judged == Some(true);
-    });
-    is_true
-}
-
-#[cold]
-fn cut(socket: c_int, lie: Lie) {
-    CUT.fetch_add(1, Ordering::Relaxed);
-    // SAFETY: the socket is libca's and open; it is not closed here.
-    let stream = ManuallyDrop::new(unsafe { TcpStream::from_raw_fd(socket) });
-    let peer =
-        (stream.peer_addr()).map_or_else(|_| "?".to_owned(), |peer: SocketAddr| peer.to_string());
-    let _ = stream.shutdown(std::net::Shutdown::Both);
-    LIES.warn(format_args!(
-        "the Channel Access server {peer} sends what no server may send ({lie}), so its circuit is cut and its \
-         PVs are disconnected; its administrator must stop or repair it"
-    ));
 }
 
 /// Whether the failed read only had no data available.
 fn is_empty() -> bool {
     std::io::Error::last_os_error().kind() == ErrorKind::WouldBlock
-}
-
-/// Whether the calling thread reads a circuit of libca.
-pub(super) fn is_receiver() -> bool {
-    thread_name().starts_with(RECEIVER)
 }
 
 /// The name of the calling thread and a NUL; empty if the system doesn't provide it.
@@ -381,6 +349,7 @@ mod tests {
         use std::net::{TcpListener, TcpStream};
 
         use super::*;
+        use crate::ca::{circuits_cut_total, messages_withheld_total};
 
         const ECHO: [u8; 16] = [0, 23, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
@@ -424,15 +393,53 @@ mod tests {
                 let mut buffer = [0; 64];
                 from.write_all(&ECHO).unwrap();
                 assert_eq!(to.read(&mut buffer).unwrap(), ECHO.len());
-                // The first half of a message whose command doesn't exist.
+                // A message whose command doesn't exist, in two pieces.
                 from.write_all(&[0, 99, 0, 0]).unwrap();
-                assert_eq!(to.read(&mut buffer).unwrap(), 4);
                 from.write_all(&[0; 12]).unwrap();
                 assert_eq!(to.read(&mut buffer).unwrap(), 0);
                 assert_eq!(to.read(&mut buffer).unwrap(), 0);
                 assert!(circuits_cut_total() > before);
                 // The server sees the end too.
                 assert_eq!(from.read(&mut buffer).unwrap(), 0);
+            });
+        }
+
+        #[test]
+        fn message_in_pieces_is_read_whole_and_one_without_a_request_not_at_all() {
+            in_thread("CAC-TCP-recv", |mut from, mut to| {
+                let before = messages_withheld_total();
+                let mut buffer = [0; 64];
+                // Access rights of a channel that was never requested.
+                let mut rights = ECHO;
+                rights[1] = 22;
+                let writer = thread::spawn(move || {
+                    for byte in [rights, ECHO].concat() {
+                        from.write_all(&[byte]).unwrap();
+                    }
+                    from
+                });
+                assert_eq!(to.read(&mut buffer).unwrap(), ECHO.len());
+                assert_eq!(buffer[..ECHO.len()], ECHO);
+                assert!(messages_withheld_total() > before);
+                drop(writer.join().unwrap());
+                assert_eq!(to.read(&mut buffer).unwrap(), 0);
+            });
+        }
+
+        #[test]
+        fn echo_is_sent_between_two_requests_of_libca() {
+            in_thread("CAC-TCP-send", |mut libca, mut server| {
+                let mut request = [7; 24];
+                // The header of a write with 8 bytes.
+                request[..8].copy_from_slice(&[0, 4, 0, 8, 0, 6, 0, 1]);
+                libca.write_all(&request[..10]).unwrap();
+                let circuit = CircuitSocket::of_this_thread().unwrap();
+                assert!(circuit.probe());
+                libca.write_all(&request[10..]).unwrap();
+                assert!(circuit.probe());
+                let mut received = [0; 56];
+                server.read_exact(&mut received).unwrap();
+                assert_eq!(received, *[&request[..], &ECHO, &ECHO].concat());
             });
         }
 

@@ -76,6 +76,14 @@ impl ChannelEvents for Wiring {
         self.look_again_for_description();
     }
 
+    fn unreadable(&self, reason: &str) {
+        self.line.missing(reason.to_owned());
+    }
+
+    fn reason(&self, reason: &str) {
+        self.line.event(Event::Reason(reason.to_owned()));
+    }
+
     fn access_rights(&self, rights: AccessRights) {
         let was_readable = self.is_readable.swap(rights.read, Ordering::AcqRel);
         if was_readable != rights.read {

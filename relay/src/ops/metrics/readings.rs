@@ -55,6 +55,8 @@ pub struct Readings {
     pub ca_paced_reads: u64,
     /// Channel Access circuits closed because of an invalid message.
     pub ca_circuits_cut: u64,
+    /// Invalid messages of Channel Access servers that were ignored.
+    pub ca_messages_ignored: u64,
     /// Panics caught in callbacks.
     pub callback_panics: u64,
     /// State of the audit file.
