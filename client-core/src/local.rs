@@ -147,13 +147,13 @@ impl Local {
         Ok(match self.kind {
             Type::Double => Value::Number(scalar(value).ok_or_else(|| refused("a number"))?),
             Type::Int => {
-                let number = scalar(value).ok_or_else(|| refused("an integer"))?;
-                Value::Integer(i64::from(number as i32))
+                let integer = integer(value).and_then(|integer| i32::try_from(integer).ok());
+                let integer = integer.ok_or_else(|| refused("an integer of 32 bits"))?;
+                Value::Integer(i64::from(integer))
             }
-            Type::Long => match value {
-                Value::Integer(integer) => Value::Integer(*integer),
-                _ => Value::Integer(scalar(value).ok_or_else(|| refused("an integer"))? as i64),
-            },
+            Type::Long => {
+                Value::Integer(integer(value).ok_or_else(|| refused("an integer of 64 bits"))?)
+            }
             Type::Boolean => Value::Boolean(truth(value).ok_or_else(|| refused("a boolean"))?),
             Type::Text => Value::text(&value.to_text()),
             Type::Numbers => {
@@ -208,6 +208,22 @@ fn scalar(value: &Value) -> Option<f64> {
         Value::Text(text) => number_in(text),
         Value::Numbers(_) | Value::Texts(_) | Value::Table(_) => None,
     }
+}
+
+/// A single value as an integer, without its fraction; `None` if it has more than 64 bits.
+fn integer(value: &Value) -> Option<i64> {
+    const END: f64 = 9_223_372_036_854_775_808.0;
+    match value {
+        Value::Integer(integer) => return Some(*integer),
+        Value::Text(text) => {
+            if let Ok(exact) = text.trim().parse() {
+                return Some(exact);
+            }
+        }
+        _ => {}
+    }
+    let number = scalar(value)?.trunc();
+    (-END..END).contains(&number).then_some(number as i64)
 }
 
 fn truth(value: &Value) -> Option<bool> {

@@ -4,7 +4,9 @@
 //! Topology: one relay, plain HTTP requests or one or two clients; an IOC where a PV is needed.
 
 use pvwire_schema::types::{Filter, RequestBody};
-use testbed::{Client, Network, Relay, SoftIoc, eventually, get, handshake, relay_command};
+use testbed::{
+    Client, Network, Relay, SoftIoc, eventually, get, handshake, handshake_at, relay_command,
+};
 pub(crate) fn relay(flags: &[&str]) -> Relay {
     Relay::start(Network::new(), flags)
 }
@@ -345,4 +347,65 @@ fn full_relay_says_so_and_has_room_again_when_a_client_leaves() {
     assert_eq!(answer.status, 503);
     drop(client);
     eventually("there is room", || handshake(address, &[]).status == 101);
+}
+
+#[test]
+fn page_whose_websocket_is_refused_reads_why_by_a_plain_request() {
+    let relay = relay(&[]);
+    let address = relay.address();
+    let evil = ("Origin", "http://evil.test");
+    for (path, headers, status, why) in [
+        ("/ws", vec![evil], 403, "--allow-origin"),
+        ("/nowhere", vec![evil], 404, "nothing here"),
+        (
+            "/ws",
+            vec![("Host", "evil.test"), evil],
+            421,
+            "--allow-host",
+        ),
+        ("/ws", vec![], 426, "pvwire.v1"),
+    ] {
+        let answer = get(address, path, &headers);
+        assert_eq!(answer.status, status, "{path} {headers:?}");
+        assert!(answer.body.contains(why), "{}", answer.body);
+        let shared = "access-control-allow-origin: *";
+        assert!(
+            answer.head.to_lowercase().contains(shared),
+            "{}",
+            answer.head
+        );
+    }
+    let shown = get(address, "/status", &[evil]);
+    assert_eq!(shown.status, 200);
+    assert!(
+        !shown.head.to_lowercase().contains("allow-origin"),
+        "{}",
+        shown.head
+    );
+}
+
+#[test]
+fn refused_pages_are_logged_once_a_minute_and_origin() {
+    let relay = relay(&[]);
+    for _ in 0..3 {
+        for origin in ["http://evil.test", "https://other.test"] {
+            assert_eq!(
+                handshake(relay.address(), &[("Origin", origin)]).status,
+                403
+            );
+        }
+        handshake_at(
+            relay.address(),
+            "/nowhere",
+            &[("Origin", "http://lost.test")],
+        );
+    }
+    // Programs have no origin.
+    let wrong = [("Sec-WebSocket-Protocol", "nothing")];
+    assert_eq!(handshake(relay.address(), &wrong).status, 400);
+    for origin in ["http://evil.test", "https://other.test", "http://lost.test"] {
+        let warning = format!("a page of {origin} can't connect");
+        relay.says(&warning);
+        assert_eq!(relay.output().matches(&warning).count(), 1, "{origin}");
+    }
 }

@@ -262,7 +262,7 @@ describe("a name that isn't known yet", () => {
     });
     page.querySelector("s")?.click();
     await until(() => {
-      expect(page.title).toContain("BAD_NAME");
+      expect(page.title).toContain('"ok":false');
     });
     choose("TEMP");
     await until(() => {

@@ -11,6 +11,11 @@ export class PvwireError extends Error {
   }
 }
 
+// `JSON.stringify` leaves out the message of an error.
+(PvwireError.prototype as { toJSON?: () => object }).toJSON = function (this: PvwireError) {
+  return { ...this, message: this.message };
+};
+
 /** One of the errors of the GraphQL engine. */
 interface DocumentError {
   readonly message: string;
@@ -36,7 +41,8 @@ export class SelectionError extends PvwireError {
 
 /**
  * A PV that `get` couldn't read. Codes: `BAD_NAME`, `NO_SUCH_SOURCE`, `NOT_ALLOWED` by the relay's
- * rules, `TOO_MANY_SUBSCRIPTIONS`, `TOO_MANY_PVS`, `TIMED_OUT`, `REFUSED`, `CLOSED`, `UNKNOWN`.
+ * rules, `TOO_MANY_SUBSCRIPTIONS`, `TOO_MANY_PVS`, `TIMED_OUT`, `REFUSED`, `RELAY_LOST`, `CLOSED`,
+ * `UNKNOWN`.
  */
 export class PvError extends PvwireError {
   constructor(
@@ -52,7 +58,7 @@ export class PvError extends PvwireError {
  * A put or call that failed. Codes: `NOT_ALLOWED` by the relay's rules, `NO_ACCESS` at the IOC,
  * `BAD_VALUE`, `NOT_CONNECTED`, `MOVED` (the PV has changed since), `FAILED` at the IOC, `TIMED_OUT`,
  * `INTERRUPTED`, `BAD_NAME`, `NOT_SUPPORTED`, `WITHHELD` (another put of the same `putMany` is refused),
- * `RELAY_LOST`, `CLOSED`, `UNKNOWN`.
+ * `RELAY_LOST`, `CLOSED`, `LOAD` (a file of this package can't be loaded), `UNKNOWN`.
  */
 export class PutError extends PvwireError {
   constructor(
@@ -66,7 +72,7 @@ export class PutError extends PvwireError {
   }
 }
 
-/** The WebAssembly module could not be loaded. */
+/** The WebAssembly module, or another file of this package, could not be loaded. */
 export class LoadError extends PvwireError {
   constructor(message: string) {
     super("LOAD", message);

@@ -143,7 +143,10 @@ export interface PvDisplay {
   readonly description: string;
   /** Identifier of a pvAccess structure, such as `epics:nt/NTTable:1.0`; empty for other sources. */
   readonly typeId: string;
-  /** How pvAccess wants a number shown: `Hex`, `Exponential` …; `null` when not known. */
+  /**
+   * How pvAccess wants a number shown: `Hex`, `Exponential` …; `null` when not known. `value.string`
+   * and the widgets don't apply it: numbers are shown with PREC digits, in decimal.
+   */
   readonly form: string | null;
   /** Engineering units; empty without units. */
   readonly units: string;

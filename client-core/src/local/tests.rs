@@ -301,3 +301,48 @@ fn refused_write_changes_nothing() {
     locals.open("loc://new").expect("a name");
     assert_eq!(locals.open("loc://new").expect("a name").kind, Type::Double);
 }
+
+#[test]
+fn integer_beyond_the_type_is_refused_and_the_value_stays() {
+    for (name, values) in [
+        (
+            "loc://x<VInt>(7)",
+            [
+                Value::Number(2_147_483_648.0),
+                Value::Number(-2_147_483_649.0),
+                Value::Integer(1 << 40),
+                Value::text("1e10"),
+                Value::Number(f64::NAN),
+                Value::Number(f64::INFINITY),
+            ],
+        ),
+        (
+            "loc://x<VLong>(7)",
+            [
+                Value::Number(9_223_372_036_854_775_808.0),
+                Value::Number(-1e19),
+                Value::text("9223372036854775808"),
+                Value::text("1e30"),
+                Value::Number(f64::NAN),
+                Value::Number(f64::NEG_INFINITY),
+            ],
+        ),
+    ] {
+        let mut locals = Locals::default();
+        for value in values {
+            let refused = locals.write(name, &value).expect_err(name).to_string();
+            assert!(refused.contains("is not an integer of"), "{refused}");
+        }
+        assert_eq!(locals.open(name).unwrap().value, Value::Integer(7));
+    }
+    let mut locals = Locals::default();
+    for (name, text, value) in [
+        ("loc://i<VInt>", "-2147483648", i64::from(i32::MIN)),
+        ("loc://i<VInt>", "2147483647.9", i64::from(i32::MAX)),
+        ("loc://l<VLong>", "9007199254740993", 9_007_199_254_740_993),
+        ("loc://l<VLong>", "-9223372036854775808", i64::MIN),
+    ] {
+        let written = locals.write(name, &Value::text(text)).expect(text);
+        assert_eq!(written.value, Value::Integer(value), "{text}");
+    }
+}

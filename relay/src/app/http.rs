@@ -18,7 +18,7 @@ use crate::config::{Auth, Config};
 use crate::doors::coniql::Coniql;
 use crate::doors::pvws::site::Site;
 use crate::http::admin::Admin;
-use crate::http::server::{PvRoutes, Server, Side, Trust};
+use crate::http::server::{PvRoutes, RefusedPages, Server, Side, Trust};
 use crate::http::tls::Tls;
 use crate::ingest::search;
 use crate::limits::descriptors::Descriptors;
@@ -126,6 +126,7 @@ pub(super) fn server(
             hosts: host_names(config),
             encrypted: front.tls.is_some(),
         },
+        refused_pages: RefusedPages::default(),
         max_clients: config.max_clients,
         proxies: access.proxies,
         gate: access.headers,
@@ -136,7 +137,9 @@ pub(super) fn server(
         evict_after: config.evict_after,
         tls: front.tls,
         descriptors: front.descriptors,
-        pv: config.http_api.then(PvRoutes::default),
+        pv: config
+            .http_api
+            .then(|| PvRoutes::new(config.not_found_after)),
         pvws: config.pvws.then(|| Site::new(config)),
         coniql: front.coniql,
     }

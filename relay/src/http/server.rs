@@ -11,6 +11,7 @@ mod pv;
 mod pvws;
 mod query;
 mod read;
+mod refused_pages;
 mod trust;
 
 use std::convert::Infallible;
@@ -36,6 +37,7 @@ use tokio_rustls::TlsAcceptor;
 pub use self::admission::ProxyHeaders;
 use self::answer::{Answer, Refusal, plain, ready, shared_with, with_type};
 pub use self::pv::PvRoutes;
+pub use self::refused_pages::RefusedPages;
 pub use self::trust::Trust;
 use crate::access::auth::{self, Tokens};
 use crate::config::Pages;
@@ -85,6 +87,8 @@ pub struct Server {
     pub encodings: Arc<Encodings>,
     /// Trusted pages and host names.
     pub trust: Trust,
+    /// Warnings of pages that can't connect.
+    pub refused_pages: RefusedPages,
     /// Maximum number of connected clients.
     pub max_clients: usize,
     /// Proxies whose headers are trusted.
@@ -282,7 +286,8 @@ impl Server {
     /// nothing.
     async fn answer(self: &Arc<Self>, request: Request<Incoming>, visit: &Visit) -> Answer {
         let of_pv = self.is_for_pv(&request, visit);
-        let headers = of_pv.then(|| request.headers().clone());
+        let is_get = request.method() == Method::GET;
+        let headers = request.headers().clone();
         let answered = if visit.lacks_tls {
             let message = "this port accepts TLS only: use https:// and wss://\n";
             Err((StatusCode::BAD_REQUEST, message).into())
@@ -291,14 +296,25 @@ impl Server {
         };
         let mut response = answered.unwrap_or_else(|refused| {
             self.refused(refused.status);
-            match &headers {
-                Some(headers) if self.trust.origin(headers) => {
-                    shared_with(pv::refusal(&refused), headers)
-                }
-                Some(_) => pv::refusal(&refused),
-                None => plain(refused.status, refused.message),
+            let now = std::time::Instant::now();
+            self.refused_pages.warn(&headers, &refused.message, now);
+            if !of_pv {
+                return plain(refused.status, refused.message);
+            }
+            let answer = pv::refusal(&refused);
+            if self.trust.origin(&headers) {
+                shared_with(answer, &headers)
+            } else {
+                answer
             }
         });
+        let is_refused = response.status().is_client_error() || response.status().is_server_error();
+        if is_get && is_refused && !of_pv && visit.side == Side::Clients {
+            // A page whose WebSocket was refused reads here why; browsers don't tell it.
+            let any = HeaderValue::from_static("*");
+            let headers = response.headers_mut();
+            headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, any);
+        }
         if of_pv {
             // Other sites' pages may not show the answer, for example as an image.
             let policy = HeaderValue::from_static("same-origin");
@@ -364,7 +380,7 @@ impl Server {
             }
             _ => match self.pvws(&request, visit).await {
                 Some(answer) => answer?,
-                None => self.not_found(visit.side),
+                None => self.not_found(&request, visit.side),
             },
         })
     }
@@ -378,7 +394,7 @@ impl Server {
     }
 
     /// The answer to an unknown path.
-    fn not_found(&self, side: Side) -> Answer {
+    fn not_found(&self, request: &Request<Incoming>, side: Side) -> Answer {
         let mut message = "nothing here; try / /status /metrics /live /ready".to_owned();
         if side == Side::Clients {
             for path in self.encodings.paths() {
@@ -389,6 +405,8 @@ impl Server {
             }
         }
         message.push('\n');
+        let now = std::time::Instant::now();
+        self.refused_pages.warn(request.headers(), &message, now);
         plain(StatusCode::NOT_FOUND, message)
     }
 

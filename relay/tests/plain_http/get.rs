@@ -173,3 +173,13 @@ fn pv_without_a_current_value_is_an_error_that_says_why() {
     let answer = testbed::get(off.address(), &format!("/pv/{ao}"), &[]);
     assert_eq!(answer.status, 404, "{}", answer.body);
 }
+
+#[test]
+fn first_request_for_a_pv_that_is_not_found_is_404() {
+    let relay = Relay::start(Network::new(), &[]);
+    let name = format!("{}NOPE", prefix());
+    for path in [name.clone(), format!("{name}.png"), name] {
+        let got = get(&relay, &path);
+        assert_eq!(got.status, 404, "{path}: {}", got.json);
+    }
+}

@@ -1,6 +1,7 @@
 /** One client of one relay: starts at its first use, applies messages and passes answers on. */
 
 import { systemClock, type Clock } from "../clock.js";
+import { LoadError, PutError } from "../errors.js";
 import type { PlannedOptions } from "../link/get.js";
 import { Link } from "../link/link.js";
 import type { Operations } from "../link/operations.js";
@@ -8,6 +9,7 @@ import { checkOptions } from "../options.js";
 import type { OfPage } from "../pv/of_page.js";
 import { isOfPage } from "../pv/page_pv.js";
 import { filterOf } from "../pv/pv.js";
+import { writable } from "../store/json.js";
 import { Answered, load, type Applied } from "../store/core.js";
 import { Stats } from "../store/stats.js";
 import type {
@@ -15,6 +17,7 @@ import type {
   ConnectionSnapshot,
   GetResult,
   PutManyOptions,
+  PutFailure,
   PutOptions,
   PutResult,
   PutValue,
@@ -119,15 +122,22 @@ export class Client implements PvClient {
   }
 
   async put(name: string, value: PutValue, options: PutOptions = {}): Promise<PutResult> {
-    const writer = isOfPage(name) ? this.pvs.ofPage : this.#operations;
-    return (await this.#needed<OfPage | Operations>(writer, options)).put(name, value, options);
+    const part = isOfPage(name) ? this.pvs.ofPage : this.#operations;
+    return this.#needed<OfPage | Operations>(part, options)
+      .then((writer) => writer.put(name, value, options))
+      .then(writable, unsent(name));
   }
 
   async putMany(
     puts: readonly (readonly [name: string, value: PutValue])[],
     options: PutManyOptions = {},
   ): Promise<PutResult[]> {
-    return (await this.#needed(this.#operations, options)).putMany(puts, options);
+    return this.#needed(this.#operations, options)
+      .then((writer) => writer.putMany(puts, options))
+      .then(
+        (results) => results.map(writable),
+        (error: unknown) => puts.map(([name]) => unsent(name)(error)),
+      );
   }
 
   async rpc(
@@ -135,7 +145,9 @@ export class Client implements PvClient {
     values: Readonly<Record<string, PutValue>>,
     options: RpcOptions = {},
   ): Promise<RpcResult> {
-    return (await this.#needed(this.#operations, options)).rpc(name, values, options);
+    return this.#needed(this.#operations, options)
+      .then((writer) => writer.rpc(name, values, options))
+      .then(writable, unsent(name));
   }
 
   /**
@@ -279,3 +291,11 @@ export class Client implements PvClient {
     if (!isRead && !this.#operations.value?.refused(request, message)) this.pvs.subscribed();
   }
 }
+
+/** Puts and calls fail, and don't reject, if their code can't be loaded. */
+const unsent =
+  (name: string) =>
+  (error: unknown): PutFailure => {
+    if (!(error instanceof LoadError)) throw error;
+    return { ok: false, error: new PutError(name, error.code, error.message, false) };
+  };

@@ -2,6 +2,8 @@
  * Code that is loaded when it is first needed, and calls that are deferred to the next microtask.
  */
 
+import { LoadError } from "../errors.js";
+
 /**
  * An object of a client, from a module that is loaded when the object is first needed. A failed
  * attempt can be repeated. All waiting callers continue in the order of their calls: they share one
@@ -19,7 +21,9 @@ export class Lazy<T> {
       (value) => (this.value = value),
       (error: unknown) => {
         this.#promise = undefined;
-        throw error;
+        if (error instanceof LoadError) throw error;
+        // The page's server may have another version now.
+        throw new LoadError(`reload the page: ${String(error)}`);
       },
     ));
   }

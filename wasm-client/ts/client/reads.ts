@@ -17,11 +17,11 @@ export class Reads {
     this.#gets = new Gets(clock);
     this.#link = link;
     this.#pvs = pvs;
-    this.#end();
   }
 
   /** Only when the module is loaded. */
   async get(names: readonly string[], options: PlannedOptions): Promise<GetResult<unknown>[]> {
+    this.#update();
     const results = this.#gets.add(
       names.filter((name) => !isOfPage(name)),
       options,
@@ -45,8 +45,8 @@ export class Reads {
 
   /** The connection was lost or closed. */
   lost(): void {
+    this.#update();
     this.#gets.lost();
-    this.#end();
   }
 
   /** A Get was answered by the message in `data`. */
@@ -62,8 +62,12 @@ export class Reads {
     return isGet;
   }
 
-  #end(): void {
-    const { reason, state } = this.#link.connection.getSnapshot();
-    if (state === "closed") this.#gets.close(reason ?? state);
+  /** Whether PVs can be read now, and if not, why. */
+  #update(): void {
+    const { reason = "", state } = this.#link.connection.getSnapshot();
+    if (state === "closed") this.#gets.away = ["CLOSED", reason];
+    else if (state === "lost") {
+      this.#gets.away = ["RELAY_LOST", `the relay is out of reach (${reason})`];
+    }
   }
 }

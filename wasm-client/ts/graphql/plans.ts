@@ -2,6 +2,7 @@
 
 import { program } from "../../pkg/pvwire_wasm.js";
 import { planObject, programmed, type Plan } from "../pv/plan.js";
+import { inJson } from "../store/json.js";
 import { Operation } from "./module.js";
 import type { GraphqlError, GraphqlPayload } from "./types.js";
 
@@ -34,9 +35,6 @@ export interface Refusal {
   readonly errors: readonly GraphqlError[];
   readonly invalid: boolean;
 }
-
-const inJson = (_: string, value: unknown): unknown =>
-  typeof value === "bigint" ? value.toString() : value;
 
 /** Only when both modules are loaded. */
 export class Plans {

@@ -38,7 +38,7 @@ interface Job {
   readonly results: (GetResult<unknown> | undefined)[];
   readonly plan: Plan;
   readonly timeoutMs: number;
-  readonly timer: Timer;
+  timer: Timer;
   readonly resolve: (results: GetResult<unknown>[]) => void;
   readonly names: readonly string[];
   open: number;
@@ -55,7 +55,8 @@ export class Gets {
   #clock: Clock;
   #waiting: Piece[] = [];
   #open = new Map<number, Piece>();
-  #closed: string | undefined;
+  /** Why nothing can be read now: the code and the reason. */
+  away: readonly [code: "RELAY_LOST" | "CLOSED", reason: string] | undefined;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -71,13 +72,13 @@ export class Gets {
         plan,
         timeoutMs,
         timer: this.#clock.setTimeout(() => {
-          this.#give(job, "TIMED_OUT", `no answer within ${String(timeoutMs)} ms`);
-        }, timeoutMs + GRACE_MS),
+          this.#expire(job);
+        }, timeoutMs),
         resolve,
         names: [...names],
         open: names.length,
       };
-      if (this.#closed !== undefined) this.#give(job, "CLOSED", this.#closed);
+      if (this.away !== undefined) this.#give(job, ...this.away);
       else if (names.length === 0) this.#finish(job);
       else this.#waiting.push({ job, from: 0, to: names.length });
     });
@@ -85,6 +86,7 @@ export class Gets {
 
   /** Sends as many requests as possible. */
   pump(wasm: Wasm, send: (bytes: Uint8Array<ArrayBuffer>) => void): void {
+    this.away = undefined;
     while (this.#open.size < MAX_OPEN) {
       const piece = this.#waiting.shift();
       if (piece === undefined) return;
@@ -139,18 +141,29 @@ export class Gets {
     return true;
   }
 
-  /** The connection was lost: open requests are sent again on the next one. */
+  /**
+   * The connection was lost, or none could be made: what wasn't sent fails. What was sent is sent
+   * again on the next connection, unless there will be none.
+   */
   lost(): void {
-    this.#waiting.unshift(...this.#open.values());
+    const [code = "CLOSED", reason = ""] = this.away ?? [];
+    const open = [...this.#open.values()];
     this.#open.clear();
+    for (const { job } of code === "CLOSED" ? [...this.#waiting, ...open] : this.#waiting) {
+      this.#give(job, code, reason);
+    }
+    this.#waiting = open.filter(({ job }) => job.open > 0);
   }
 
-  /** No further connection will be made. */
-  close(reason: string): void {
-    this.#closed = reason;
-    this.lost();
-    for (const { job } of this.#waiting) this.#give(job, "CLOSED", reason);
-    this.#waiting = [];
+  /** The relay has had its time for a job. */
+  #expire(job: Job): void {
+    if (this.away !== undefined) {
+      this.#give(job, ...this.away);
+      return;
+    }
+    job.timer = this.#clock.setTimeout(() => {
+      this.#give(job, "TIMED_OUT", `no answer within ${String(job.timeoutMs)} ms`);
+    }, GRACE_MS);
   }
 
   #set(job: Job, place: number, code: string, message: string): void {

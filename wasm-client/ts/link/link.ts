@@ -213,11 +213,15 @@ export class Link {
     this.totals.framesTotal += 1;
     this.totals.bytesTotal += data.byteLength;
     if (data.byteLength >= LARGE_BYTES) {
-      void import("./large.js").then(({ largeStream }) => {
-        if (this.isOpen) {
-          this.#large ??= largeStream(this.#socket, this.#frame, this.#options.clock);
-        }
-      });
+      import("./extras.js").then(
+        ({ largeStream }) => {
+          if (this.isOpen) {
+            this.#large ??= largeStream(this.#socket, this.#frame, this.#options.clock);
+          }
+        },
+        // Then they keep coming by the WebSocket.
+        () => undefined,
+      );
     }
     this.#options.onMessage(data, head);
   };

@@ -23,6 +23,8 @@ const GOOD_AFTER_MS = 5000;
 /** The code that a browser reports when a connection ended without a close frame. */
 const CUT = 1006;
 
+const UNREACHABLE = "the relay can't be reached";
+
 /** The parts of a WebSocket that are used here. */
 export type SocketConstructor = new (url: string, protocols: string | string[]) => WebSocket;
 
@@ -63,6 +65,8 @@ export class RelaySocket {
   #failures = 0;
   #openedAt: number | undefined;
   #triedAt = 0;
+  /** Why the last attempt failed, as far as the relay says it. */
+  #why = UNREACHABLE;
 
   constructor(options: SocketOptions) {
     this.#options = options;
@@ -86,6 +90,7 @@ export class RelaySocket {
     const { clock } = this.#options;
     clock.clearTimeout(this.#timer);
     this.#openedAt = clock.now();
+    this.#why = UNREACHABLE;
     this.#change({
       state: "open",
       sinceMs: clock.epochMs(),
@@ -193,12 +198,26 @@ export class RelaySocket {
     socket.onclose = ({ code }) => {
       this.#drop();
       const neverOpen = this.#openedAt === undefined && code === CUT;
-      this.#retry(code, neverOpen ? "the relay can't be reached" : closeCode(code).reason);
+      this.#retry(code, neverOpen ? this.#why : closeCode(code).reason);
+      // Other WebSockets than the browser's may have no relay.
+      if (neverOpen && this.#options.webSocket === undefined) this.#explain(url);
     };
     this.#socket = socket;
     this.#timer = clock.setTimeout(() => {
       this.fail("the relay doesn't answer");
     }, HELLO_TIMEOUT_MS);
+  }
+
+  /** Replaces the reason of a failed attempt by what the relay says. */
+  #explain(url: string): void {
+    const explained = import("./extras.js").then(({ whyRefused }) => whyRefused(url, SUBPROTOCOL));
+    explained.then(
+      (why = UNREACHABLE) => {
+        this.#why = why;
+        if (this.#snapshot.state === "lost") this.#change({ reason: why });
+      },
+      () => undefined,
+    );
   }
 
   /** Detaches the socket: its further events are ignored. */

@@ -2,6 +2,7 @@
 
 import { SelectionError } from "../errors.js";
 import { compileSelection, releaseProgram, type Wasm } from "../store/core.js";
+import { writable } from "../store/json.js";
 import type { Program, Results } from "../store/results.js";
 import type { Slot } from "../store/slot.js";
 import {
@@ -11,6 +12,7 @@ import {
   type Field,
   type Maker,
   type Reader,
+  type Show,
   type Shown,
 } from "./objects.js";
 
@@ -43,6 +45,9 @@ export type Selection = string | Plan | undefined;
 
 /** Objects that the module makes from an array or a structure. */
 const WHOLE = /^(?:base64Array|table|ndArray)$/;
+
+/** Fields in which there may be 64-bit integers. */
+const INTEGERS = /^(?:bigint|array|structures?)$/;
 
 /** Objects that can be missing. */
 const OPTIONAL = /^(?:value|time|display|\w+Range)$/;
@@ -88,6 +93,7 @@ export function planObject(text: string, start = 0, of = ""): ObjectPlan {
   const fields: Field[] = [];
   const isObject: boolean[] = [];
   let mask = 0;
+  let hasIntegers = false;
   let at = start;
   let sign: number;
   // Sign, key, name and mask of a field, and its arguments if it takes any.
@@ -110,14 +116,22 @@ export function planObject(text: string, start = 0, of = ""): ObjectPlan {
       // A function itself reads no parts.
       if (name === "description" && of === "display") parts |= DESCRIBES;
     }
+    hasIntegers ||= INTEGERS.test(name);
     isObject.push(read !== undefined);
     fields.push([text.slice(at + 2, keyEnd), parts | ANY, read ?? leaf(name)]);
     mask |= parts;
     at = end;
   }
   const { make, show } = objectOf(fields, OPTIONAL.test(of));
-  return { fields, isObject, mask, make, show };
+  return { fields, isObject, mask, make, show: hasIntegers ? showWritable(show) : show };
 }
+
+const showWritable =
+  (show: Show): Show =>
+  (slot, results, parts, last) => {
+    const now = show(slot, results, parts, last);
+    return now === null || now === last ? now : writable(now);
+  };
 
 /** The name of an object's type has no cell. */
 function leaf(name: string): Reader {

@@ -2,7 +2,6 @@
 
 import { useCallback, useState } from "react";
 
-import { PutError } from "../errors.js";
 import type { PutFailure, PutOptions, PutResult, PutValue } from "../types.js";
 import { useClient, usePvKey } from "./provider.js";
 
@@ -30,7 +29,7 @@ interface Puts {
 const NONE: Puts = { pending: 0, last: undefined };
 
 /**
- * Writes the PV `name`; without a name, puts fail with `BAD_NAME`. State and outcomes belong to the
+ * Writes the PV `name`; without a name, puts fail. State and outcomes belong to the
  * name: after a change of it they are those of the new PV.
  *
  * ```tsx
@@ -56,15 +55,14 @@ export function usePut(name: string | undefined, defaults?: PutOptions): PutHand
   const { coalesce, onlyIfUnchanged, timeoutMs, wait } = defaults ?? {};
   const put = useCallback(
     async (value: PutValue, options?: PutOptions): Promise<PutResult> => {
-      const own = { coalesce, onlyIfUnchanged, timeoutMs, wait };
-      const known = Object.entries(own).filter(([, option]) => option !== undefined);
+      const usual = { coalesce, onlyIfUnchanged, timeoutMs, wait };
+      const known = Object.entries(usual).filter(([, option]) => option !== undefined);
       change((puts) => ({ ...puts, pending: puts.pending + 1 }));
       let outcome: Partial<Puts> = {};
       try {
-        const result =
-          name === undefined
-            ? noPv()
-            : await client.put(name, value, { ...Object.fromEntries(known), ...options });
+        const own = { ...Object.fromEntries(known), ...options };
+        // The relay refuses an empty name.
+        const result = await client.put(name ?? "", value, own);
         outcome = { last: result };
         return result;
       } finally {
@@ -81,8 +79,3 @@ export function usePut(name: string | undefined, defaults?: PutOptions): PutHand
   const state = pending > 0 ? "pending" : outcome;
   return { put, state, pending, error, reason: error?.message, reset };
 }
-
-const noPv = (): PutResult => ({
-  ok: false,
-  error: new PutError("", "BAD_NAME", "there is no PV yet; nothing was sent", false),
-});

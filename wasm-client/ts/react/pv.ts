@@ -2,6 +2,7 @@
 
 import { useEffect, useMemo, useRef, useSyncExternalStore } from "react";
 
+import { WRITABLE } from "../store/json.js";
 import type { PvClient, PvData, PvOptions, Readable } from "../types.js";
 import { useClient } from "./provider.js";
 import type { Checked, Selected, Stated } from "./selected.js";
@@ -224,5 +225,5 @@ function sameInside(before: unknown, now: unknown): boolean {
 function isPlain(value: unknown): value is Record<string, unknown> {
   if (typeof value !== "object" || value === null) return false;
   const prototype: unknown = Object.getPrototypeOf(value);
-  return prototype === Object.prototype || prototype === Array.prototype;
+  return [Object.prototype, Array.prototype, WRITABLE].includes(prototype as object);
 }

@@ -35,7 +35,9 @@ export class Loader<T> {
     this.#loading ??= this.#instantiate(source ?? this.address()).catch((error: unknown) => {
       this.#loading = undefined;
       const why = error instanceof Error ? error.message : String(error);
-      throw new LoadError(`the WebAssembly module can't be loaded: ${why}`);
+      const failed = new LoadError(`the WebAssembly module can't be loaded: ${why}`);
+      console.error(failed.message);
+      throw failed;
     });
     return this.#loading;
   }

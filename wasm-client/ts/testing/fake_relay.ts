@@ -379,8 +379,10 @@ class Relay implements FakeRelay {
     this.set(name, { value: answer?.readback ?? fitting });
     if (answer === undefined) done(Outcome.Done);
     else {
-      const words = `the PV now holds ${JSON.stringify(answer.readback)}`;
-      done(Outcome.Done, words, node("", answer.readback));
+      const { readback } = answer;
+      const shown = typeof readback === "string" ? JSON.stringify(readback) : String(readback);
+      const words = `the PV now holds ${shown}`;
+      done(Outcome.Done, words, node("", readback));
     }
   }
 

@@ -67,7 +67,7 @@ export const ImageView = perPv(function ImageView(props: ImageViewProps): ReactN
   const canvas = useRef<HTMLCanvasElement>(null);
   const [low, high] = givenRange(range) ?? [undefined, undefined];
 
-  const { byProcessor, painter } = usePainter(canvas);
+  const { byProcessor, painter, problem } = usePainter(canvas);
 
   const drawn = useMemo((): readonly [number, number] | undefined => {
     if (picture === undefined) return undefined;
@@ -91,7 +91,10 @@ export const ImageView = perPv(function ImageView(props: ImageViewProps): ReactN
       description={pv?.display?.description}
     >
       <Nothing
-        why={picture === undefined && value !== null && (decoded?.why ?? noPicture(value, width))}
+        why={
+          problem ??
+          (picture === undefined && value !== null && (decoded?.why ?? noPicture(value, width)))
+        }
       />
       <canvas
         ref={canvas}
@@ -111,10 +114,12 @@ export const ImageView = perPv(function ImageView(props: ImageViewProps): ReactN
 function usePainter(canvas: RefObject<HTMLCanvasElement | null>): {
   byProcessor: boolean;
   painter: Painter | undefined;
+  problem: string | undefined;
 } {
   // A canvas that was used with WebGL can't be used otherwise: it is replaced by another one.
   const [byProcessor, setByProcessor] = useState(false);
   const [painter, setPainter] = useState<Painter>();
+  const [problem, setProblem] = useState<string>();
   useEffect(() => {
     if (canvas.current === null) return;
     const { current } = canvas;
@@ -123,10 +128,14 @@ function usePainter(canvas: RefObject<HTMLCanvasElement | null>): {
     const fail = (): void => {
       setByProcessor(true);
     };
-    void import("./painter.js").then(({ createPainter }) => {
+    const place = async (): Promise<void> => {
+      const { createPainter } = await import("./painter.js");
       if (isEnded) return;
       made = createPainter(current, byProcessor, fail);
       setPainter(made);
+    };
+    place().catch((error: unknown) => {
+      if (!isEnded) setProblem(`The image can't be painted; reload the page (${String(error)})`);
     });
     return () => {
       isEnded = true;
@@ -134,7 +143,7 @@ function usePainter(canvas: RefObject<HTMLCanvasElement | null>): {
       setPainter(undefined);
     };
   }, [canvas, byProcessor]);
-  return { byProcessor, painter };
+  return { byProcessor, painter, problem };
 }
 
 interface Decoded {

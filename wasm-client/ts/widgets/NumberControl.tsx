@@ -2,6 +2,7 @@
 
 import type { KeyboardEvent, ReactNode } from "react";
 
+import { digitsOf } from "./format.js";
 import { limitsOf, limitsText } from "./range.js";
 import type { ControlProps, SetPointData } from "./control_props.js";
 import { EntryField } from "./TextControl.js";
@@ -25,7 +26,9 @@ export function NumberControl(props: ControlProps): ReactNode {
     const precision = pv?.display?.precision;
     const to = Math.min(Math.max(from + steps * stepOf(pv), limits.min), limits.max);
     // Without a precision, keeps all digits except those caused by rounding errors of the addition.
-    entry.type(precision == null ? String(Number(to.toPrecision(15))) : to.toFixed(precision));
+    entry.type(
+      precision == null ? String(Number(to.toPrecision(15))) : to.toFixed(digitsOf(precision)),
+    );
   };
 
   return (
@@ -49,7 +52,7 @@ const STEPS: Readonly<Partial<Record<string, number>>> = {
 
 /** A step of one in the last displayed digit. */
 export function stepOf(pv: SetPointData | undefined): number {
-  return 10 ** -(pv?.display?.precision ?? 0);
+  return 10 ** -digitsOf(pv?.display?.precision ?? 0);
 }
 
 const NUMBER_TYPE = /^(Float|U?Int)\d/;

@@ -5,7 +5,7 @@ import { useClient, usePv } from "../react/index.js";
 
 import { ChoiceControl, choiceText } from "./ChoiceControl.js";
 import type { SetPointData } from "./control_props.js";
-import { noAccessText, silentText, staleText, useStale } from "./condition.js";
+import { noAccessText, silentText, staleText, useStale, useUnreached } from "./condition.js";
 import { useEntry, type Entry, type Outcome } from "./entry.js";
 import { formatClock, formatIsoNanoseconds } from "./format.js";
 import { NumberControl } from "./NumberControl.js";
@@ -59,7 +59,8 @@ export const SetPoint = perPv(function SetPoint(props: SetPointProps): ReactNode
   const isSilent = pv?.connection.unresponsive === true;
   const isStale = useStale(pv, staleAfterMs, name) || isSilent;
   const id = useId();
-  const problem = whyNotWritable(name, pv);
+  const unreached = useUnreached(pv);
+  const problem = unreached ?? whyNotWritable(name, pv);
   // An alarm describes the present value: a disconnected PV has no alarm.
   const isAnswering = pv?.connection.connected === true && !isSilent;
   const severity = isAnswering ? (pv.status.severity ?? undefined) : undefined;

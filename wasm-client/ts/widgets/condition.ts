@@ -1,10 +1,12 @@
 /** The words for a PV's condition: its alarm, or why its value can't be trusted. */
 
-import { useEffect, useState } from "react";
+import { useEffect, useState, useSyncExternalStore } from "react";
 
 import { useClient } from "../react/provider.js";
 import { useSameOptions } from "../react/pv.js";
 import type {
+  ConnectionSnapshot,
+  PvClient,
   PvConnection,
   PvConnectionState,
   PvOptions,
@@ -67,7 +69,34 @@ export function useCondition(
   const isAnswering = pv?.connection.connected === true && !isSilent;
   const severity = isAnswering ? (pv.status.severity ?? undefined) : undefined;
   const isPresent = isAnswering && pv.connection.readable && pv.value !== null;
-  return { state, severity, isPresent, isStale, text: conditionText(pv, isStale) };
+  const unreached = useUnreached(pv);
+  return { state, severity, isPresent, isStale, text: unreached ?? conditionText(pv, isStale) };
+}
+
+/**
+ * The text for a PV of a page that has never had a connection to a relay, because the relay or the
+ * package's module can't be reached: what is wrong, and who acts.
+ */
+export function useUnreached(
+  pv: { readonly connection: Pick<PvConnection, "state"> } | undefined,
+): string | undefined {
+  const { connection } = useClient() as Partial<PvClient>;
+  const isAway = pv === undefined || pv.connection.state === "relayLost";
+  const listened = isAway ? connection : undefined;
+  return useSyncExternalStore(
+    listened?.subscribe ?? listenToNothing,
+    () => unreachedText(listened?.getSnapshot()),
+    () => undefined,
+  );
+}
+
+const listenToNothing = (): (() => void) => () => undefined;
+
+function unreachedText(connection: ConnectionSnapshot | undefined): string | undefined {
+  if (connection === undefined || connection.relayInstance !== undefined) return undefined;
+  const { reason, state } = connection;
+  if (state !== "lost" && state !== "closed") return undefined;
+  return `Not connected to a relay${reason === undefined ? "" : `: ${reason}`}`;
 }
 
 /** Limits of the interval at which updates are counted. */

@@ -56,8 +56,15 @@ export function formatIsoNanoseconds(time: TimeStamp): string {
 /** `3.21e-9` if `precision` digits after the point would show only zeros. */
 export function formatSmall(number: number, precision: number, otherwise: string): string {
   const shown = Math.abs(number) >= 10 ** -precision || number === 0;
-  return shown || !Number.isFinite(number) ? otherwise : number.toExponential(precision);
+  return shown || !Number.isFinite(number) ? otherwise : number.toExponential(digitsOf(precision));
 }
+
+/** Maximum number of digits that JavaScript writes. */
+const MOST_DIGITS = 100;
+
+/** A precision as a number of digits: PREC may be any number. */
+export const digitsOf = (precision: number): number =>
+  Math.min(MOST_DIGITS, Math.max(0, precision));
 
 function twoDigits(value: number): string {
   return String(value).padStart(2, "0");

@@ -37,6 +37,7 @@ impl Server {
         visit: &Visit,
     ) -> Result<Answer, Refusal> {
         let headers = request.headers();
+        self.check_client(headers, visit)?;
         let (key, encoding, subprotocol) = self.check(request.uri().path(), headers)?;
         let newcomer = self.newcomer(headers, visit)?;
         let upgrade = hyper::upgrade::on(&mut request);
@@ -108,6 +109,20 @@ impl Server {
         }
     }
 
+    /// Checks who connects, before how: a page whose WebSocket fails asks again by a plain request,
+    /// and is told the same.
+    fn check_client(&self, headers: &HeaderMap, visit: &Visit) -> Result<(), Refusal> {
+        if !self.trust.origin(headers) {
+            let message =
+                "pages of this origin may not connect: the operator adds it by --allow-origin\n";
+            return Err((StatusCode::FORBIDDEN, message).into());
+        }
+        if let Some(message) = self.full() {
+            return Err((StatusCode::SERVICE_UNAVAILABLE, message).into());
+        }
+        self.identity(headers, visit).map(drop)
+    }
+
     /// Checks a handshake; returns the client's key, its encoding and the subprotocol to answer
     /// with.
     fn check(
@@ -125,7 +140,11 @@ impl Server {
                 .any(|word| same(word.trim(), wanted))
         };
         if !lists(header::CONNECTION, "upgrade") || !lists(header::UPGRADE, "websocket") {
-            let message = format!("{path} accepts WebSocket handshakes only\n");
+            let known = match self.encodings.subprotocols(path).join(" or ") {
+                known if known.is_empty() => "without a subprotocol".to_owned(),
+                known => format!("with the subprotocol {known}"),
+            };
+            let message = format!("{path} accepts WebSocket handshakes only, {known}\n");
             return Err((StatusCode::UPGRADE_REQUIRED, message).into());
         }
         if !lists(header::SEC_WEBSOCKET_VERSION, "13") {
@@ -134,20 +153,12 @@ impl Server {
         }
         let key = (headers.get(header::SEC_WEBSOCKET_KEY))
             .ok_or((StatusCode::BAD_REQUEST, "Sec-WebSocket-Key is missing\n"))?;
-        if !self.trust.origin(headers) {
-            let message =
-                "pages of this origin may not connect: the operator adds it by --allow-origin\n";
-            return Err((StatusCode::FORBIDDEN, message).into());
-        }
         let offers = |known: &str| lists(header::SEC_WEBSOCKET_PROTOCOL, known);
         let (encoding, subprotocol) = self.encodings.select(path, offers).ok_or_else(|| {
             let known = self.encodings.subprotocols(path).join(" or ");
             let message = format!("{path} needs the WebSocket subprotocol {known}\n");
             (StatusCode::BAD_REQUEST, message)
         })?;
-        if let Some(message) = self.full() {
-            return Err((StatusCode::SERVICE_UNAVAILABLE, message).into());
-        }
         Ok((key.as_bytes().to_vec(), encoding, subprotocol))
     }
 

@@ -32,8 +32,11 @@ use crate::limits::memory::Owner;
 
 const JSON: &str = "application/json";
 
-/// How long a request waits for a PV, unless it says otherwise.
+/// How long a request waits for a PV at least, unless it says otherwise.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How much longer a request waits than the relay searches.
+const SEARCH_GRACE: Duration = Duration::from_secs(1);
 
 /// The longest time that a request may ask for.
 const MAX_PATIENCE: Duration = Duration::from_secs(60);
@@ -50,13 +53,25 @@ const WRITERS: usize = 2;
 /// What the routes need besides the server.
 pub struct PvRoutes {
     writers: Arc<Semaphore>,
+    /// How long a request waits for a PV, unless it says otherwise.
+    patience: Duration,
 }
 
-impl Default for PvRoutes {
-    fn default() -> Self {
+impl PvRoutes {
+    /// A request waits a little longer than the relay searches, so that a PV that isn't found is
+    /// reported as such.
+    #[must_use]
+    pub fn new(not_found_after: Duration) -> Self {
+        let search = not_found_after.saturating_add(SEARCH_GRACE);
         Self {
             writers: Arc::new(Semaphore::new(WRITERS)),
+            patience: search.clamp(PATIENCE, MAX_PATIENCE),
         }
+    }
+
+    /// How long a request waits for its PV.
+    fn patience(&self, request: &Request<Incoming>) -> Result<Duration, Refusal> {
+        Ok(millis(request, "timeout_ms", MAX_PATIENCE)?.unwrap_or(self.patience))
     }
 }
 
@@ -97,11 +112,6 @@ fn millis(
         Refusal::from((StatusCode::BAD_REQUEST, message))
     })?;
     Ok(Some(given))
-}
-
-/// How long a request waits for its PV.
-fn patience(request: &Request<Incoming>) -> Result<Duration, Refusal> {
-    Ok(millis(request, "timeout_ms", MAX_PATIENCE)?.unwrap_or(PATIENCE))
 }
 
 /// The selection in the query, or that of every field, and whether it may have the description.
@@ -183,6 +193,12 @@ impl Server {
         Ok(shared_with(answer, headers))
     }
 
+    /// How long a request waits for its PV.
+    fn patience(&self, request: &Request<Incoming>) -> Result<Duration, Refusal> {
+        let routes = self.pv.as_ref().expect("the routes are served");
+        routes.patience(request)
+    }
+
     /// A new client, which has the PV.
     fn opened(
         &self,
@@ -206,7 +222,7 @@ impl Server {
         visit: &Visit,
     ) -> Result<Answer, Refusal> {
         let (selection, has_description) = selected(request)?;
-        let patience = patience(request)?;
+        let patience = self.patience(request)?;
         let (mut link, mut talk) = self.opened(route, Duration::ZERO, request, visit)?;
         if has_description {
             talk.read_description(&route.name, patience);

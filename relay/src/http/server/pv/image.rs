@@ -12,7 +12,7 @@ use pvwire_http::{Image, ImageError, Node, Route, Standing, Talk};
 use tokio::sync::mpsc::Sender;
 
 use super::link::Link;
-use super::{millis, not_current, patience, settled};
+use super::{millis, not_current, settled};
 use crate::http::server::answer::{Answer, Refusal, shared_with, with_type};
 use crate::http::server::pieces::pieces;
 use crate::http::server::read::charged;
@@ -36,7 +36,7 @@ impl Server {
         request: &Request<Incoming>,
         visit: &Visit,
     ) -> Result<Answer, Refusal> {
-        let patience = patience(request)?;
+        let patience = self.patience(request)?;
         let (mut link, mut talk) = self.opened(route, Duration::ZERO, request, visit)?;
         let bytes = self
             .first(&mut link, &mut talk, patience, Image::png)
@@ -55,7 +55,7 @@ impl Server {
         visit: &Visit,
     ) -> Result<Answer, Refusal> {
         let interval = millis(request, "interval_ms", MAX_INTERVAL)?.unwrap_or_default();
-        let patience = patience(request)?;
+        let patience = self.patience(request)?;
         let (mut link, mut talk) = self.opened(route, interval, request, visit)?;
         let first = self
             .first(&mut link, &mut talk, patience, Image::jpeg)

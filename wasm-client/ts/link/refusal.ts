@@ -1,0 +1,51 @@
+/**
+ * Why a relay refuses a page. Browsers don't tell a page why its WebSocket failed, but the relay
+ * answers a plain request for the same address with a sentence.
+ */
+
+/** Maximum time to wait for the answer. */
+const TIMEOUT_MS = 5000;
+
+/** Maximum length of a sentence. */
+const MOST = 300;
+
+interface Answer {
+  readonly status: number;
+  /** Empty unless it is plain text. */
+  readonly text: string;
+}
+
+/** `undefined` without an answer that the page may read. */
+export async function whyRefused(url: string, subprotocol: string): Promise<string | undefined> {
+  const address = url.replace(/^ws/, "http");
+  const answer = await answerOf(address);
+  if (answer !== undefined) return reasonOf(address, answer, subprotocol);
+  if (!address.startsWith("https:")) return undefined;
+  const plain = await answerOf(address.replace("https:", "http:"));
+  if (plain === undefined) return undefined;
+  // What has TLS tells a request without it to use TLS.
+  return plain.status === 400
+    ? "the browser doesn't accept the relay's certificate: open the relay's address in a tab to see why; the relay's operator replaces it (tls_cert)"
+    : `${new URL(url).host} has no TLS: use ws://, or the relay's operator sets tls_cert and tls_key`;
+}
+
+function reasonOf(address: string, { status, text }: Answer, subprotocol: string): string {
+  if (text === "") return `what answers at ${address} is no relay (status ${String(status)})`;
+  if (status !== 426) return text;
+  // Everything but the WebSocket itself is right.
+  return text.includes(subprotocol)
+    ? "the relay answers, but no WebSocket reaches it: a proxy between page and relay must forward Upgrade and Connection"
+    : `${text}, but this page speaks ${subprotocol}: correct the address, or update the older of page and relay`;
+}
+
+async function answerOf(address: string): Promise<Answer | undefined> {
+  try {
+    const signal = AbortSignal.timeout(TIMEOUT_MS);
+    const response = await fetch(address, { cache: "no-store", signal });
+    const isPlain = response.headers.get("content-type")?.startsWith("text/plain") === true;
+    const text = isPlain ? (await response.text()).trim().slice(0, MOST) : "";
+    return { status: response.status, text };
+  } catch {
+    return undefined;
+  }
+}
