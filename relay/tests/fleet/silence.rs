@@ -18,7 +18,7 @@ fn is_unresponsive(pv: &Pv) -> bool {
 }
 
 #[test]
-fn pvs_of_an_owner_that_hangs_or_is_killed_do_not_stand_still_as_connected() {
+fn pvs_of_an_owner_that_is_not_heard_do_not_stand_still_as_connected() {
     let (network, nats) = (Network::new(), NatsServer::start());
     let ioc = SoftIoc::start(network, RECORDS);
     let edge = relay(network, &nats, "edge", &[]);
@@ -28,20 +28,23 @@ fn pvs_of_an_owner_that_hangs_or_is_killed_do_not_stand_still_as_connected() {
     let mut owner = relay(network, &nats, "ingest", &[]);
     wait_for_truth(&mut client, &names);
 
-    for signal in ["STOP", "KILL"] {
-        within(SHOWN_WITHIN, signal, || {
+    for fault in ["STOP", "bus", "KILL"] {
+        within(SHOWN_WITHIN, fault, || {
             client.forget_history();
-            owner.signal(signal);
+            match fault {
+                "bus" => nats.hang(),
+                signal => owner.signal(signal),
+            }
             let gone = Instant::now();
             for name in &names {
                 client.wait_pv(name, "unresponsive", is_unresponsive);
             }
             let took = gone.elapsed();
             assert!(client.pv(&names[0]).is_number(1.0), "the value stays");
-            if signal == "STOP" {
-                owner.signal("CONT");
-            } else {
-                owner = relay(network, &nats, "ingest", &[]);
+            match fault {
+                "STOP" => owner.signal("CONT"),
+                "bus" => nats.go_on(),
+                _ => owner = relay(network, &nats, "ingest", &[]),
             }
             for name in &names {
                 client.wait_pv(name, "responsive", |pv| {
