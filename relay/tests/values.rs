@@ -324,9 +324,9 @@ fn stamps_are_the_iocs_to_the_nanosecond() {
             Kept::Number((row.time_ns % 1_000_000_000) as f64)
         );
     }
-    // A record that was never processed says the EPICS epoch, and that it is undefined.
+    // A record that was never processed says the start of the EPICS epoch, which is no time, and that it is undefined.
     let now = client.pv(&never).now.as_ref().unwrap();
-    assert_eq!(now.time_ns, 631_152_000_000_000_000);
+    assert_eq!(now.time_ns, 0);
     assert_eq!(now.alarm, UNDEFINED);
 }
 

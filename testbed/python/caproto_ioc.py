@@ -22,6 +22,8 @@ class Records(PVGroup):
     still = pvproperty(value=7, dtype=int)
     text = pvproperty(value="abc", dtype=str, report_as_string=True, max_length=40)
     char_text = pvproperty(value="a text of many characters", dtype=str, max_length=256)
+    string = pvproperty(value="abc", dtype=ChannelType.STRING)
+    no_labels = pvproperty(value=0, dtype=ChannelType.ENUM)
     choice = pvproperty(value="Open", dtype=bool, enum_strings=["Closed", "Open"])
     mode = pvproperty(value=0, enum_strings=["Off", "On", "Fault"], dtype=ChannelType.ENUM)
     empty = pvproperty(value=[], dtype=float, max_length=10)
@@ -40,6 +42,7 @@ class Records(PVGroup):
     reads = pvproperty(value=0, dtype=int)
     slow = pvproperty(value=3.0)
     refused = pvproperty(value=6.0)
+    written_and_refused = pvproperty(value=6.0)
 
     @slow.getter
     async def slow(self, instance):
@@ -49,6 +52,11 @@ class Records(PVGroup):
     @refused.putter
     async def refused(self, instance, value):
         raise ValueError("this PV takes no value")
+
+    @written_and_refused.putter
+    async def written_and_refused(self, instance, value):
+        await instance.write(value, verify_value=False)
+        raise ValueError("the value is written all the same")
 
 
 async def follow(records, prefix):

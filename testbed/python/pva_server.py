@@ -191,6 +191,12 @@ def every_type():
 
 def pvs():
     structures = {
+        **{
+            name: SharedPV(
+                initial=Value(NTScalar.buildType("d"), {"value": 1.0, "timeStamp": {"secondsPastEpoch": seconds}})
+            )
+            for name, seconds in {"never": 631_152_000, "far": 253_402_300_799, "old": -20_000_000_000}.items()
+        },
         "repeated": SharedPV(initial=Value(WITH_UNITS, {"display": {"units": "mm"}})),
         "table": SharedPV(
             initial=Value(

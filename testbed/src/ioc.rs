@@ -63,6 +63,17 @@ impl SoftIoc {
         )
     }
 
+    /// The same with Channel Access alone, whose server sends arrays of at most `bytes` bytes.
+    pub fn with_array_limit(network: Network, database: &str, bytes: usize) -> Self {
+        let main = format!(
+            "import os\n\
+             os.environ['EPICS_CA_AUTO_ARRAY_BYTES'] = 'NO'\n\
+             os.environ['EPICS_CA_MAX_ARRAY_BYTES'] = '{bytes}'\n\
+             {CHANNEL_ACCESS}"
+        );
+        Self::run_main(Some(network), &prefix(), database.as_bytes(), "", &main)
+    }
+
     /// The same with a given prefix, as for the restart of an IOC that was killed, and with access
     /// security rules unless they are empty.
     pub fn with_prefix(network: Network, prefix: &str, database: &str, rules: &str) -> Self {

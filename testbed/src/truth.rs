@@ -11,6 +11,9 @@ use serde_json::Value;
 
 use super::{Client, DEADLINE, Kept, Network, Pv, in_repository, python};
 
+/// Start of the EPICS epoch, 1990-01-01 UTC, in nanoseconds past the POSIX epoch.
+const EPICS_EPOCH_NS: i64 = 631_152_000_000_000_000;
+
 /// Everything that Channel Access knows of a connected PV.
 #[derive(Clone, Debug)]
 pub struct Told {
@@ -141,7 +144,10 @@ impl Told {
                 severity: Severity::from_number(severity),
                 status: u16::try_from(integer("status")).unwrap(),
             },
-            time_ns: integer("time_ns"),
+            // A record that was never processed has the start of the EPICS epoch, which is no time.
+            time_ns: Some(integer("time_ns"))
+                .filter(|ns| *ns != EPICS_EPOCH_NS)
+                .unwrap_or(0),
             metadata: Metadata {
                 value_type,
                 element_count: u32::try_from(integer("element_count")).unwrap(),

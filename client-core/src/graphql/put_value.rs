@@ -14,6 +14,8 @@ pub enum ValueError {
     MixedList,
     /// A list of integers of more than 64 bits.
     Integers,
+    /// A list with a number that no double can hold.
+    TooLarge,
     /// An array of an unknown type.
     NumberType(String),
     /// An array whose elements are not base64.
@@ -34,6 +36,7 @@ impl ValueError {
         match self {
             Self::MixedList => "a list to write holds numbers or strings only".to_owned(),
             Self::Integers => "no array of 64-bit integers holds all of them".to_owned(),
+            Self::TooLarge => "a number of the list is too large for a 64-bit float".to_owned(),
             Self::NumberType(name) => ["there is no number type ", name].concat(),
             Self::Base64 => "the array is no base64".to_owned(),
             Self::Bytes { bytes, number_type } => [
@@ -118,7 +121,11 @@ fn read_list(list: &[Json<'_>], number: fn(&str) -> f64) -> Result<PutValue, Val
             }
             Json::Number(digits) => {
                 is_integer &= integer(digits).0;
-                number(digits)
+                let value = number(digits);
+                if value.is_infinite() {
+                    return Err(ValueError::TooLarge);
+                }
+                value
             }
             _ => return Err(ValueError::MixedList),
         };

@@ -191,7 +191,8 @@ fn failure(error: &PutError) -> (&'static str, u16) {
         return ("INTERRUPTED", 503);
     };
     match outcome {
-        Outcome::Unknown | Outcome::Done => ("UNKNOWN", 500),
+        Outcome::Unknown => ("UNKNOWN", 502),
+        Outcome::Done => ("UNKNOWN", 500),
         Outcome::NotAllowed => ("NOT_ALLOWED", 403),
         Outcome::NoAccess => ("NO_ACCESS", 403),
         Outcome::BadValue => ("BAD_VALUE", 422),

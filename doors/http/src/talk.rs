@@ -24,6 +24,8 @@ pub enum Standing {
     Outdated,
     /// It is not found, with the reason if its server exists.
     NotFound(String),
+    /// It is connected, and its server can't send the value, for this reason.
+    Unsent(String),
     /// It is connected, and its IOC doesn't let the relay read it.
     Unreadable,
     /// The relay refuses the name to this client, for this reason.
@@ -225,6 +227,12 @@ impl Talk {
         match view.state() {
             State::Connected if !view.is_readable() => Standing::Unreadable,
             State::Connected if view.value().is_some() => Standing::Current,
+            State::Connected => match view.metadata() {
+                Some(known) if !known.missing_field.is_empty() => {
+                    Standing::Unsent(known.missing_field.clone())
+                }
+                _ => Standing::Awaited,
+            },
             State::Unresponsive | State::Disconnected | State::RelayLost => Standing::Outdated,
             State::NotFound => {
                 let metadata = view.metadata();

@@ -44,6 +44,17 @@ pub(crate) fn integer(out: &mut Vec<u8>, number: i64) {
     let _ = write!(out, "{number}");
 }
 
+/// A time stamp as PVWS sends it: a value without one, such as that of a record that was never processed, has the
+/// start of the EPICS epoch.
+pub(crate) fn or_epics_epoch(time_ns: i64) -> i64 {
+    const EPICS_EPOCH_NS: i64 = 631_152_000_000_000_000;
+    if time_ns == 0 {
+        EPICS_EPOCH_NS
+    } else {
+        time_ns
+    }
+}
+
 /// A time as `Instant.toString` writes it: UTC, with 0, 3, 6 or 9 digits for the fraction of the second.
 pub(crate) fn instant(time_ns: i64) -> String {
     let (seconds, nanos) = (

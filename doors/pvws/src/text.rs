@@ -67,7 +67,7 @@ pub(crate) fn other(sample: &Sample<'_>, metadata: &Metadata, dialect: Dialect) 
     let end = format!(
         "{}, {}]",
         alarm(sample.alarm, sample.message, dialect),
-        java::instant(sample.time_ns)
+        java::instant(java::or_epics_epoch(sample.time_ns))
     );
     match sample.value {
         Value::Number(truth) => format!("VBoolean[{}, {end}", truth != 0.0),

@@ -181,6 +181,7 @@ pub(crate) fn no_value(out: &mut Vec<u8>, vtype: VType) {
 
 /// Appends `readonly` if it is given, then the time, and ends the update.
 pub(crate) fn end(out: &mut Vec<u8>, readonly: Option<bool>, time_ns: i64) {
+    let time_ns = java::or_epics_epoch(time_ns);
     if let Some(readonly) = readonly {
         key(out, "readonly");
         out.extend_from_slice(if readonly { b"true" } else { b"false" });

@@ -17,12 +17,14 @@ mod field;
 mod follow;
 mod handle;
 mod messages;
+mod name;
 mod put;
 mod recv;
 mod sent_put;
 mod shape;
 mod silence;
 mod socket;
+mod text_form;
 mod timers;
 
 use std::ffi::CString;
@@ -39,6 +41,7 @@ pub use self::event::{
 pub use self::field::{FieldKind, FieldQuestion};
 pub use self::handle::take_messages;
 pub use self::messages::message;
+pub use self::name::NameParts;
 use self::put::Job;
 pub use self::put::{Condition, Done, Held, PutError, PutValue};
 pub use self::recv::{paced_reads_total, reads_total};
@@ -178,6 +181,46 @@ impl Opener {
         events: Arc<dyn ChannelEvents>,
     ) -> Result<Channel, BadName> {
         self.open_for(Purpose::Put, name, events)
+    }
+
+    /// Opens a channel and the monitor of its value, without that of its metadata.
+    ///
+    /// # Errors
+    ///
+    /// When the name is not a valid PV name.
+    pub fn open_for_value(
+        &self,
+        name: &str,
+        events: Arc<dyn ChannelEvents>,
+    ) -> Result<Channel, BadName> {
+        self.open_for(Purpose::Value, name, events)
+    }
+
+    /// Opens a channel without monitors, to learn its type and element count.
+    ///
+    /// # Errors
+    ///
+    /// When the name is not a valid PV name.
+    pub fn open_for_shape(
+        &self,
+        name: &str,
+        events: Arc<dyn ChannelEvents>,
+    ) -> Result<Channel, BadName> {
+        self.open_for(Purpose::Shape, name, events)
+    }
+
+    /// Opens a channel that the server sends as one string, whatever its type: for an enumeration that is the label
+    /// of the choice.
+    ///
+    /// # Errors
+    ///
+    /// When the name is not a valid PV name.
+    pub fn open_as_text(
+        &self,
+        name: &str,
+        events: Arc<dyn ChannelEvents>,
+    ) -> Result<Channel, BadName> {
+        self.open_for(Purpose::Text, name, events)
     }
 
     fn open_for(

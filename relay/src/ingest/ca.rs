@@ -2,6 +2,7 @@
 
 mod aside;
 mod field;
+mod label;
 mod look;
 mod put;
 mod value;
@@ -115,6 +116,8 @@ impl Source for CaSource {
             me: Weak::clone(me),
             channel: OnceLock::new(),
             aside: Mutex::default(),
+            labels: Mutex::default(),
+            awaits_label: AtomicBool::new(false),
             forms: Arc::clone(&self.forms),
         });
         match client.libca.open(name, Arc::clone(&wiring) as _) {

@@ -230,6 +230,14 @@ impl Line {
         self.event(Event::Withdrawn { epoch });
     }
 
+    /// The PV is connected, and its server can't send the value, for this reason.
+    pub fn refused(&self, reason: String) {
+        self.begin_epoch();
+        self.expect_first();
+        let epoch = self.epoch();
+        self.event(Event::Refused { epoch, reason });
+    }
+
     /// The next value may be as old as the PV's last change.
     fn expect_first(&self) {
         let next = self.sequence.load(Ordering::Relaxed).wrapping_add(1);

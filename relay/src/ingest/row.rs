@@ -110,6 +110,13 @@ pub enum Event {
         /// See [`Row::epoch`].
         epoch: u32,
     },
+    /// Connected, but the server can't send the value: the last one is out of date.
+    Refused {
+        /// See [`Row::epoch`].
+        epoch: u32,
+        /// The server's error.
+        reason: String,
+    },
     /// The connection is lost.
     Disconnected,
     /// Access rights of the relay.
@@ -131,6 +138,8 @@ pub enum Event {
     /// Why the PV has no value although its server is known: a sentence, until it is connected or sends metadata.
     /// Empty: there is no reason any more.
     Reason(String),
+    /// Type and element count alone, just after `Connected`: shown if `Metadata` doesn't come.
+    Shape(Box<Metadata>),
     /// Its complete metadata.
     Metadata(Box<Metadata>),
     /// Its description, from a source that sends it separately; empty if there is no description. A

@@ -58,9 +58,11 @@ impl AgeCounter {
         sequence % RECEIVED_EVERY == RECEIVED_EVERY / 2
     }
 
-    /// Counts the age that an update has now.
+    /// Counts the age that an update has now, unless it has no time stamp.
     pub fn add_now(&self, stamp_ns: i64) {
-        self.add(stamp_ns, wall_ns());
+        if stamp_ns != 0 {
+            self.add(stamp_ns, wall_ns());
+        }
     }
 
     /// The counts until now.

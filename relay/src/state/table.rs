@@ -9,6 +9,7 @@ mod filtered;
 mod handover;
 mod large;
 mod notice;
+mod returning;
 #[cfg(test)]
 mod tests;
 
@@ -21,7 +22,7 @@ use pvwire_schema::types::{ConnectionState, PvId, Skips};
 
 use crate::ingest::Row;
 use crate::ingest::intake::Taken;
-use entry::Return;
+use returning::RETURN_WAIT;
 
 pub use changes::{ChangedRow, Changes, Counts};
 pub use entry::{Entry, Latest};
@@ -30,17 +31,13 @@ pub use large::{
     is_beyond_a_frame, is_large,
 };
 
-/// A reconnected PV that hasn't sent value and metadata again is shown as connected after this time:
-/// some PVs never send more.
-const RETURN_WAIT: Duration = Duration::from_secs(1);
-
 /// The latest of every PV.
 #[derive(Debug)]
 pub struct Table {
     entries: Vec<Entry>,
     /// PVs whose first search is under way, by its begin. Some may have been found since.
     searching: VecDeque<(Instant, PvId, u32)>,
-    /// Reconnected PVs, by the time of the connection. Some may have sent value and metadata since.
+    /// PVs that were connected, by the time of the connection. Some may have sent value and metadata since.
     returning: VecDeque<(Instant, PvId, u32)>,
     /// PVs that another line takes over, and when they are looked at again.
     handing: Vec<(PvId, u32)>,
@@ -96,6 +93,7 @@ impl Table {
                 let pv = notice.pv;
                 self.apply_notice(changes, now, notice);
                 self.pass_to_filtered(changes, now, pv, Skips::NONE);
+                self.release_rows(changes, now, pv);
             }
             Taken::Row(row) => {
                 let pv = row.pv;
@@ -114,9 +112,41 @@ impl Table {
         }
     }
 
-    /// Stores a row of the line that feeds an entry.
+    /// Stores a row of the line that feeds an entry, unless it waits for the metadata.
     #[inline]
     fn take_row(entry: &mut Entry, changes: &mut Changes, now: Now, row: Row) -> Option<Skips> {
+        if entry.returning.is_some() {
+            return Self::take_first_row(entry, changes, now, row);
+        }
+        Self::store_row(entry, changes, now, row)
+    }
+
+    /// Stores a row of a PV that was just connected if its metadata has come, and keeps it otherwise.
+    #[cold]
+    fn take_first_row(
+        entry: &mut Entry,
+        changes: &mut Changes,
+        now: Now,
+        row: Row,
+    ) -> Option<Skips> {
+        let pv = row.pv;
+        if let Some(returning) = &mut entry.returning {
+            if !returning.has_metadata {
+                entry.heard_ns = now.wall_ns;
+                returning.keep(row);
+                return None;
+            }
+            changes.first_values.push(pv);
+        }
+        let skips = Self::store_row(entry, changes, now, row);
+        let before = entry.connection;
+        entry.connect();
+        Self::connection_changed(entry, pv, before, changes, now);
+        skips
+    }
+
+    #[inline(always)]
+    fn store_row(entry: &mut Entry, changes: &mut Changes, now: Now, row: Row) -> Option<Skips> {
         let Row {
             pv,
             sequence,
@@ -163,20 +193,32 @@ impl Table {
             detail,
         };
         entry.record(changes, pv, latest, value, skips);
-        let told_value = |told: &mut Return| {
-            told.value = true;
-            changes.first_values.push(pv);
-        };
-        if entry.has_told(told_value) {
-            let before = entry.connection;
-            entry.connect();
-            Self::connection_changed(entry, pv, before, changes, now);
-        }
         Some(skips)
     }
 
-    /// Applies expired times: a search ends with `NotFound`, a reconnected PV that sends nothing is
-    /// shown as connected, a held update passes.
+    /// Stores the rows that waited for the metadata of a PV, if it has come.
+    fn release_rows(&mut self, changes: &mut Changes, now: Now, pv: PvId) {
+        let rows = match self.entries.get_mut(pv.index()) {
+            Some(Entry {
+                returning: Some(returning),
+                ..
+            }) if returning.has_metadata => returning.take_rows(),
+            _ => return,
+        };
+        self.take_rows(changes, now, pv, rows);
+    }
+
+    fn take_rows(&mut self, changes: &mut Changes, now: Now, pv: PvId, rows: Vec<Row>) {
+        for row in rows {
+            let skips = Self::take_row(&mut self.entries[pv.index()], changes, now, row);
+            if let Some(lost) = skips {
+                self.pass_to_filtered(changes, now, pv, lost);
+            }
+        }
+    }
+
+    /// Applies expired times: a search ends with `NotFound`, a PV that was connected and sends no
+    /// metadata is shown without, a held update passes.
     pub fn pass_time(&mut self, changes: &mut Changes, now: Now) {
         self.give_up_searching(changes, now);
         self.give_up_waiting(changes, now);
@@ -193,9 +235,11 @@ impl Table {
             let entry = &mut self.entries[pv.index()];
             if entry.opening == opening && entry.returning.is_some() {
                 let before = entry.connection;
+                let rows = entry.stop_waiting(changes, pv);
                 entry.connect();
                 Self::connection_changed(entry, pv, before, changes, now);
                 self.pass_to_filtered(changes, now, pv, Skips::NONE);
+                self.take_rows(changes, now, pv, rows);
             }
         }
     }

@@ -53,8 +53,8 @@ fn of_lost(told: Option<&Told>, seen: &Merged, found: &mut Vec<String>) {
     compare(seen, "connection", &connection, found);
 }
 
-fn of_connected(told: &Told, seen: &Merged, found: &mut Vec<String>) {
-    compare(seen, "value", &value(told), found);
+/// The time of a value that has one.
+fn of_stamped(told: &Told, seen: &Merged, found: &mut Vec<String>) {
     let seconds = seen.fields.get("time").map(|time| &time["seconds"]);
     let seconds = seconds.and_then(Value::as_f64).unwrap_or_default();
     // A double has some hundred nanoseconds.
@@ -64,6 +64,13 @@ fn of_connected(told: &Told, seen: &Merged, found: &mut Vec<String>) {
     }
     let nanoseconds = told.time_ns.rem_euclid(1_000_000_000);
     compare(seen, "time", &json!({ "nanoseconds": nanoseconds }), found);
+}
+
+fn of_connected(told: &Told, seen: &Merged, found: &mut Vec<String>) {
+    compare(seen, "value", &value(told), found);
+    if told.time_ns != 0 {
+        of_stamped(told, seen, found);
+    }
     let (quality, severity) = match told.alarm.severity {
         Severity::NoAlarm => ("VALID", "NO_ALARM"),
         Severity::Minor => ("WARNING", "MINOR"),

@@ -2307,7 +2307,8 @@ impl<'a> Metadata<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<i16>(Metadata::VT_PRECISION, Some(-1)).unwrap()}
   }
-  /// Choices of an Enum, by index.
+  /// Choices of an Enum, by index. By Channel Access a server lists at most sixteen; the labels of later
+  /// ones are added when the PV has had them, with the index as text for unknown ones before them.
   #[inline]
   pub fn choices(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>> {
     // Safety:

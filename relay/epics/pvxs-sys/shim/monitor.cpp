@@ -310,8 +310,11 @@ private:
         Value found;
         const auto seconds = __int128(integer(top, SECONDS, found)) * 1000000000;
         const auto stamp = seconds + integer(top, NANOSECONDS, found);
-        const __int128 most = std::numeric_limits<int64_t>::max();
-        update.time_ns = int64_t(std::max(-most - 1, std::min(most, stamp)));
+        // No time: a record that was never processed has the start of the EPICS epoch.
+        const __int128 never = __int128(631152000) * 1000000000;
+        // Nor one that 64 bits can't hold, before 1677 or after 2262.
+        const bool is_time = stamp != never && stamp == int64_t(stamp);
+        update.time_ns = is_time ? int64_t(stamp) : 0;
         update.user_tag = int32_t(integer(top, USER_TAG, found));
         update.severity = int32_t(integer(top, SEVERITY, found, -1));
         update.status = int32_t(integer(top, STATUS, found));

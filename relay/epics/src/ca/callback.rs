@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use ca_sys::{
     CA_M_SUCCESS, CA_OP_CONN_UP, CA_OP_PUT, DBR_CTRL_STRING, DBR_TIME_STRING, ECA_DISCONN,
-    ECA_NORMAL, ECA_NOWTACCESS, ECA_PUTFAIL, READ_ACCESS, WRITE_ACCESS, access_rights_handler_args,
-    ca_element_count, ca_field_type, ca_message, ca_puser, ca_read_access, ca_write_access, chid,
-    connection_handler_args, event_handler_args, exception_handler_args,
+    ECA_NORDACCESS, ECA_NORMAL, ECA_NOWTACCESS, ECA_PUTFAIL, READ_ACCESS, WRITE_ACCESS,
+    access_rights_handler_args, ca_element_count, ca_field_type, ca_message, ca_puser,
+    ca_read_access, ca_write_access, chid, connection_handler_args, event_handler_args,
+    exception_handler_args,
 };
 
 use super::channel_state::ChannelState;
@@ -98,6 +99,8 @@ pub(super) unsafe extern "C" fn on_update(args: event_handler_args) {
         let Some((shape, count)) = expected(&args, state, of_type) else {
             if let Some(why) = untrusted(&args) {
                 state.on_unreadable(&why);
+            } else if let Some(why) = refusal(&args) {
+                state.on_refused(&why);
             } else if is_valid(&args) {
                 state.on_valid_again(args.r#type);
             }
@@ -110,7 +113,8 @@ pub(super) unsafe extern "C" fn on_update(args: event_handler_args) {
         // that doesn't export `recv`, the count is only the server's claim.
         let bytes = unsafe { slice::from_raw_parts(args.dbr.cast(), size) };
         if let Some(update) = dbr::update(shape.native, shape.is_scalar(), count, bytes) {
-            state.on_update(update);
+            let is_choice = shape.native == NativeType::Enum && shape.is_scalar();
+            state.on_update(update, is_choice);
         }
     });
 }
@@ -126,21 +130,29 @@ pub(super) unsafe extern "C" fn on_metadata(args: event_handler_args) {
         // channel is cleared, which waits for this callback.
         let state = unsafe { &*args.usr.cast::<ChannelState>() };
         let of_type = |native| {
-            dbr::metadata_type(native).map(|asked| DBR_CTRL_STRING + asked as ca_sys::chtype)
+            let requested = state.metadata_type(native)?;
+            Some(DBR_CTRL_STRING + requested as ca_sys::chtype)
         };
         let Some((shape, _)) = expected(&args, state, of_type) else {
             if let Some(why) = untrusted(&args) {
                 state.on_metadata(Metadata::default());
                 state.on_reason(&why);
+            } else if refusal(&args).is_some() {
+                state.on_metadata_refused();
             }
             return;
         };
-        let Some(size) = dbr::metadata_bytes(shape.native) else {
+        let Some(requested) = state.metadata_type(shape.native) else {
             return;
         };
+        let size = dbr::metadata_bytes(requested);
         // SAFETY: as in `on_update`; the size excludes the value, so it is valid for any count.
         let bytes = unsafe { slice::from_raw_parts(args.dbr.cast(), size) };
-        if let Some(metadata) = dbr::metadata(shape.native, bytes) {
+        let metadata = match requested {
+            NativeType::Char => dbr::text_metadata(bytes),
+            _ => dbr::metadata(shape.native, bytes),
+        };
+        if let Some(metadata) = metadata {
             state.on_metadata(metadata);
         }
     });
@@ -157,6 +169,7 @@ pub(super) unsafe extern "C" fn on_put(args: event_handler_args) {
         let (state, put) = unsafe { (state_of(args.chid), given_back(&args)) };
         match put_result(args.status.into()) {
             Ok(()) => state.on_put_written(&put),
+            Err(error @ PutError::Failed(_)) => state.on_put_failed(&put, error),
             Err(error) => state.on_put_done(&put, Err(error)),
         }
     });
@@ -306,6 +319,18 @@ fn is_valid(args: &event_handler_args) -> bool {
 /// Host and port of the server whose circuit the calling thread reads.
 fn peer() -> String {
     CircuitSocket::of_this_thread().map_or_else(|| "?".to_owned(), |circuit| circuit.peer.clone())
+}
+
+/// Why a server doesn't send what is subscribed, if it said so. The access-rights and connection callbacks report
+/// missing rights and lost connections.
+#[cold]
+fn refusal(args: &event_handler_args) -> Option<String> {
+    if [ECA_NORMAL, ECA_NORDACCESS, ECA_DISCONN].contains(&args.status) {
+        return None;
+    }
+    // SAFETY: the function takes any code and returns a static string.
+    let what = unsafe { owned_text(ca_message(args.status.into())) };
+    Some(format!("the server can't send it: {what}"))
 }
 
 /// # Safety

@@ -19,6 +19,7 @@ use super::put::{Held, Job, PutError};
 use super::sent_put::SentPut;
 use super::shape::{AtomicShape, Shape};
 use super::socket::CircuitSocket;
+use super::text_form::TextForm;
 use crate::command_thread::Commands;
 use crate::liveness::{Circuit, OnCircuit, now_ns};
 
@@ -61,6 +62,7 @@ pub(super) struct ChannelState {
     /// Puts that libca has and the server hasn't answered, in order. The lock is taken by the
     /// ca-cmd thread and by the answers.
     puts: Mutex<Vec<Arc<SentPut>>>,
+    form: TextForm,
 }
 
 /// The type of a connection's field.
@@ -99,8 +101,10 @@ impl ChannelState {
         id: u64,
         events: Arc<dyn ChannelEvents>,
         commands: Commands<Command>,
+        form: TextForm,
     ) -> Self {
         Self {
+            form,
             id,
             events,
             commands,
@@ -132,6 +136,7 @@ impl ChannelState {
     ) {
         *lock(&self.circuit) = circuit;
         self.unreadable_ns.store(0, Ordering::Release);
+        let shape = self.form.shape(shape);
         if self.rights.load(Ordering::Acquire) != rights_bits(rights) {
             self.on_access_rights(rights);
         }
@@ -147,7 +152,7 @@ impl ChannelState {
             element_count: shape.count,
             type_changed: previous.is_some_and(|previous| previous != shape),
         });
-        if shape.native == NativeType::String {
+        if self.metadata_type(shape.native).is_none() {
             self.events.metadata(Metadata::default());
         }
         if !self.command_waits.swap(true, Ordering::AcqRel) {
@@ -227,10 +232,15 @@ impl ChannelState {
         self.events.access_rights(rights);
     }
 
-    pub(super) fn on_update(&self, update: Update<'_>) {
+    /// An update has arrived; `is_choice`: its value is the index of a choice.
+    pub(super) fn on_update(&self, update: Update<'_>, is_choice: bool) {
         let sink = Arc::as_ptr(&self.events).addr();
         follow(self.id, [ptr::from_ref(self).addr(), sink]);
-        self.events.update(update);
+        if is_choice {
+            self.events.choice(update);
+        } else {
+            self.events.update(update);
+        }
     }
 
     pub(super) fn on_metadata(&self, metadata: Metadata) {
@@ -244,6 +254,30 @@ impl ChannelState {
             }
         }
         self.events.metadata(metadata);
+    }
+
+    /// The type in which the channel's metadata is requested; `None` if it has none.
+    pub(super) fn metadata_type(&self, native: NativeType) -> Option<NativeType> {
+        self.form.metadata_type(native)
+    }
+
+    /// Whether the channel is a text that is sent as an array of characters.
+    pub(super) fn is_long_string(&self) -> bool {
+        self.form == TextForm::LongString
+    }
+
+    /// The server reported that it can't send the value.
+    pub(super) fn on_refused(&self, why: &str) {
+        if self.live_shape().is_some() {
+            self.events.refused(why);
+        }
+    }
+
+    /// The server reported that it can't send the metadata. A value is sent without, and puts don't wait for choices.
+    pub(super) fn on_metadata_refused(&self) {
+        if self.live_shape().is_some() && lock(&self.choices).is_none() {
+            self.on_metadata(Metadata::default());
+        }
     }
 
     fn resume_puts(&self) {
@@ -360,6 +394,7 @@ impl ChannelState {
             scalar,
             awaits_call: AtomicBool::new(false),
             written: AtomicBool::new(false),
+            is_compared: AtomicBool::new(false),
             read: AtomicBool::new(!has_answer || !self.readable()),
         });
         lock(&self.puts).push(Arc::clone(&put));
@@ -401,7 +436,18 @@ impl ChannelState {
             self.resume_puts();
         }
         let failure = lock(&put.failure).take();
-        lock(&put.job).finish(failure.map_or(result, Err));
+        let result = match failure {
+            Some(failure) => Err(put.failed(failure, &result)),
+            None => result,
+        };
+        lock(&put.job).finish(result);
+    }
+
+    /// The server answered a put with an error. That doesn't prove that nothing was written, so the channel is read
+    /// as after a successful put.
+    pub(super) fn on_put_failed(&self, put: &Arc<SentPut>, error: PutError) {
+        *lock(&put.failure) = Some(error);
+        self.on_put_written(put);
     }
 
     /// Returns the puts that will not be answered because the channel was closed.

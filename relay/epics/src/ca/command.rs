@@ -13,6 +13,12 @@ use super::sent_put::SentPut;
 pub(super) enum Purpose {
     /// To monitor its values, and possibly to write to it.
     Watch,
+    /// To monitor its values without metadata.
+    Value,
+    /// To monitor its values as strings, without metadata.
+    Text,
+    /// To learn its type and element count.
+    Shape,
     /// Only to write to it.
     Put,
 }

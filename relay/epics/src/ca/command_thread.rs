@@ -12,6 +12,7 @@ use super::circuit::Circuits;
 use super::command::{Command, Purpose};
 use super::handle::{Context, OpenChannel};
 use super::silence::{Step, Unconnected};
+use super::text_form::TextForm;
 use crate::command_thread::{Commands, Contents, Library};
 use crate::guard::guard;
 use crate::liveness::{Duty, OnCircuit, Watch, report};
@@ -120,8 +121,13 @@ impl Contents for Channels<'_> {
                 events,
             } => self.ask(ToOpen {
                 purpose,
+                state: Arc::new(ChannelState::new(
+                    id,
+                    events,
+                    self.commands.clone(),
+                    TextForm::of(purpose, &name),
+                )),
                 name,
-                state: Arc::new(ChannelState::new(id, events, self.commands.clone())),
             }),
             Command::Connected(id) => self.on_connected(id),
             Command::ResumePuts(id) => {

@@ -3,9 +3,9 @@
 use std::mem::offset_of;
 
 use ca_sys::{
-    MAX_ENUM_STATES, MAX_ENUM_STRING_SIZE, MAX_UNITS_SIZE, dbr_ctrl_double, dbr_ctrl_enum,
-    dbr_time_char, dbr_time_double, dbr_time_enum, dbr_time_float, dbr_time_long, dbr_time_short,
-    dbr_time_string, epicsTimeStamp,
+    MAX_ENUM_STATES, MAX_ENUM_STRING_SIZE, MAX_UNITS_SIZE, dbr_ctrl_char, dbr_ctrl_double,
+    dbr_ctrl_enum, dbr_time_char, dbr_time_double, dbr_time_enum, dbr_time_float, dbr_time_long,
+    dbr_time_short, dbr_time_string, epicsTimeStamp,
 };
 
 use super::event::{Array, Limits, Metadata, NativeType, Update, Value, text};
@@ -77,11 +77,36 @@ pub(super) fn metadata_type(native: NativeType) -> Option<NativeType> {
     }
 }
 
-/// Bytes of a `DBR_CTRL_…` event of `metadata_type` up to its value.
-pub(super) fn metadata_bytes(native: NativeType) -> Option<usize> {
-    Some(match metadata_type(native)? {
+/// Bytes of a `DBR_CTRL_…` event up to its value, if its type is one in which metadata is requested.
+pub(super) fn metadata_bytes(requested: NativeType) -> usize {
+    match requested {
         NativeType::Enum => offset_of!(dbr_ctrl_enum, value),
+        NativeType::Char => offset_of!(dbr_ctrl_char, value),
         _ => offset_of!(dbr_ctrl_double, value),
+    }
+}
+
+/// Decodes a `DBR_CTRL_CHAR` event of a text in an array of characters; `None` if it is too short. Alarm limits are left
+/// out: a missing one looks like 0.
+pub(super) fn text_metadata(bytes: &[u8]) -> Option<Metadata> {
+    let limits = |low, high| -> Option<Limits> {
+        Some(Limits {
+            low: u8::from_ne_bytes(take(bytes, low)?).into(),
+            high: u8::from_ne_bytes(take(bytes, high)?).into(),
+        })
+    };
+    let units = offset_of!(dbr_ctrl_char, units);
+    Some(Metadata {
+        units: text(up_to_nul(bytes.get(units..units + MAX_UNITS_SIZE)?)),
+        display: limits(
+            offset_of!(dbr_ctrl_char, lower_disp_limit),
+            offset_of!(dbr_ctrl_char, upper_disp_limit),
+        )?,
+        control: limits(
+            offset_of!(dbr_ctrl_char, lower_ctrl_limit),
+            offset_of!(dbr_ctrl_char, upper_ctrl_limit),
+        )?,
+        ..Metadata::default()
     })
 }
 
@@ -157,8 +182,12 @@ fn value_offset(native: NativeType) -> usize {
     }
 }
 
-/// Cannot overflow: 2³² seconds plus the difference of the epochs is half of the maximum.
+/// Cannot overflow: 2³² seconds plus the difference of the epochs is half of the maximum. The start of the EPICS
+/// epoch is no time: a record that was never processed has it.
 fn posix_nanoseconds(seconds: u32, nanoseconds: u32) -> i64 {
+    if seconds | nanoseconds == 0 {
+        return 0;
+    }
     (i64::from(seconds) + EPICS_EPOCH_SECONDS) * NANOSECONDS + i64::from(nanoseconds)
 }
 
@@ -264,7 +293,7 @@ mod tests {
 
     #[test]
     fn count_of_choices_is_kept_in_bounds() {
-        let mut bytes = vec![0; metadata_bytes(NativeType::Enum).unwrap()];
+        let mut bytes = vec![0; metadata_bytes(NativeType::Enum)];
         for (claimed, expected) in [(-1_i16, 0), (2, 2), (16, 16), (99, 16)] {
             bytes[4..6].copy_from_slice(&claimed.to_ne_bytes());
 
@@ -280,6 +309,11 @@ mod tests {
             posix_nanoseconds(u32::MAX, 999_999_999),
             4_926_119_295_999_999_999
         );
-        assert_eq!(posix_nanoseconds(0, 0), 631_152_000_000_000_000);
+        assert_eq!(posix_nanoseconds(0, 1), 631_152_000_000_000_001);
+    }
+
+    #[test]
+    fn record_that_was_never_processed_has_no_time() {
+        assert_eq!(posix_nanoseconds(0, 0), 0);
     }
 }

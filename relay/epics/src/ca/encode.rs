@@ -25,6 +25,7 @@ impl Target<'_> {
             dbr_type: self.native as chtype,
             count: count as u32,
             bytes,
+            is_text: false,
         }
     }
 }
@@ -35,6 +36,8 @@ pub(super) struct Encoded {
     pub(super) dbr_type: chtype,
     pub(super) count: u32,
     pub(super) bytes: Vec<u8>,
+    /// It is a text in an array of characters, which ends at its NUL.
+    pub(super) is_text: bool,
 }
 
 impl Encoded {
@@ -42,6 +45,10 @@ impl Encoded {
     /// in the type of this value, in this machine's byte order.
     pub(super) fn unlike(&self, scalar: bool, count: u32, elements: &[u8]) -> Option<Held> {
         let element = NativeType::from_code(self.dbr_type)?;
+        // A server may return the text without its NUL, or with what follows it.
+        if self.is_text && up_to_nul(&self.bytes) == up_to_nul(elements) {
+            return None;
+        }
         let size = element.element_bytes();
         let pairs = (self.bytes.chunks_exact(size)).zip(elements.chunks_exact(size));
         let mut pairs = pairs.take(self.count as usize);
@@ -61,7 +68,6 @@ impl Encoded {
 /// Whether two elements are the same value.
 fn same(element: NativeType, sent: &[u8], read: &[u8]) -> bool {
     let equal = |a: f64, b: f64| a == b || (a.is_nan() && b.is_nan());
-    let text = |bytes: &'_ [u8]| bytes.iter().position(|&byte| byte == 0);
     match element {
         NativeType::Double => match (sent.try_into(), read.try_into()) {
             (Ok(sent), Ok(read)) => equal(f64::from_ne_bytes(sent), f64::from_ne_bytes(read)),
@@ -74,12 +80,14 @@ fn same(element: NativeType, sent: &[u8], read: &[u8]) -> bool {
             ),
             _ => false,
         },
-        NativeType::String => {
-            let [sent, read] = [sent, read].map(|it| &it[..text(it).unwrap_or(it.len())]);
-            sent == read
-        }
+        NativeType::String => up_to_nul(sent) == up_to_nul(read),
         _ => sent == read,
     }
+}
+
+fn up_to_nul(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().position(|&byte| byte == 0);
+    &bytes[..end.unwrap_or(bytes.len())]
 }
 
 /// Whether a number in a value fits the channel's type but possibly not the field behind it.
@@ -157,7 +165,10 @@ fn encode_characters(target: &Target<'_>, text: &str) -> Result<Encoded, PutErro
     if text.len() < target.count as usize {
         bytes.push(0);
     }
-    Ok(target.encoded(bytes.len(), bytes))
+    Ok(Encoded {
+        is_text: true,
+        ..target.encoded(bytes.len(), bytes)
+    })
 }
 
 /// A choice by its label or its index.
@@ -175,6 +186,7 @@ fn encode_choice(target: &Target<'_>, text: &str) -> Result<Encoded, PutError> {
                 dbr_type: DBR_STRING,
                 count: 1,
                 bytes,
+                is_text: false,
             });
         }
         (None, Err(_)) => {
@@ -240,12 +252,19 @@ fn parse_number(text: &str) -> Result<f64, PutError> {
         .strip_prefix("0x")
         .or_else(|| trimmed.strip_prefix("0X"))
         .and_then(|digits| u32::from_str_radix(digits, 16).ok());
-    match hex {
-        Some(number) => Ok(number.into()),
-        None => trimmed
-            .parse()
-            .map_err(|_| PutError::BadValue(format!("{text:?} is not a number"))),
+    if let Some(number) = hex {
+        return Ok(number.into());
     }
+    let number: f64 =
+        (trimmed.parse()).map_err(|_| PutError::BadValue(format!("{text:?} is not a number")))?;
+    let significand = trimmed.split(['e', 'E']).next().unwrap_or_default();
+    if number.is_infinite() && significand.contains(|c: char| c.is_ascii_digit()) {
+        return bad(format!("{trimmed} is too large for a 64-bit float"));
+    }
+    if number == 0.0 && significand.contains(|c: char| ('1'..='9').contains(&c)) {
+        return bad(format!("{trimmed} is too small for a 64-bit float"));
+    }
+    Ok(number)
 }
 
 /// The number in a text for an integer field. A number that no double represents exactly is refused
@@ -325,6 +344,9 @@ fn push_number(bytes: &mut Vec<u8>, target: &Target<'_>, number: f64) -> Result<
             let narrow = number as f32;
             if narrow.is_infinite() && number.is_finite() {
                 return bad(format!("{number} is too large for the PV's 32-bit float"));
+            }
+            if narrow == 0.0 && number != 0.0 {
+                return bad(format!("{number:e} is too small for the PV's 32-bit float"));
             }
             bytes.extend(narrow.to_ne_bytes());
         }
@@ -411,6 +433,15 @@ mod tests {
         }
         assert_eq!(why(&double, text("abc")), "\"abc\" is not a number");
         assert_eq!(why(&double, text("")), "\"\" is not a number");
+        for huge in ["1e400", "-1e400"] {
+            let too_large = format!("{huge} is too large for a 64-bit float");
+            assert_eq!(why(&double, text(huge)), too_large);
+        }
+        assert!(why(&double, text("1e-400")).contains("too small"));
+        assert!(why(&scalar(NativeType::Float), PutValue::Number(1e-60)).contains("too small"));
+        for zero in ["0", "-0.0", "0e5"] {
+            assert!(encode(&double, &text(zero)).is_ok(), "{zero}");
+        }
     }
 
     #[test]
@@ -487,6 +518,28 @@ mod tests {
             why(&field, text("abcd")),
             "4 bytes of text, but the PV holds 3"
         );
+    }
+
+    #[test]
+    fn text_that_is_read_back_without_its_nul_is_the_same() {
+        let chars = Target {
+            count: 8,
+            ..scalar(NativeType::Char)
+        };
+        let sent = encode(&chars, &text("abc")).unwrap();
+        for read in [&b"abc"[..], b"abc\0", b"abc\0\0\0\0\0", b"abc\0old"] {
+            assert_eq!(
+                sent.unlike(false, read.len() as u32, read),
+                None,
+                "{read:?}"
+            );
+        }
+        for read in [&b"ab"[..], b"abcd", b""] {
+            let held = sent.unlike(false, read.len() as u32, read);
+            assert_eq!(held.unwrap().bytes, read);
+        }
+        let empty = encode(&chars, &text("")).unwrap();
+        assert_eq!(empty.unlike(false, 0, b""), None);
     }
 
     #[test]

@@ -40,6 +40,13 @@ pub trait ChannelEvents: Send + Sync + 'static {
     fn metadata(&self, metadata: Metadata);
     /// A new value, alarm or time stamp; also called for the first value of each connection.
     fn update(&self, update: Update<'_>);
+    /// Like `update`, for the index of a choice.
+    fn choice(&self, update: Update<'_>) {
+        self.update(update);
+    }
+    /// The server can't send the value, for this reason. The last value, if there is one, is out of date. Called for
+    /// each attempt of the server; an `update` ends it.
+    fn refused(&self, _why: &str) {}
     /// A put needs to know which numbers the field can hold, because its number fits the channel's
     /// type but may not fit the field. Called at most once per connection. Dropping the question
     /// answers it with [`FieldKind::Unknown`](super::FieldKind::Unknown).
@@ -117,8 +124,8 @@ pub struct AccessRights {
 pub struct Update<'a> {
     /// The value.
     pub value: Value<'a>,
-    /// The IOC's time stamp of the value: nanoseconds since the POSIX epoch, exact. A record that
-    /// was never processed has the EPICS epoch, 1990-01-01 UTC.
+    /// The IOC's time stamp of the value: nanoseconds since the POSIX epoch, exact. 0 for a record
+    /// that was never processed, whose stamp is the start of the EPICS epoch.
     pub time_ns: i64,
     /// Alarm severity, 0 (no alarm) to 3 (invalid).
     pub severity: u16,

@@ -21,7 +21,6 @@ use super::callback;
 use super::channel_state::ChannelState;
 use super::circuit::Place;
 use super::command::Purpose;
-use super::dbr;
 use super::encode::{Encoded, Target, encode, is_doubtful};
 use super::event::{NativeType, text};
 use super::field::FieldKind;
@@ -183,7 +182,10 @@ impl<'context> OpenChannel<'context> {
         self.state.set_subscribed(shape);
         let native = shape.native as chtype;
         let count = if shape.is_scalar() { 1 } else { 0 };
-        if self.purpose == Purpose::Watch {
+        if matches!(
+            self.purpose,
+            Purpose::Watch | Purpose::Value | Purpose::Text
+        ) {
             self.update = self.create_subscription(
                 DBR_TIME_STRING + native,
                 count,
@@ -192,8 +194,12 @@ impl<'context> OpenChannel<'context> {
             )?;
         }
         // A channel that is only written to needs nothing but the labels of choices.
-        let needed = self.purpose == Purpose::Watch || shape.native == NativeType::Enum;
-        if needed && let Some(metadata) = dbr::metadata_type(shape.native) {
+        let needed = match self.purpose {
+            Purpose::Watch => true,
+            Purpose::Put => shape.native == NativeType::Enum,
+            Purpose::Value | Purpose::Text | Purpose::Shape => false,
+        };
+        if needed && let Some(metadata) = self.state.metadata_type(shape.native) {
             self.metadata = self.create_subscription(
                 DBR_CTRL_STRING + metadata as chtype,
                 1,
@@ -277,7 +283,7 @@ impl<'context> OpenChannel<'context> {
                 native: shape.native,
                 count: shape.count,
                 choices: &choices,
-                long_string: self.name().ends_with('$'),
+                long_string: self.state.is_long_string(),
                 field,
             };
             match encode(&target, &job.value) {

@@ -41,9 +41,13 @@ pub enum PutError {
     /// sent.
     #[error("the PV has changed since")]
     Changed,
-    /// The server refused; its reason.
+    /// The server refused, and the channel holds another value afterwards; its reason.
     #[error("{0}")]
     Failed(String),
+    /// The server reported a failure, but the channel holds the value or can't be read: it is unknown whether the
+    /// value was written.
+    #[error("{0}")]
+    Unsure(String),
     /// The connection broke before the answer arrived: it is unknown whether the value was written.
     #[error("the connection broke before the IOC answered: it may have been written")]
     Interrupted,

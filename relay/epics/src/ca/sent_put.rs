@@ -23,6 +23,8 @@ pub(super) struct SentPut {
     pub(super) written: AtomicBool,
     /// The read after it was requested, or no read is needed.
     pub(super) read: AtomicBool,
+    /// The value that was read afterwards was compared with the one put.
+    pub(super) is_compared: AtomicBool,
 }
 
 impl SentPut {
@@ -36,7 +38,29 @@ impl SentPut {
     }
 
     pub(super) fn unlike(&self, count: u32, elements: &[u8]) -> Option<Held> {
+        self.is_compared.store(true, Ordering::Release);
         self.value.unlike(self.scalar, count, elements)
+    }
+
+    /// The error of a put that the server reported as failed, with what is known from reading the channel: a server
+    /// may report a failure after it has written the value.
+    pub(super) fn failed(
+        &self,
+        failure: PutError,
+        read: &Result<Option<Held>, PutError>,
+    ) -> PutError {
+        let PutError::Failed(why) = failure else {
+            return failure;
+        };
+        match read {
+            Ok(Some(_)) => PutError::Failed(why),
+            Ok(None) if self.is_compared.load(Ordering::Acquire) => PutError::Unsure(format!(
+                "{why}; but the PV holds the value now: it may have been written"
+            )),
+            _ => PutError::Unsure(format!(
+                "{why}; the PV could not be read afterwards: it may have been written"
+            )),
+        }
     }
 
     /// Sets whether libca holds a reference to this put.

@@ -165,7 +165,7 @@ fn stamps_are_the_iocs_to_the_nanosecond() {
         plain.wait_update(0, |update| update.time_ns == latest.time_ns);
 
         let (_, update) = never.wait_update(0, |_| true);
-        assert_eq!(update.time_ns, 631_152_000_000_000_000);
+        assert_eq!(update.time_ns, 0);
         assert_eq!((update.severity, update.status), (3, 17), "INVALID, UDF");
     });
 }

@@ -64,7 +64,8 @@ impl PendingGet {
     fn is_complete(&mut self, table: &Table, now: Now) -> bool {
         let is_settled = |id| {
             let entry = table.entry(id);
-            entry.is_complete() || is_denied(entry) || entry.missing().is_some()
+            let is_refused = entry.missing().or(entry.refusal()).is_some();
+            entry.is_complete() || is_denied(entry) || is_refused
         };
         held(&self.ids).all(is_settled) && !self.waits_for_description(table, now)
     }
@@ -147,6 +148,9 @@ fn without_value(entry: &Entry, timeout: Duration) -> (NameProblem, String) {
             NameProblem::NotAllowed,
             "no read access: the IOC doesn't let the relay read this PV".into(),
         ),
+        (None, ConnectionState::Connected) if entry.refusal().is_some() => {
+            timed_out(entry.refusal().unwrap_or_default().to_owned())
+        }
         (None, ConnectionState::Connected) => {
             timed_out(format!("connected, but no value within {waited} ms"))
         }

@@ -301,6 +301,7 @@ fn not_current(standing: Standing, patience: Duration) -> Result<(StatusCode, St
         Standing::NotFound(reason) if !reason.is_empty() => {
             return Ok((StatusCode::NOT_FOUND, reason));
         }
+        Standing::Unsent(reason) => return Ok((StatusCode::SERVICE_UNAVAILABLE, reason)),
         Standing::Unreadable => (
             StatusCode::FORBIDDEN,
             "the IOC doesn't let the relay read this PV",

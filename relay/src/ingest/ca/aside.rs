@@ -147,7 +147,7 @@ impl Wiring {
     /// Asks whether an array of characters is a text, which Channel Access can't express.
     pub(super) fn ask_for_form(&self) {
         // Names with `$` are texts; pvAccess may know no other modifiers.
-        if self.name.contains(['$', '{', '[']) {
+        if field::has_modifiers(&self.name) {
             return;
         }
         let mut aside = self.aside();
@@ -324,7 +324,8 @@ impl Wiring {
                 wiring: self.me.clone(),
                 connection,
             };
-            self.looks.opener().open(&name, Arc::new(sink)).ok()
+            let opener = self.looks.opener();
+            opener.open_for_value(&name, Arc::new(sink)).ok()
         });
         match channel {
             Some(channel) => {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pvwire_epics::ca::{FieldKind, FieldQuestion};
+use pvwire_epics::ca::{FieldKind, FieldQuestion, NameParts};
 
 use super::look::{Look, Looks, What};
 
@@ -21,30 +21,28 @@ const INT64_FIELDS: [&str; 14] = [
 
 /// The record of a PV: the name without the field.
 pub(super) fn record(name: &str) -> &str {
-    name.split_once('.').map_or(name, |(record, _)| record)
-}
-
-/// The field of a PV, without filters and modifiers behind it.
-fn field(name: &str) -> &str {
-    let field = name.split_once('.').map_or("", |(_, field)| field);
-    let end = field.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-    match &field[..end.unwrap_or(field.len())] {
-        "" => "VAL",
-        field => field,
-    }
+    NameParts::of(name).record
 }
 
 /// The name by which a PV's text has no limit of 39 bytes, unless it has a filter or is that name.
 pub(super) fn long_name(name: &str) -> Option<String> {
-    if name.contains(['$', '{', '[']) {
+    if has_modifiers(name) {
         return None;
     }
-    Some(format!("{}.{}$", record(name), field(name)))
+    let NameParts { record, field, .. } = NameParts::of(name);
+    Some(format!("{record}.{field}$"))
+}
+
+/// Whether a name has a filter or is that of a long string.
+pub(super) fn has_modifiers(name: &str) -> bool {
+    let parts = NameParts::of(name);
+    parts.is_long_string || !parts.filters.is_empty()
 }
 
 /// Finds the integer type of a PV's field, and answers the question.
 pub(super) fn find(looks: &Arc<Looks>, name: &str, question: FieldQuestion) {
-    let (record, field) = (record(name).to_owned(), field(name).to_owned());
+    let NameParts { record, field, .. } = NameParts::of(name);
+    let (record, field) = (record.to_owned(), field.to_owned());
     let again = Arc::clone(looks);
     looks.ask(Look {
         name: format!("{record}.RTYP"),
@@ -104,24 +102,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_a_record_follow_from_that_of_a_pv() {
-        for (name, of, value) in [
-            ("A:B", "A:B", "VAL"),
-            ("A:B.", "A:B", "VAL"),
-            ("A:B.DESC", "A:B", "DESC"),
-            ("A:B.VAL$", "A:B", "VAL"),
-            ("A:B.HIHI{\"ts\":{}}", "A:B", "HIHI"),
-            ("A:B.VAL[0:3]", "A:B", "VAL"),
-        ] {
-            assert_eq!((record(name), field(name)), (of, value), "{name}");
-        }
-    }
-
-    #[test]
     fn long_string_has_a_separate_name() {
         assert_eq!(long_name("A").as_deref(), Some("A.VAL$"));
         assert_eq!(long_name("A.").as_deref(), Some("A.VAL$"));
         assert_eq!(long_name("A.INP").as_deref(), Some("A.INP$"));
+        let braces = long_name("SR:C03-MG{PS:1}I-SP");
+        assert_eq!(braces.as_deref(), Some("SR:C03-MG{PS:1}I-SP.VAL$"));
+        assert_eq!(long_name("A[1]").as_deref(), Some("A[1].VAL$"));
         assert_eq!(long_name("A.VAL$"), None);
         assert_eq!(long_name("A.VAL{\"ts\":{}}"), None);
     }

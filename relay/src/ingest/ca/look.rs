@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pvwire_epics::ca::{self, AccessRights, ChannelEvents, ChannelInfo, NativeType};
+use pvwire_epics::ca::{self, AccessRights, ChannelEvents, ChannelInfo, NameParts, NativeType};
 
 /// Maximum number of open looks.
 const AT_A_TIME: usize = 256;
@@ -19,7 +19,7 @@ const AT_A_TIME: usize = 256;
 pub(super) enum What {
     /// Type and element count.
     Shape,
-    /// Its value as a text: a string, the label of a choice, or the text in an array of characters.
+    /// Its value as a string, such as the label of a choice; the complete text if the name ends with `$`.
     Text,
 }
 
@@ -159,7 +159,15 @@ impl Thread {
                 messages: self.messages.clone(),
                 seen: Mutex::default(),
             };
-            match self.opener.open(&look.name, Arc::new(sink)) {
+            let sink = Arc::new(sink);
+            let opened = match look.what {
+                What::Shape => self.opener.open_for_shape(&look.name, sink),
+                What::Text if NameParts::of(&look.name).is_long_string => {
+                    self.opener.open_for_value(&look.name, sink)
+                }
+                What::Text => self.opener.open_as_text(&look.name, sink),
+            };
+            match opened {
                 Ok(channel) => {
                     let open = Open {
                         _channel: channel,
@@ -186,8 +194,6 @@ struct Sink {
 struct Seen {
     shape: Option<(NativeType, u32)>,
     text: Option<(String, bool)>,
-    index: Option<usize>,
-    choices: Option<Vec<String>>,
 }
 
 impl Sink {
@@ -197,13 +203,9 @@ impl Sink {
         let Some((native, count)) = seen.shape else {
             return;
         };
-        let label = || {
-            let label = seen.choices.as_ref()?.get(seen.index?)?;
-            Some((label.clone(), false))
-        };
         let text = match self.what {
             What::Shape => Some((String::new(), false)),
-            What::Text => seen.text.clone().or_else(label),
+            What::Text => seen.text.clone(),
         };
         if let Some((text, is_full)) = text {
             let found = Found {
@@ -227,9 +229,7 @@ impl ChannelEvents for Sink {
 
     fn access_rights(&self, _: AccessRights) {}
 
-    fn metadata(&self, metadata: ca::Metadata) {
-        self.note(|seen| seen.choices = Some(metadata.choices));
-    }
+    fn metadata(&self, _: ca::Metadata) {}
 
     fn update(&self, update: ca::Update<'_>) {
         self.note(|seen| match update.value {
@@ -239,8 +239,7 @@ impl ChannelEvents for Sink {
             ca::Value::Array(array) if array.element == NativeType::Char => {
                 seen.text = Some((super::value::text_of(array.bytes), false));
             }
-            ca::Value::Array(_) => {}
-            ca::Value::Number(number) => seen.index = Some(number as usize),
+            ca::Value::Array(_) | ca::Value::Number(_) => {}
         });
     }
 }

@@ -119,7 +119,10 @@ impl PutOrder {
             Ok(Some(held)) => OpEnd::holds(held_value(held, &self.value)),
             Err(error) => put_end(&error),
         };
-        let unsure = matches!(end.outcome, Outcome::Done | Outcome::Interrupted);
+        let unsure = matches!(
+            end.outcome,
+            Outcome::Done | Outcome::Interrupted | Outcome::Unknown
+        );
         if end.outcome != Outcome::Changed {
             self.wiring.last_put.end(unsure, Instant::now());
         }
@@ -246,6 +249,7 @@ pub(super) fn put_end(error: &PutError) -> OpEnd {
         PutError::Changed => Outcome::Changed,
         PutError::Failed(_) => Outcome::Failed,
         PutError::Interrupted => Outcome::Interrupted,
+        PutError::Unsure(_) => Outcome::Unknown,
         _ => Outcome::Unknown,
     };
     OpEnd::failed(outcome, error.to_string())

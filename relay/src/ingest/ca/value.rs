@@ -6,10 +6,21 @@ use pvwire_schema::types::{
     Alarm, Array, BlobValue, Limits, Node, NodeValue, PutValue, Severity, ValueType,
 };
 
+/// Number of the alarm conditions of Channel Access.
+const CONDITIONS: u16 = 22;
+
+/// The condition "undefined".
+const UDF: u16 = 17;
+
 pub(super) fn alarm_of(update: &ca::Update<'_>) -> Alarm {
     Alarm {
         severity: u8::try_from(update.severity).map_or(Severity::Invalid, Severity::from_number),
-        status: update.status,
+        // A status beyond the conditions of Channel Access has no name.
+        status: if update.status < CONDITIONS {
+            update.status
+        } else {
+            UDF
+        },
     }
 }
 

@@ -7,6 +7,7 @@ use pvwire_epics::ca::{self, AccessRights, ChannelEvents, ChannelInfo, NativeTyp
 use pvwire_schema::types::{Metadata, ValueType};
 
 use super::aside::Aside;
+use super::label::Labels;
 use super::look::Looks;
 use super::value::{alarm_of, array_value, limits, value_type};
 use super::{TEXT_ELEMENTS, field};
@@ -35,6 +36,10 @@ pub(super) struct Wiring {
     pub(super) channel: OnceLock<Weak<ca::Channel>>,
     /// Long strings, descriptions and forms. No update of a number takes this lock.
     pub(super) aside: Mutex<Aside>,
+    /// Labels beyond the listed choices. Only values of enumerations take this lock, and only for such a label.
+    pub(super) labels: Mutex<Labels>,
+    /// A value waits for its label.
+    pub(super) awaits_label: AtomicBool,
     pub(super) forms: Arc<dyn Forms>,
 }
 
@@ -47,9 +52,12 @@ impl ChannelEvents for Wiring {
         let is_readable = self.is_readable.load(Ordering::Acquire);
         // A value read in the connection before may be unreadable now.
         self.line.connected(info.type_changed || !is_readable);
-        if !is_readable {
+        if is_readable {
+            self.line.event(Event::Shape(Box::new(self.shape())));
+        } else {
             self.tell_shape();
         }
+        self.forget_labels();
         self.begin_connection();
         if info.native_type == NativeType::Char && TEXT_ELEMENTS.contains(&info.element_count) {
             self.ask_for_form();
@@ -59,6 +67,7 @@ impl ChannelEvents for Wiring {
     fn disconnected(&self) {
         self.lost.store(true, Ordering::Release);
         self.is_connected.store(false, Ordering::Release);
+        self.forget_labels();
         self.end_connection();
         self.line.event(Event::Disconnected);
     }
@@ -100,21 +109,11 @@ impl ChannelEvents for Wiring {
     }
 
     fn metadata(&self, metadata: ca::Metadata) {
-        let (value_type, element_count) =
-            *self.shape.lock().unwrap_or_else(PoisonError::into_inner);
-        self.tell_metadata(Metadata {
-            value_type,
-            element_count,
-            units: metadata.units,
-            precision: metadata.precision,
-            choices: metadata.choices,
-            display: limits(metadata.display),
-            control: limits(metadata.control),
-            warning: limits(metadata.warning),
-            alarm: limits(metadata.alarm),
-            epoch: self.line.epoch(),
-            ..Metadata::default()
-        });
+        if self.shape().value_type == ValueType::Enum {
+            self.send_choices(metadata);
+        } else {
+            self.send_metadata(metadata);
+        }
     }
 
     fn update(&self, update: ca::Update<'_>) {
@@ -130,14 +129,51 @@ impl ChannelEvents for Wiring {
         self.line.update(update.time_ns, value, alarm);
     }
 
+    fn choice(&self, update: ca::Update<'_>) {
+        if let ca::Value::Number(index) = update.value {
+            self.choice_arrived(index as u16, update.time_ns, alarm_of(&update));
+        }
+    }
+
+    fn refused(&self, why: &str) {
+        if self.is_readable.load(Ordering::Acquire) {
+            self.line.refused(why.to_owned());
+        }
+    }
+
     fn field_wanted(&self, question: ca::FieldQuestion) {
         field::find(&self.looks, &self.name, question);
     }
 }
 
 impl Wiring {
+    /// Metadata with type and element count alone.
+    fn shape(&self) -> Metadata {
+        let (value_type, element_count) =
+            *self.shape.lock().unwrap_or_else(PoisonError::into_inner);
+        Metadata {
+            value_type,
+            element_count,
+            epoch: self.line.epoch(),
+            ..Metadata::default()
+        }
+    }
+
+    pub(super) fn send_metadata(&self, metadata: ca::Metadata) {
+        self.tell_metadata(Metadata {
+            units: metadata.units,
+            precision: metadata.precision,
+            choices: metadata.choices,
+            display: limits(metadata.display),
+            control: limits(metadata.control),
+            warning: limits(metadata.warning),
+            alarm: limits(metadata.alarm),
+            ..self.shape()
+        });
+    }
+
     /// Sends type and element count, which need no right to read.
     fn tell_shape(&self) {
-        self.metadata(ca::Metadata::default());
+        self.send_metadata(ca::Metadata::default());
     }
 }

@@ -10,6 +10,9 @@ use pvwire_schema::types::{Limits, Metadata, ValueType};
 use super::value::{self, value_type};
 use crate::ingest::RowValue;
 
+/// Start of the EPICS epoch, 1990-01-01 UTC, in nanoseconds past the POSIX epoch.
+const EPICS_EPOCH_NS: i64 = 631_152_000_000_000_000;
+
 /// A field that was found in an update.
 pub(super) struct Field<'a> {
     shown: &'a Node,
@@ -128,9 +131,11 @@ impl<'a> Field<'a> {
             let found = self.stamp.and_then(|stamp| stamp.step(name));
             found.and_then(integer).unwrap_or(0)
         };
-        let seconds = number("secondsPastEpoch").saturating_mul(1_000_000_000);
-        let time_ns = seconds.saturating_add(number("nanoseconds"));
-        (time_ns, number("userTag") as i32)
+        let seconds = number("secondsPastEpoch").checked_mul(1_000_000_000);
+        let time_ns = seconds.and_then(|seconds| seconds.checked_add(number("nanoseconds")));
+        // No time: one that 64 bits can't hold, and that of a record which was never processed.
+        let time_ns = time_ns.filter(|time_ns| *time_ns != EPICS_EPOCH_NS);
+        (time_ns.unwrap_or(0), number("userTag") as i32)
     }
 
     /// Its metadata, without the epoch.

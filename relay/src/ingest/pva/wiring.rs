@@ -17,6 +17,12 @@ use crate::ingest::{Event, LastPut, Line, OpDone, OpEnd, Put, RowValue};
 /// Offset of the alarm status numbers that are pvAccess's alarm classes.
 const CLASS: u16 = 100;
 
+/// Number of these classes.
+const CLASSES: u16 = 8;
+
+/// The class "undefined", also for numbers that aren't classes.
+const UNDEFINED: u16 = 6;
+
 /// Alarm conditions of Channel Access by number. An IOC sends them as the message of a record's
 /// alarm.
 const CONDITIONS: [&str; 22] = [
@@ -379,7 +385,8 @@ impl Wiring {
         let status = match condition {
             Some(condition) => condition as u16,
             None if severity == Some(0) && status == 0 => 0,
-            None => CLASS.saturating_add(status),
+            None if status < CLASSES => CLASS + status,
+            None => CLASS + UNDEFINED,
         };
         let detail = self.detail(user_tag, message);
         let alarm = severity.map_or(Alarm::NONE, |severity| Alarm {

@@ -10,8 +10,9 @@ use pvwire_schema::types::{
 use super::filtered::Filtered;
 use super::handover::Handing;
 use super::large::{self, LargeRow, is_large};
+use super::returning::Return;
 use super::{ChangedRow, Changes};
-use crate::ingest::RowValue;
+use crate::ingest::{Row, RowValue};
 use crate::limits::memory::PvCharge;
 
 /// Of the small values of a PV whose values may have any size, one in this many is weighed.
@@ -65,13 +66,6 @@ impl Latest {
     }
 }
 
-/// What a reconnected PV has sent since.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Return {
-    pub(super) value: bool,
-    pub(super) metadata: bool,
-}
-
 /// All parts of one PV, each with the tick of its last change.
 #[derive(Clone, Debug)]
 pub struct Entry {
@@ -92,8 +86,9 @@ pub struct Entry {
     pub(super) rights: (bool, bool),
     /// The source can't tell whether it may be written: a put shows it.
     pub(super) write_unknown: bool,
-    /// Reconnected, but value and metadata may still be those of the connection before.
-    pub(super) returning: Option<Return>,
+    /// Present while the PV was connected and hasn't sent value and metadata. Those in this entry, if any, may still
+    /// be those of the connection before.
+    pub(super) returning: Option<Box<Return>>,
     /// Whether the source has sent the description, which it sends apart, in this connection.
     pub(super) is_described: bool,
     /// Updates that the bus between relays has lost and that no gap in the sequence has shown yet.
@@ -118,6 +113,8 @@ pub struct Entry {
     pub detail_tick: u64,
     /// Tick of the last update that travels in a separate frame.
     pub(super) separate_tick: u64,
+    /// Its server can't send the value; the metadata have the reason.
+    pub(super) is_refused: bool,
     /// Its value is left out, because it exceeds a frame or a memory budget.
     pub(super) is_left_out: bool,
     /// Charged with the memory that its value takes.
@@ -157,6 +154,7 @@ impl Default for Entry {
             alarm_tick: 0,
             detail_tick: 0,
             separate_tick: 0,
+            is_refused: false,
             is_left_out: false,
             charge: None,
         }
@@ -204,13 +202,18 @@ impl Entry {
         changes.metadata.push((pv, metadata));
     }
 
-    /// Notes what a reconnected PV has sent. Returns whether it has now sent value and metadata.
-    pub(super) fn has_told(&mut self, note: impl FnOnce(&mut Return)) -> bool {
-        let Some(told) = &mut self.returning else {
-            return false;
+    /// The metadata of the connection are not awaited any more. Returns the rows that waited for them.
+    pub(super) fn stop_waiting(&mut self, changes: &mut Changes, pv: PvId) -> Vec<Row> {
+        let Some(mut returning) = self.returning.take() else {
+            return Vec::new();
         };
-        note(told);
-        told.value && told.metadata
+        let is_known = (self.metadata.as_ref())
+            .is_some_and(|metadata| metadata.value_type != ValueType::Unknown);
+        if let Some(shape) = returning.shape.take().filter(|_| !is_known) {
+            let epoch = self.shown_epoch(shape.epoch);
+            self.set_metadata(changes, pv, Metadata { epoch, ..*shape });
+        }
+        returning.take_rows()
     }
 
     /// The PV is connected, and the parts in this entry are current.
@@ -244,9 +247,19 @@ impl Entry {
     /// Why the PV isn't found although its server is connected.
     #[must_use]
     pub fn missing(&self) -> Option<&str> {
-        let missing = &self.metadata.as_deref()?.missing_field;
-        let is_missing = self.connection.state == ConnectionState::NotFound && !missing.is_empty();
-        is_missing.then_some(missing)
+        self.reason_in(ConnectionState::NotFound)
+    }
+
+    /// Why the PV is connected without a value, if its server can't send it.
+    #[must_use]
+    pub fn refusal(&self) -> Option<&str> {
+        let refusal = self.reason_in(ConnectionState::Connected);
+        refusal.filter(|_| self.is_refused)
+    }
+
+    fn reason_in(&self, state: ConnectionState) -> Option<&str> {
+        let reason = &self.metadata.as_deref()?.missing_field;
+        (self.connection.state == state && !reason.is_empty()).then_some(reason)
     }
 
     /// Identifies its type and element count; see [`crate::ingest::Row::epoch`].
@@ -306,6 +319,7 @@ impl Entry {
             // A frame is bounded, also for many small values that aren't numbers.
             is_large = small_bytes.is_none_or(|bytes| !changes.together.takes_bytes(bytes));
         }
+        let mut has_value_now = false;
         let before = self.latest.as_ref();
         // In a frame, numbers come before other values: a number would get before a value that it follows.
         let is_overtaking = matches!(value, RowValue::Number(_))
@@ -321,6 +335,7 @@ impl Entry {
             // In this branch, because a PV's first value always brings its alarm.
             if before.is_none() {
                 changes.first_values.push(pv);
+                has_value_now = true;
             }
         }
         if detail.is_some() {
@@ -346,6 +361,24 @@ impl Entry {
             });
         }
         self.latest = Some(latest);
+        if has_value_now {
+            self.end_refusal(changes, pv);
+        }
+    }
+
+    /// The server sends values again: the reason why it couldn't is over.
+    #[cold]
+    fn end_refusal(&mut self, changes: &mut Changes, pv: PvId) {
+        if std::mem::take(&mut self.is_refused)
+            && let Some(metadata) = self.metadata.as_deref()
+        {
+            let metadata = Metadata {
+                missing_field: String::new(),
+                epoch: self.epoch(),
+                ..metadata.clone()
+            };
+            self.set_metadata(changes, pv, metadata);
+        }
     }
 
     /// Whether there is something to show: connected, with value and type.

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use pvwire_schema::types::{Connection, ConnectionState, Metadata, PvId};
 
-use super::entry::{Entry, Return};
+use super::entry::Entry;
 use super::{Changes, Now, Table};
 use crate::ingest::{Event, Notice};
 
@@ -18,7 +18,7 @@ pub(super) enum Then {
     Nothing,
     /// The entry waits to be found from now on.
     Search,
-    /// The entry waits for value and metadata of the new connection.
+    /// Likewise `TellConnection`, and the entry waits for value and metadata of the new connection.
     AwaitReturn,
     /// The entry waits for the line that shall feed it.
     AwaitHandover,
@@ -87,6 +87,7 @@ impl Table {
             Then::AwaitReturn => {
                 let opening = entry.opening;
                 self.returning.push_back((now.instant, pv, opening));
+                Self::connection_changed(entry, pv, before, changes, now);
             }
         }
     }
@@ -172,8 +173,17 @@ impl Entry {
                     self.connect();
                 }
             }
+            Event::Refused { epoch, reason } => self.refused(changes, pv, epoch, reason),
             Event::Disconnected => self.disconnected(),
-            Event::Access { read, write } => self.set_rights(read, write, false),
+            Event::Access { read, write } => {
+                let is_granted = read && !self.rights.0;
+                self.set_rights(read, write, false);
+                if is_granted && self.connection.state == ConnectionState::Connected {
+                    // Value and metadata come now.
+                    self.returning = Some(Box::default());
+                    return Then::AwaitReturn;
+                }
+            }
             Event::AccessUntried => self.set_rights(true, true, true),
             Event::Missing { epoch, reason } => self.field_missing(changes, pv, epoch, reason),
             Event::Reason(reason) => {
@@ -184,13 +194,23 @@ impl Entry {
                 self.describe(changes, pv, description);
                 return Then::Nothing;
             }
-            Event::Metadata(metadata) => {
-                let epoch = self.shown_epoch(metadata.epoch);
-                self.set_metadata(changes, pv, Metadata { epoch, ..*metadata });
-                if !self.has_told(|told| told.metadata = true) {
-                    return Then::Nothing;
+            Event::Shape(shape) => {
+                if let Some(returning) = &mut self.returning {
+                    returning.shape = Some(shape);
                 }
-                self.connect();
+                return Then::Nothing;
+            }
+            Event::Metadata(metadata) => {
+                let mut metadata = *metadata;
+                metadata.epoch = self.shown_epoch(metadata.epoch);
+                if let Some(refusal) = self.refusal() {
+                    refusal.clone_into(&mut metadata.missing_field);
+                }
+                self.set_metadata(changes, pv, metadata);
+                if let Some(returning) = &mut self.returning {
+                    returning.has_metadata = true;
+                }
+                return Then::Nothing;
             }
         }
         Then::TellConnection
@@ -201,15 +221,20 @@ impl Entry {
             // The type or element count has changed: a value of the old type would be wrong.
             self.begin_epoch(changes, pv, epoch);
         }
+        self.is_refused = false;
         self.set_reason(changes, pv, String::new());
-        // Not shown as connected before value and metadata have come again, because those in this entry
-        // may be old. A PV that can't be read sends neither.
-        if self.latest.is_some() && self.rights.0 {
-            self.returning = Some(Return::default());
-            return Then::AwaitReturn;
+        // A PV that can't be read sends neither value nor metadata.
+        if !self.rights.0 {
+            self.connect();
+            return Then::TellConnection;
         }
-        self.connect();
-        Then::TellConnection
+        // Not shown as connected before value and metadata have come again, because those in this entry
+        // may be old.
+        if self.latest.is_none() {
+            self.connect();
+        }
+        self.returning = Some(Box::default());
+        Then::AwaitReturn
     }
 
     /// Another line feeds the PV. Its value stays, and is old until that line has sent one.
@@ -290,6 +315,28 @@ impl Entry {
             missing_field: reason,
             ..metadata
         };
+        self.set_metadata(changes, pv, metadata);
+    }
+
+    /// The server can't send the value. The metadata stay, with the reason.
+    fn refused(&mut self, changes: &mut Changes, pv: PvId, epoch: u32, reason: String) {
+        let is_waiting = self.returning.is_some();
+        self.stop_waiting(changes, pv);
+        if is_waiting {
+            self.connect();
+        }
+        let before = self.metadata.as_deref();
+        self.is_refused = true;
+        if self.latest.is_none() && before.is_some_and(|known| known.missing_field == reason) {
+            // Clients know it already.
+            return self.set_epoch(epoch);
+        }
+        let metadata = Metadata {
+            epoch,
+            missing_field: reason,
+            ..before.cloned().unwrap_or_default()
+        };
+        self.begin_epoch(changes, pv, epoch);
         self.set_metadata(changes, pv, metadata);
     }
 

@@ -7,7 +7,8 @@ use pvwire_schema::types::{
     Alarm, BlobValue, ConnectionState, Metadata, Node, PvId, Severity, Skips, ValueType,
 };
 
-use super::{Changes, LARGE_BYTES, Now, RETURN_WAIT, Table};
+use super::returning::RETURN_WAIT;
+use super::{Changes, LARGE_BYTES, Now, Table};
 use crate::ingest::{Event, Intake, Line, RowValue};
 
 pub(super) const PV: PvId = PvId(0);
@@ -406,4 +407,128 @@ fn number_after_another_form_in_one_tick_travels_behind_it() {
         let mut after_blob = rows.skip_while(|value| matches!(value, RowValue::Number(_)));
         assert!(after_blob.all(|value| !matches!(value, RowValue::Number(_))));
     }
+}
+
+/// Connects a PV that may be read.
+fn connect_readable(line: &Line) {
+    line.event(Event::Access {
+        read: true,
+        write: false,
+    });
+    line.connected(false);
+    line.event(Event::Shape(Box::new(Metadata {
+        value_type: ValueType::Enum,
+        element_count: 1,
+        epoch: line.epoch(),
+        ..Metadata::default()
+    })));
+}
+
+fn choices(line: &Line) -> Event {
+    Event::Metadata(Box::new(Metadata {
+        value_type: ValueType::Enum,
+        choices: vec!["Closed".to_owned(), "Open".to_owned()],
+        epoch: line.epoch(),
+        ..Metadata::default()
+    }))
+}
+
+fn values(changes: &Changes) -> Vec<f64> {
+    let number = |value: &RowValue| match value {
+        RowValue::Number(number) => *number,
+        other => panic!("{other:?}"),
+    };
+    changes.rows.iter().map(|row| number(&row.value)).collect()
+}
+
+#[test]
+fn values_before_the_metadata_wait_for_them_in_order() {
+    let mut bench = Bench::new();
+    let line = Line::open(&bench.intake, PV, false);
+    connect_readable(&line);
+    update(&line, 0.0, CALM);
+    update(&line, 1.0, HIHI);
+    let changes = bench.tick();
+    assert!(changes.rows.is_empty() && bench.table.entry(PV).latest.is_none());
+    assert!(!bench.table.entry(PV).is_complete());
+    line.event(choices(&line));
+    let changes = bench.tick();
+    assert_eq!(values(&changes), [0.0, 1.0]);
+    assert!(changes.rows.iter().all(|row| row.skips == Skips::NONE));
+    assert!(bench.table.entry(PV).is_complete());
+    update(&line, 0.0, CALM);
+    assert_eq!(values(&bench.tick()), [0.0]);
+    // The same after a reconnect.
+    line.event(Event::Disconnected);
+    connect_readable(&line);
+    update(&line, 1.0, CALM);
+    let changes = bench.tick();
+    assert!(changes.rows.is_empty());
+    let state = bench.table.entry(PV).connection.state;
+    assert_eq!(state, ConnectionState::Disconnected);
+    line.event(choices(&line));
+    assert_eq!(values(&bench.tick()), [1.0]);
+    assert!(bench.table.entry(PV).is_complete());
+}
+
+#[test]
+fn many_values_before_the_metadata_are_bounded_and_counted() {
+    let mut bench = Bench::new();
+    let line = Line::open(&bench.intake, PV, false);
+    connect_readable(&line);
+    for number in 0..1_000 {
+        update(&line, f64::from(number), CALM);
+    }
+    bench.tick();
+    line.event(choices(&line));
+    let changes = bench.tick();
+    let shown = values(&changes);
+    assert!(shown.len() < 100 && shown.last() == Some(&999.0));
+    let skipped: u32 = changes.rows.iter().map(|row| row.skips.relay).sum();
+    assert_eq!(shown.len() + skipped as usize, 1_000);
+}
+
+#[test]
+fn value_of_a_server_that_sends_no_metadata_comes_with_its_type_after_a_second() {
+    let mut bench = Bench::new();
+    let line = Line::open(&bench.intake, PV, false);
+    connect_readable(&line);
+    update(&line, 1.0, CALM);
+    assert!(bench.tick().rows.is_empty());
+    assert_eq!(bench.table.next_deadline(), Some(bench.start + RETURN_WAIT));
+    let changes = bench.tick_at(RETURN_WAIT);
+    assert_eq!(values(&changes), [1.0]);
+    assert_eq!(changes.metadata[0].1.value_type, ValueType::Enum);
+    assert!(bench.table.entry(PV).is_complete());
+}
+
+#[test]
+fn value_that_the_server_cannot_send_is_gone_with_a_reason_until_it_comes() {
+    let mut bench = Bench::new();
+    let line = Line::open(&bench.intake, PV, false);
+    connect_readable(&line);
+    line.event(choices(&line));
+    update(&line, 1.0, CALM);
+    bench.tick();
+    let epoch = bench.table.entry(PV).epoch();
+    update(&line, 0.0, CALM);
+    line.refused("too large".to_owned());
+    let changes = bench.tick();
+    assert!(changes.rows.is_empty(), "that was before");
+    let entry = bench.table.entry(PV);
+    assert_eq!(entry.refusal(), Some("too large"));
+    assert!(entry.latest.is_none() && entry.epoch() != epoch);
+    assert_eq!(entry.connection.state, ConnectionState::Connected);
+    // Clients are told once, and metadata don't end it.
+    line.refused("too large".to_owned());
+    assert!(bench.tick().metadata.is_empty());
+    line.event(choices(&line));
+    bench.tick();
+    assert_eq!(bench.table.entry(PV).refusal(), Some("too large"));
+    update(&line, 1.0, CALM);
+    let changes = bench.tick();
+    assert_eq!(values(&changes), [1.0]);
+    let known = &changes.metadata[0].1;
+    assert_eq!((known.missing_field.as_str(), known.choices.len()), ("", 2));
+    assert_eq!(bench.table.entry(PV).refusal(), None);
 }

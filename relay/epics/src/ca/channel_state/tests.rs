@@ -49,7 +49,7 @@ const TOLD_NONE: &str = "AccessRights { read: false, write: false }";
 fn state() -> (ChannelState, Arc<Recorder>, impl Fn() -> Vec<Command>) {
     let recorder = Arc::new(Recorder::default());
     let (commands, received) = Commands::for_test();
-    let state = ChannelState::new(7, recorder.clone(), commands);
+    let state = ChannelState::new(7, recorder.clone(), commands, TextForm::Native);
     (state, recorder, received)
 }
 
