@@ -74,6 +74,36 @@ describe("Apollo Client", () => {
     },
   );
 
+  it.each([
+    ["of the client", { queryDeduplication: false }, {}],
+    ["of the subscription", {}, { context: { queryDeduplication: false } }],
+  ])(
+    "gives a second equal subscription a whole first result, by an option %s",
+    async (_, of, own) => {
+      const link = new GraphQLWsLink(client);
+      const shared = new ApolloClient({ link, cache: new InMemoryCache(), ...of });
+      const told: unknown[][] = [[], []];
+      const subscribe = (at: number): { unsubscribe: () => void } =>
+        shared
+          .subscribe({ query: gql(TEMP), fetchPolicy: "no-cache", ...own })
+          .subscribe(({ data }) => told[at]?.push(data));
+      const first = subscribe(0);
+      await until(() => {
+        expect(told[0]).toMatchObject([firstOfTemp]);
+      });
+      const second = subscribe(1);
+      await until(() => {
+        expect(told[1]).toMatchObject([firstOfTemp]);
+      });
+      FakeSocket.last.frame("update");
+      await until(() => {
+        expect(told.map((results) => results.length)).toEqual([2, 2]);
+      });
+      first.unsubscribe();
+      second.unsubscribe();
+    },
+  );
+
   it("runs queries and mutations over the same link", async () => {
     const put = await apollo().mutate({ mutation: gql(PUT), variables: { value: "5" } });
     expect(put.data).toMatchObject({ putChannels: [{ id: "loc://n", value: { string: "5" } }] });
@@ -140,6 +170,23 @@ describe("urql", () => {
       expect(told).toHaveLength(2);
     });
     subscription.unsubscribe();
+  });
+
+  it("gives a second equal subscription a whole first result, by another variable", async () => {
+    const shared = urql();
+    const told: unknown[][] = [[], []];
+    const subscribe = (component: number): { unsubscribe: () => void } =>
+      shared.subscription(TEMP, { component }).subscribe(({ data }) => told[component]?.push(data));
+    const first = subscribe(0);
+    await until(() => {
+      expect(told[0]).toMatchObject([firstOfTemp]);
+    });
+    const second = subscribe(1);
+    await until(() => {
+      expect(told[1]).toMatchObject([firstOfTemp]);
+    });
+    first.unsubscribe();
+    second.unsubscribe();
   });
 
   it("runs queries and mutations over the same exchange", async () => {
