@@ -245,6 +245,30 @@ fn pvs_of_a_server_of_another_maker_that_hangs_are_found_at_another_address() {
 }
 
 #[test]
+fn pvs_of_a_pv_access_server_that_hangs_are_found_at_another_address() {
+    let [first, second] = [
+        Network::with_searches_by_udp(),
+        Network::with_searches_by_udp(),
+    ];
+    let prefix = prefix();
+    let hung = OtherServer::with_prefix(first, Maker::PvAccessCpp, &prefix);
+    let mut command = relay_command(first);
+    let addresses =
+        [first, second].map(|network| format!("127.0.0.1:{}", network.pva_search_port()));
+    command
+        .env("EPICS_PVA_ADDR_LIST", addresses.join(" "))
+        .env("EPICS_PVA_CONN_TMO", "2");
+    let relay = Relay::spawn(command, &[]);
+    let mut client = Client::connect(relay.address());
+    let number = format!("pva://{}", hung.pv("number"));
+    client.subscribe_live(&[&number]);
+    hung.hang();
+    let mut other = OtherServer::with_prefix(second, Maker::PvAccessCpp, &prefix);
+    other.post("number", "2.5");
+    client.wait_number(&number, 2.5);
+}
+
+#[test]
 fn put_that_a_hung_ioc_has_not_answered_is_not_repeated_at_another_address() {
     let [first, second] = [Network::new(), Network::new()];
     let prefix = prefix();
@@ -271,13 +295,13 @@ fn put_that_a_hung_ioc_has_not_answered_is_not_repeated_at_another_address() {
 #[test]
 fn server_that_answers_a_search_and_then_says_nothing_is_named() {
     let network = Network::new();
-    let server = LyingServer::start(&["silent", "good"]);
+    let server = LyingServer::start(&["silent", "good", "refuses", "odd"]);
     let mut command = relay_command(network);
     server.apply(&mut command);
     let relay = Relay::spawn(command, &["--not-found-after-ms=1000"]);
     let mut client = Client::connect(relay.address());
-    let [silent, good] = &server.names[..] else {
-        panic!("two names")
+    let [silent, good, refuses, odd] = &server.names[..] else {
+        panic!("four names")
     };
     client.subscribe(&server.names);
     client.wait_state(silent, ConnectionState::NotFound);
@@ -285,8 +309,15 @@ fn server_that_answers_a_search_and_then_says_nothing_is_named() {
         reason(pv).contains("answers searches for this PV and then doesn't connect it")
             && reason(pv).contains(&format!(":{}", server.port(0)))
     });
+    for (index, name) in [(2, refuses), (3, odd)] {
+        client.wait_pv(name, "says who", |pv| {
+            reason(pv).contains("knows this name and then refuses it")
+                && reason(pv).contains(&format!(":{}", server.port(index)))
+        });
+    }
     client.wait_number(good, 8.0);
     assert_eq!(reason(client.pv(good)), "");
+    assert_eq!(relay.metric("pvwire_ca_circuits_cut_total"), 0.0);
 }
 
 #[test]

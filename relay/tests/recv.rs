@@ -29,7 +29,7 @@ fn loses_its_framing(lie: &str) -> bool {
 
 /// Whether it is about the PV itself, which then has no value; the others are about something else.
 fn costs_its_pv(lie: &str) -> bool {
-    ["count", "extended", "small", "type", "destroyed"].contains(&lie)
+    ["plain", "count", "extended", "small", "type", "destroyed"].contains(&lie)
 }
 
 #[test]

@@ -4,8 +4,8 @@
     lying_ca_server.py client PORT NAME       monitors one of them with libca alone
 
 The part of a name after the last colon selects the invalid message of its PV, one of `LIES`. The server sends
-it after one valid value, 7. A PV "silent" is found, and then the server says nothing; "repents" lies once and
-then sends 8. The program ends when its standard input ends.
+it after one valid value, 7. A PV "silent" is found, and then the server says nothing; "refuses" is found and then
+refused, and "odd" gets a type that doesn't exist; "repents" lies once and then sends 8. The program ends when its standard input ends.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ import struct
 import sys
 
 VERSION, EVENT_ADD, SEARCH, ERROR, READ_NOTIFY = 0, 1, 6, 11, 15
-CREATE_CHAN, WRITE_NOTIFY, ACCESS_RIGHTS, ECHO = 18, 19, 22, 23
+CREATE_CHAN, WRITE_NOTIFY, ACCESS_RIGHTS, ECHO, CREATE_CH_FAIL = 18, 19, 22, 23, 26
 MINOR = 13
 DBF_DOUBLE, DBR_TIME_DOUBLE, DBR_CTRL_DOUBLE = 6, 20, 34
 NORMAL, CHANNEL_DESTROYED = 1, 55 << 3
@@ -59,6 +59,7 @@ LIES = {
     "extended": lambda type, id: update(type, id, count=100_000_000),
     "small": lambda type, id: update(type, id, payload=bytes(8)),
     "type": lambda type, id: message(EVENT_ADD, value(type, 7.0), 99, 1, NORMAL, id),
+    "plain": lambda _type, id: update(DBF_DOUBLE, id, 9.0),
     "zero": lambda type, id: update(type, id, count=0, payload=value(type, 0)[:16]),
     "misaligned": lambda type, id: update(type, id, payload=bytes(20)),
     "command": lambda _type, _id: message(99),
@@ -107,6 +108,12 @@ class Circuit(asyncio.Protocol):
         if command == CREATE_CHAN:
             lie = payload.rstrip(b"\0").decode().rsplit(":", 1)[1]
             if lie == "silent":
+                return
+            if lie == "refuses":
+                write(message(CREATE_CH_FAIL, one=one))
+                return
+            if lie == "odd":
+                write(message(CREATE_CHAN, type=99, count=1, one=one, two=one + 1_000))
                 return
             self.lies[one + 1_000] = lie
             write(message(ACCESS_RIGHTS, one=one, two=3))

@@ -8,7 +8,8 @@ use super::{free_port, in_repository, prefix, python};
 
 /// Lies that make libca crash, damage its tables, or accept one server's word about another
 /// server's PVs.
-pub const LIES: [&str; 17] = [
+pub const LIES: [&str; 18] = [
+    "plain",
     "count",
     "extended",
     "small",

@@ -58,6 +58,11 @@ impl Network {
         self.pva_broadcast_port
     }
 
+    /// The UDP port at which its pvAccess servers are searched.
+    pub fn pva_search_port(self) -> u16 {
+        self.pva_broadcast_port
+    }
+
     /// Sets EPICS's variables for a process of this network; nothing leaves the machine.
     pub fn apply(self, command: &mut Command) {
         let [pva, broadcast] =

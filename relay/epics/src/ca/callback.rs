@@ -101,6 +101,12 @@ pub(super) unsafe extern "C" fn on_update(args: event_handler_args) {
                 state.on_unreadable(&why);
             } else if let Some(why) = refusal(&args) {
                 state.on_refused(&why);
+            } else if is_valid(&args) && state.live_shape().is_some() {
+                let (peer, sent) = (peer(), args.r#type);
+                state.on_unreadable(&format!(
+                    "the server {peer} sends what can't be read: values of type {sent}, which was not requested; its \
+                     administrator must repair it"
+                ));
             } else if is_valid(&args) {
                 state.on_valid_again(args.r#type);
             }
