@@ -280,7 +280,7 @@ fn text_longer_than_a_ca_string_is_put_whole_or_refused() {
     for (name, room) in [(&lso, 59), (&string, 39)] {
         let (outcome, message, _) = put_both(&mut client, name, &text(&"z".repeat(room + 1)));
         assert_eq!(outcome, Outcome::BadValue, "{message}");
-        let fits = format!("{} bytes of text, but the PV holds {room}", room + 1);
+        let fits = format!("too long: {} bytes, at most {room}", room + 1);
         assert_eq!(message, fits);
     }
     client.wait_pv(&lso, "the text before", |pv| pv.is(&Kept::text("short")));

@@ -159,7 +159,7 @@ fn encode_characters(target: &Target<'_>, text: &str) -> Result<Encoded, PutErro
     let room = target.count as usize - usize::from(target.long_string);
     if text.len() > room {
         let length = text.len();
-        return bad(format!("{length} bytes of text, but the PV holds {room}"));
+        return bad(format!("too long: {length} bytes, at most {room}"));
     }
     let mut bytes = text.as_bytes().to_vec();
     if text.len() < target.count as usize {
@@ -312,7 +312,7 @@ fn push_string(bytes: &mut Vec<u8>, text: &str) -> Result<(), PutError> {
     if text.len() > most {
         let length = text.len();
         return bad(format!(
-            "{length} bytes of text, but a string of Channel Access holds {most}"
+            "too long: {length} bytes, but a string of Channel Access has at most {most}"
         ));
     }
     if text.contains('\0') {
@@ -514,10 +514,7 @@ mod tests {
             long_string: true,
             ..chars
         };
-        assert_eq!(
-            why(&field, text("abcd")),
-            "4 bytes of text, but the PV holds 3"
-        );
+        assert_eq!(why(&field, text("abcd")), "too long: 4 bytes, at most 3");
     }
 
     #[test]

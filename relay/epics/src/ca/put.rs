@@ -26,7 +26,7 @@ pub enum PutError {
     #[error("{0}")]
     BadValue(String),
     /// Nothing was written: the text is longer than a string of Channel Access.
-    #[error("{length} bytes of text, but a string of Channel Access holds 39")]
+    #[error("too long: {length} bytes, but a string of Channel Access has at most 39")]
     LongText {
         /// Bytes of the text.
         length: usize,

@@ -79,7 +79,7 @@ impl PutOrder {
                     Some(count) if (length as u64) < u64::from(count) => self.put_long(name),
                     Some(count) => {
                         let room = count.saturating_sub(1);
-                        let why = format!("{length} bytes of text, but the PV holds {room}");
+                        let why = format!("too long: {length} bytes, at most {room}");
                         self.told(Err(PutError::BadValue(why)));
                     }
                     None => self.told(Err(PutError::LongText { length })),
