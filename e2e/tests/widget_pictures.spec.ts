@@ -54,7 +54,7 @@ test("widgets in alarm and with every fault of access or connection", async ({ b
     await page.emulateMedia({ colorScheme: "light" });
     await each("invalid", "INVALID LINK");
     await setAll(page, { severity: "NO_ALARM", alarmStatus: 0, unresponsive: true });
-    await each("no-news", /^No news since/);
+    await each("no-news", /^No response since/);
     await setAll(page, { unresponsive: false, state: "disconnected" });
     await page.emulateMedia({ colorScheme: "dark" });
     await each("disconnected", /^Disconnected/);

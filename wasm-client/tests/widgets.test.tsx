@@ -44,7 +44,7 @@ describe("access", () => {
       expect(badge()?.textContent).toBe("ro");
     });
     expect(badge()?.dataset.access).toBe("read-only");
-    expect(badge()?.title).toContain("this relay takes no puts");
+    expect(badge()?.title).toContain("not allowed by the relay");
     relay.set("TEMP", { mutable: false });
     await until(() => {
       expect(badge()?.title).toBe("The IOC gives no write access");
@@ -70,7 +70,7 @@ describe("every widget", () => {
       expect(part("condition")).toMatch(/MAJOR HIHI$/);
       relay.set("TEMP", { unresponsive: true });
       await until(() => {
-        expect(part("condition")).toMatch(/^No news since \d\d:\d\d:\d\d$/);
+        expect(part("condition")).toMatch(/^No response since \d\d:\d\d:\d\d$/);
       });
       expect(widget().dataset.severity, "nothing passes for present").toBeUndefined();
       expect(widget().dataset.stale).toBe("true");

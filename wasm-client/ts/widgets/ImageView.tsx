@@ -62,7 +62,7 @@ export const ImageView = perPv(function ImageView(props: ImageViewProps): ReactN
       value === null || codec !== "" ? undefined : pictureOf(value.structure, value.array, width),
     [value, codec, width],
   );
-  const decoded = useDecoded(name, codec === "" ? null : (value?.structure ?? null));
+  const decoded = useDecoded(codec === "" ? null : (value?.structure ?? null));
   const picture = codec === "" ? plain : decoded?.picture;
   const canvas = useRef<HTMLCanvasElement>(null);
   const [low, high] = givenRange(range) ?? [undefined, undefined];
@@ -147,45 +147,41 @@ function usePainter(canvas: RefObject<HTMLCanvasElement | null>): {
 }
 
 interface Decoded {
-  /** The name of its PV. */
-  readonly of: string;
   readonly picture?: Picture;
   readonly why?: string;
 }
 
 /** The picture of an encoded image; images that arrive during decoding replace each other. */
-function useDecoded(name: string, structure: PvStructure | null): Decoded | undefined {
+function useDecoded(structure: PvStructure | null): Decoded | undefined {
   const [decoded, setDecoded] = useState<Decoded>();
-  const work = useRef({ isBusy: false, next: structure, name });
+  const work = useRef({ isBusy: false, next: structure });
   useEffect(() => {
     const { current } = work;
     current.next = structure;
-    current.name = name;
     if (current.isBusy || structure === null) return;
     current.isBusy = true;
     const decodeAll = async (): Promise<void> => {
       const { decodeImage } = await import("./codec.js");
       while (current.next !== null) {
-        const { name: of, next } = current;
+        const { next } = current;
         current.next = null;
         setDecoded(
           await decodeImage(next).then(
-            (picture) => ({ of, picture }),
-            (error: unknown) => ({ of, why: (error as Error).message }),
+            (picture) => ({ picture }),
+            (error: unknown) => ({ why: (error as Error).message }),
           ),
         );
       }
     };
     decodeAll()
       .catch((error: unknown) => {
-        setDecoded({ of: current.name, why: String(error) });
+        setDecoded({ why: String(error) });
       })
       .finally(() => {
         current.isBusy = false;
       });
-  }, [name, structure]);
-  // Not the picture of a PV that was shown before.
-  return decoded?.of === name ? decoded : undefined;
+  }, [structure]);
+  return decoded;
 }
 
 /** Why an unencoded value is not a picture. */

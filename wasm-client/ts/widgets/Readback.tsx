@@ -178,9 +178,7 @@ const Access = memo(function Access({ mutable, name, writable }: AccessProps) {
 function accessText(name: string, mutable: boolean, writable: boolean | null): string {
   if (writable === null) return "Whether it may be written shows when it is tried";
   if (writable) return "The IOC and the relay allow reading and writing";
-  return mutable
-    ? "The IOC allows writing, but this relay takes no puts to it"
-    : noAccessText(name);
+  return mutable ? "Writing is not allowed by the relay" : noAccessText(name);
 }
 
 function valueText(pv: ReadbackData | undefined, notation: "exponent" | undefined): string {

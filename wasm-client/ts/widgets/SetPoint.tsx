@@ -196,7 +196,7 @@ function whyNotWritable(name: string, pv: SetPointData | undefined): string | un
       return "The relay doesn't take the name";
     case "connected":
       if (!pv.status.mutable) return noAccessText(name);
-      return pv.status.writable === false ? "This relay takes no puts to it" : undefined;
+      return pv.status.writable === false ? "Writing is not allowed by the relay" : undefined;
   }
 }
 

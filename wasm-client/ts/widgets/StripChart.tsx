@@ -7,6 +7,7 @@ import type { PvDisplay, PvValue } from "../types.js";
 import { CONDITION_FIELDS, useCondition, type ConditionData } from "./condition.js";
 import { Frame, kindOf, Nothing } from "./Frame.js";
 import type { ByArrival } from "./history.js";
+import { perPv } from "./per_pv.js";
 import { placePlot } from "./place_plot.js";
 
 const SELECTION = `{
@@ -44,7 +45,7 @@ export interface StripChartProps {
  * Without time stamps, or with one that doesn't change, values are placed by their arrival, which
  * the chart says. Needs `uplot`.
  */
-export function StripChart(props: StripChartProps): ReactNode {
+export const StripChart = perPv(function StripChart(props: StripChartProps): ReactNode {
   const { height = 180, label = props.name, name, staleAfterMs } = props;
   const seconds = lengthOf(props.windowSeconds);
   const pv = usePv<ChartData>(name, SELECTION);
@@ -53,10 +54,7 @@ export function StripChart(props: StripChartProps): ReactNode {
   const client = useClient();
   const [low, high] = props.yRange ?? [undefined, undefined];
   const [problem, setProblem] = useState<string>();
-  const [note, setNote] = useState<{
-    readonly name: string;
-    readonly why: ByArrival | undefined;
-  }>();
+  const [byArrival, setByArrival] = useState<ByArrival>();
 
   useEffect(() => {
     const yRange = low === undefined ? undefined : ([low, high] as const);
@@ -69,9 +67,7 @@ export function StripChart(props: StripChartProps): ReactNode {
           seconds,
           height,
           yRange,
-          onByArrival: (why) => {
-            setNote({ name, why });
-          },
+          onByArrival: setByArrival,
         });
       },
       () => undefined,
@@ -84,7 +80,6 @@ export function StripChart(props: StripChartProps): ReactNode {
     value !== null &&
     value.number === null &&
     `A strip chart shows numbers; this is ${kindOf(value)}`;
-  const byArrival = note?.name === name && noCurve === false ? note.why : undefined;
   return (
     <Frame
       kind="strip"
@@ -102,14 +97,14 @@ export function StripChart(props: StripChartProps): ReactNode {
         aria-label={`${label}: curve of the last ${String(seconds)} s`}
         style={{ height }}
       />
-      {byArrival !== undefined && (
+      {byArrival !== undefined && noCurve === false && (
         <p className="pvwire-note" data-part="by-arrival">
           By time of arrival: {byArrival}
         </p>
       )}
     </Frame>
   );
-}
+});
 
 function lengthOf(seconds: number = WINDOW_SECONDS.otherwise): number {
   if (Number.isNaN(seconds)) return WINDOW_SECONDS.otherwise;

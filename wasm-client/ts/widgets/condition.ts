@@ -146,7 +146,7 @@ export function noAccessText(name: string): string {
 
 /** The text for a PV whose server has stopped answering. */
 export function silentText(lastHeard: string | null): string {
-  return `No news${lastHeard === null ? "" : ` since ${clock(lastHeard)}`}`;
+  return `No response${lastHeard === null ? "" : ` since ${clock(lastHeard)}`}`;
 }
 
 const clock = (datetime: string): string => formatClock(Date.parse(datetime));
