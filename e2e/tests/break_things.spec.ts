@@ -119,10 +119,10 @@ test.describe("dark", () => {
     await expect(readback(page)).toHaveAttribute("data-state", "connected", BACK);
     await page.getByRole("button", { name: "Tools" }).click();
     await breaking(page).getByRole("button", { name: "Pause the IOC" }).click();
-    await expect(breaking(page)).toContainText("IOC: paused, as a machine that hangs.");
+    await expect(breaking(page)).toContainText("IOC: paused (simulated hang).");
     await expect(readback(page)).toHaveAttribute("data-state", "disconnected", SILENT);
     await expectAccessible(page);
-    await breaking(page).getByRole("button", { name: "Let the IOC go on" }).click();
+    await breaking(page).getByRole("button", { name: "Resume the IOC" }).click();
     await expect(readback(page)).toHaveAttribute("data-state", "connected", BACK);
     await expect(breaking(page)).toContainText("IOC: running.");
 

@@ -87,7 +87,10 @@ test.describe("the demo", () => {
       ["desk", "wall"],
       async (page, screen) => {
         await goTo(page, screen, "Health", ".health");
-        await expect(page.getByLabel("What the relay says")).toContainText("Clients");
+        await expect(page.getByLabel("Relay", { exact: true })).toContainText("Clients");
+        await expect(page.getByRole("list", { name: "PVs of this page" })).toHaveText(
+          "1 not found",
+        );
         await showAll(page);
         return [];
       },
@@ -115,7 +118,7 @@ test.describe("the demo", () => {
     });
   }
 
-  test("without news, without its IOC, without the relay", async ({
+  test("without a response, without its IOC, without the relay", async ({
     browser,
     ioc,
     pageUrl,
@@ -126,7 +129,7 @@ test.describe("the demo", () => {
       await page.setViewportSize(SCREENS.desk);
       const troubles = page.getByRole("list", { name: "PVs of this page" });
       ioc.hang();
-      await expect(troubles).toContainText("1,024 without news");
+      await expect(troubles).toContainText("1,024 without response");
       await expectPicture(page, "machine-no-news", canvases(page));
       await ioc.kill();
       await expect(troubles).toContainText("1,024 disconnected");

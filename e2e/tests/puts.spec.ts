@@ -157,7 +157,7 @@ test("invalid values are refused with a reason and not sent", async ({ demo, ioc
 
   const message = demo.setPoint("OP:MESSAGE");
   await message.send("a message of more than thirty-nine bytes");
-  await expect(message.outcome).toContainText("Refused: 40 bytes of text");
+  await expect(message.outcome).toContainText("Refused: too long: 40 bytes");
   expect(await ioc.get("OP:MESSAGE")).toBe("Beam available to users");
 });
 
@@ -206,7 +206,7 @@ test("DISP refuses puts; without access or a rule none can be sent", async ({ de
 
   for (const [pv, reason, value] of [
     ["ID:GAP:SET", "The IOC gives no write access", "9"],
-    ["MAG:DIPOLE:LIMIT", "This relay takes no puts to it", "750"],
+    ["MAG:DIPOLE:LIMIT", "Writing is not allowed by the relay", "750"],
   ] as const) {
     const setPoint = demo.setPoint(pv);
     await expect(setPoint.hint).toHaveText(reason);

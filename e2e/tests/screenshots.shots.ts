@@ -40,7 +40,7 @@ for (const colorScheme of ["light", "dark"] as const) {
           await expect(demo.page.getByLabel("Latency")).toContainText(/\d{3} updates/, {
             timeout: 30_000,
           });
-          const relaySays = demo.page.getByLabel("What the relay says");
+          const relaySays = demo.page.getByLabel("Relay", { exact: true });
           await expect(relaySays).toContainText(/sent\s*half/, { timeout: 30_000 });
         }
         await save(demo, `${page.toLowerCase()}-${colorScheme}.png`);

@@ -21,13 +21,13 @@ test("IOC hangs 15 s: no news in 3 s, disconnected, right again", async ({ demo,
   let begin = 0;
   await within(SHOWN_WITHIN_MS, async () => {
     ioc.goOn();
-    await expect(demo.condition("OP:MESSAGE")).not.toHaveText(/No news|old since/);
+    await expect(demo.condition("OP:MESSAGE")).not.toHaveText(/No response|old since/);
     begin = Date.now();
     ioc.hang();
-    await expect(demo.condition("OP:MESSAGE")).toHaveText(/^No news since \d\d:\d\d:\d\d$/);
+    await expect(demo.condition("OP:MESSAGE")).toHaveText(/^No response since \d\d:\d\d:\d\d$/);
     return Date.now() - begin;
   });
-  await expect(demo.condition("RF:VOLTAGE:SET")).toHaveText(/^No news since/);
+  await expect(demo.condition("RF:VOLTAGE:SET")).toHaveText(/^No response since/);
   // No earlier value looks current, neither by text nor by colour.
   await expect(voltage).not.toHaveAttribute("data-severity");
   await expect(message).toHaveAttribute("data-stale", "true");
@@ -35,7 +35,7 @@ test("IOC hangs 15 s: no news in 3 s, disconnected, right again", async ({ demo,
 
   await expect(message).toHaveAttribute("data-state", "disconnected");
   const [silent, old] = (await seen()).slice(-2);
-  expect(silent).toMatch(/^connected: No news since \d\d:\d\d:\d\d$/);
+  expect(silent).toMatch(/^connected: No response since \d\d:\d\d:\d\d$/);
   expect(old).toMatch(/^disconnected: Disconnected · old since \d\d:\d\d:\d\d$/);
   expect(old?.slice(-8), "old since the last news, not since the disconnect").toBe(
     silent?.slice(-8),
@@ -46,7 +46,7 @@ test("IOC hangs 15 s: no news in 3 s, disconnected, right again", async ({ demo,
   await expect(message).toHaveAttribute("data-state", "connected");
   await expect(voltage).toHaveAttribute("data-severity", "NO_ALARM");
   await expect(access).toHaveAttribute("data-access", "write");
-  await expect(demo.condition("OP:MESSAGE")).not.toHaveText(/No news|old since/);
+  await expect(demo.condition("OP:MESSAGE")).not.toHaveText(/No response|old since/);
   await ioc.put("OP:MESSAGE", "after the stall");
   await expect(demo.value("OP:MESSAGE")).toHaveText("after the stall");
 });
@@ -64,20 +64,20 @@ test("relay hangs: the page says so in 4 s and recovers", async ({ demo, ioc, pa
     await expect(banner).toHaveCount(0);
     const begin = Date.now();
     relay.hang();
-    await expect(banner).toContainText("No news from the relay");
+    await expect(banner).toContainText("No response from the relay");
     return Date.now() - begin;
   });
-  await expect(page.locator(".connection")).toContainText("No news");
-  await expect(demo.condition("OP:MESSAGE")).toHaveText(/^No news since/);
+  await expect(page.locator(".connection")).toContainText("No response");
+  await expect(demo.condition("OP:MESSAGE")).toHaveText(/^No response since/);
   await expect(message).not.toHaveAttribute("data-severity");
-  await expect(troubles).toContainText("without news");
+  await expect(troubles).toContainText("without response");
   await expect(troubles).not.toContainText("minor");
   relay.goOn();
 
   await expect(banner).toHaveCount(0);
-  await expect(demo.condition("OP:MESSAGE")).not.toHaveText(/No news/);
+  await expect(demo.condition("OP:MESSAGE")).not.toHaveText(/No response/);
   await expect(message).toHaveAttribute("data-severity", "NO_ALARM");
-  await expect(troubles).not.toContainText("without news");
+  await expect(troubles).not.toContainText("without response");
   await ioc.put("OP:MESSAGE", "after the stall");
   await expect(demo.value("OP:MESSAGE")).toHaveText("after the stall");
 });

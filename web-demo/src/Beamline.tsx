@@ -12,7 +12,7 @@ import {
   WaveformPlot,
 } from "pvwire/widgets";
 
-import { useWide } from "./wide";
+import { useWide, useWindowHeight } from "./wide";
 
 const CAMERA_WIDTH = 320;
 
@@ -21,8 +21,20 @@ const CAMERA = `sim://camera(width=${String(CAMERA_WIDTH)},height=240,rate_hz=10
 
 const ORBIT = "sim://waveform(size=2000,waves=5,rate_hz=10)";
 
-export function Beamline({ prefix }: { readonly prefix: string }): ReactNode {
+/** What the header, the labels and frames of three plots take, and the least height of a plot. */
+const OTHER_PIXELS = 310;
+const LEAST_PIXELS = 200;
+
+/** The heights of the plots, which fill the window of a large screen. */
+function usePlotHeights(): { readonly tall: number; readonly low: number } {
   const isWide = useWide();
+  const third = Math.floor((useWindowHeight() - OTHER_PIXELS) / 3);
+  const height = Math.max(LEAST_PIXELS, third);
+  return isWide ? { tall: height, low: height } : { tall: 160, low: 140 };
+}
+
+export function Beamline({ prefix }: { readonly prefix: string }): ReactNode {
+  const heights = usePlotHeights();
   const pv = (name: string): string => `${prefix}:${name}`;
   return (
     <div className="beamline">
@@ -38,13 +50,9 @@ export function Beamline({ prefix }: { readonly prefix: string }): ReactNode {
       </section>
       <section className="panel beamline-plots" aria-label="Plots">
         <h2>Plots</h2>
-        <StripChart
-          name={pv("RING:CURRENT")}
-          label="Stored beam current"
-          height={isWide ? 220 : 160}
-        />
-        <StripChart name={pv("RF:VOLTAGE")} label="RF voltage" height={isWide ? 180 : 140} />
-        <WaveformPlot name={ORBIT} label="Orbit" height={isWide ? 220 : 160} />
+        <StripChart name={pv("RING:CURRENT")} label="Stored beam current" height={heights.tall} />
+        <StripChart name={pv("RF:VOLTAGE")} label="RF voltage" height={heights.low} />
+        <WaveformPlot name={ORBIT} label="Orbit" height={heights.tall} />
       </section>
       <section className="panel beamline-set" aria-label="Set points">
         <h2>Set points</h2>

@@ -48,7 +48,7 @@ export function BreakThings(): ReactNode {
           act(ioc === "paused" ? "ioc/resume" : "ioc/pause");
         }}
       >
-        {ioc === "paused" ? "Let the IOC go on" : "Pause the IOC"}
+        {ioc === "paused" ? "Resume the IOC" : "Pause the IOC"}
       </button>
       {relay !== undefined && (
         <button
@@ -72,6 +72,6 @@ export function BreakThings(): ReactNode {
 function sentence(name: string, state: Processes["ioc"], restartAfterSeconds: number): string {
   if (state === "gone")
     return `${name}: killed, starts again ${String(restartAfterSeconds)} s later.`;
-  if (state === "paused") return `${name}: paused, as a machine that hangs.`;
+  if (state === "paused") return `${name}: paused (simulated hang).`;
   return `${name}: running.`;
 }

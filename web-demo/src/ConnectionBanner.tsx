@@ -15,7 +15,7 @@ export function ConnectionBanner(): ReactNode {
       <section className="banner" data-banner="silent">
         {/* Screen readers don't read the seconds: they would never stop. */}
         <p>
-          <strong role="alert">No news from the relay</strong>{" "}
+          <strong role="alert">No response from the relay</strong>{" "}
           <span aria-hidden="true">
             for <Elapsed key={connection.silentSinceMs} sinceMs={connection.silentSinceMs} />.
           </span>{" "}

@@ -71,7 +71,7 @@ function PageStatus() {
   const isOpen = connection.state === "open";
   const troubles: readonly (readonly [kind: string, count: number, words: string])[] = [
     ["gone", states.disconnected, "disconnected"],
-    ["gone", unresponsive, "without news"],
+    ["gone", unresponsive, "without response"],
     ["gone", states.notFound, "not found"],
     ["gone", states.refused, "refused"],
     ["invalid", severities.INVALID, "invalid"],
@@ -93,7 +93,7 @@ function PageStatus() {
       >
         <span className="connection-dot" aria-hidden="true" />
         <strong>
-          {connection.silentSinceMs === undefined ? STATE_TEXT[connection.state] : "No news"}
+          {connection.silentSinceMs === undefined ? STATE_TEXT[connection.state] : "No response"}
         </strong>
       </p>
       <ul className="troubles" aria-label="PVs of this page">

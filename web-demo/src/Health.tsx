@@ -3,7 +3,7 @@
 import { useMemo, useState, useSyncExternalStore, type ReactNode } from "react";
 import type { PvClient } from "pvwire";
 import { measureLatency, percentile, type Histogram } from "pvwire/latency";
-import { useConnection, useRate, useSkipped } from "pvwire/react";
+import { useConnection, usePv, useRate, useSkipped } from "pvwire/react";
 import { formatClock, formatCount, formatOneDigit } from "pvwire/widgets";
 
 import { usePolled } from "./polled";
@@ -69,10 +69,13 @@ function Fact({ name, text }: { readonly name: string; readonly text: string }) 
 function Rate({ name }: { readonly name: string }) {
   const rate = useRate(name);
   const { behind, total } = useSkipped(name);
+  const pv = usePv(name, "{ connection { connected unresponsive } }");
+  // A PV that isn't there has no rate, which isn't a rate of 0.
+  const isPresent = pv?.connection.connected === true && !pv.connection.unresponsive;
   return (
     <tr data-rate-of={name}>
       <th scope="row">{name}</th>
-      <td>{rate === undefined ? "–" : formatOneDigit(rate)}</td>
+      <td>{isPresent && rate !== undefined ? formatOneDigit(rate) : "–"}</td>
       <td>{formatCount(total)}</td>
       <td>{formatCount(behind)}</td>
     </tr>
@@ -99,7 +102,7 @@ function LatencyPanel({
       <p className="summary">
         {said}
         {clock !== undefined &&
-          `; the relay's clock is ${ahead(clock.offsetMs)} this computer's, give or take ${formatOneDigit(clock.uncertaintyMs)} ms, and that is taken off`}
+          `; the relay's clock is ${ahead(clock.offsetMs)} this computer's, ±${formatOneDigit(clock.uncertaintyMs)} ms, corrected`}
         .
         {fromTheFuture > 0 &&
           ` ${formatCount(fromTheFuture)} more were stamped in the future by more than that: the IOC's clock is ahead of the relay's.`}
@@ -109,7 +112,7 @@ function LatencyPanel({
         <Fact name="Stamp to callback" text={quantiles(stampToCallback)} />
         <Fact name="Callback to paint" text={quantiles(callbackToPaint)} />
         <Fact name="Stamp to paint" text={quantiles(stampToPaint)} />
-        <Fact name="There and back to the relay" text={milliseconds(clock?.roundTripMs)} />
+        <Fact name="Round trip" text={milliseconds(clock?.roundTripMs)} />
       </dl>
     </section>
   );
@@ -127,7 +130,7 @@ function milliseconds(ms: number | undefined): string {
 function quantiles(histogram: Histogram): string {
   const [half, most] = [percentile(histogram, 50), percentile(histogram, 99)];
   if (half === undefined || most === undefined) return "–";
-  return `half ${atMost(half, histogram)}, 99 % ${atMost(most, histogram)}`;
+  return `p50 ${atMost(half, histogram)}, p99 ${atMost(most, histogram)}`;
 }
 
 function atMost(endMs: number, { endsMs }: Histogram): string {
@@ -198,8 +201,8 @@ function RelayPanel() {
     return quantiles({ endsMs, counts, count, sumMs: 0 });
   };
   return (
-    <section className="panel" aria-label="What the relay says">
-      <h2>What the relay says</h2>
+    <section className="panel" aria-label="Relay">
+      <h2>Relay</h2>
       {said === undefined ? (
         <p className="summary">
           {atMs === undefined
@@ -218,7 +221,7 @@ function RelayPanel() {
           <Fact name="Updates in" text={rate((status) => status.updatesReceived)} />
           <Fact name="Updates out" text={rate((status) => status.updatesSent)} />
           <Fact
-            name="Lost on the way in"
+            name="Lost before the relay"
             text={formatCount(said.updatesSkipped.relay + said.updatesSkipped.source)}
           />
           <Fact name="Left out for slow clients" text={formatCount(said.updatesSkipped.behind)} />

@@ -171,11 +171,17 @@ function Beam({ prefix }: { readonly prefix: string }) {
 
 function Fact({ label, name }: { readonly label: string; readonly name: string }) {
   const pv = usePv<StationData>(name, SELECTION);
-  const { severity } = useCondition(pv);
+  const { isStale, severity, state, text } = useCondition(pv);
   return (
-    <div className="pvwire-state" data-severity={severity}>
+    <div className="fact pvwire-state" role="group" aria-label={label} data-severity={severity}>
       <dt>{label}</dt>
-      <dd>
+      <dd title={severity === "NO_ALARM" ? undefined : text}>
+        {severity !== "NO_ALARM" && (
+          <>
+            <StateIcon state={state} severity={severity} isStale={isStale} />
+            <span className="visually-hidden">{text}: </span>
+          </>
+        )}
         {pv?.value?.string ?? "–"} {pv?.display?.units}
       </dd>
     </div>
@@ -229,17 +235,23 @@ function Station({ label, name, notation }: Omit<StationSpec, "pv"> & { readonly
  * words.
  */
 function shortOf(text: string): string {
-  const old = /old since .*/.exec(text);
-  return old === null ? text : `Old${old[0].slice(3)}`;
+  const [, since] = /(?:old|No response) since (.*)/.exec(text) ?? [];
+  return since === undefined ? text : `Old since ${since}`;
 }
 
 /** The message of the control room. */
 function OperatorLine({ prefix }: { readonly prefix: string }) {
   const pv = usePv<StationData>(`${prefix}:OP:MESSAGE`, SELECTION);
-  const { severity } = useCondition(pv);
+  const { isStale, severity, state, text } = useCondition(pv);
   return (
     <p className="operator-line pvwire-state" data-severity={severity}>
-      <span>Message</span> {pv?.value?.string ?? "–"}
+      <span className="operator-label">Message</span>
+      <span className="operator-text">{pv?.value?.string ?? "–"}</span>
+      {severity !== "NO_ALARM" && (
+        <span className="operator-condition" title={text}>
+          <StateIcon state={state} severity={severity} isStale={isStale} /> {shortOf(text)}
+        </span>
+      )}
     </p>
   );
 }

@@ -5,6 +5,7 @@ import type { Pv, PvClient, PvConnection, PvStatus, PvValue } from "pvwire";
 import { formatCount } from "pvwire/widgets";
 
 import { WALL_NAMES } from "./wall_names";
+import { CELL, CellRoom, columnsIn } from "./WallCell";
 
 const READBACKS = WALL_NAMES.length;
 
@@ -18,8 +19,6 @@ interface CellData {
   readonly status: Pick<PvStatus, "severity">;
   readonly connection: Pick<PvConnection, "connected" | "unresponsive">;
 }
-
-const CELL = { width: 62, height: 16 } as const;
 
 const LOOKS = ["NO_ALARM", "MINOR", "MAJOR", "INVALID", "GONE"] as const;
 type Look = (typeof LOOKS)[number];
@@ -45,9 +44,9 @@ export function Wall({ client }: { readonly client: PvClient }): ReactNode {
         ))}
       </span>
       <div className="wall">
-        <div>
+        <CellRoom>
           <canvas ref={canvas} role="img" aria-label={`5,000 readbacks. ${summary}`} />
-        </div>
+        </CellRoom>
       </div>
     </section>
   );
@@ -72,7 +71,7 @@ function paintWall(
 
   const layOut = (): void => {
     const width = room.clientWidth;
-    columns = Math.max(1, Math.floor(width / CELL.width));
+    columns = columnsIn(width);
     const rows = Math.ceil(READBACKS / columns);
     room.style.height = `${String(rows * CELL.height)}px`;
     // No larger than the window: a browser copies the whole canvas for each frame.

@@ -1,4 +1,4 @@
-/** Whether the page is on a large screen, where plots have room to be taller. */
+/** The room for plots: on a large screen they are taller, and fill the window. */
 
 import { useSyncExternalStore } from "react";
 
@@ -9,9 +9,16 @@ export function useWide(): boolean {
   return useSyncExternalStore(watch, () => WIDE.matches);
 }
 
+/** The window's height, in pixels. */
+export function useWindowHeight(): number {
+  return useSyncExternalStore(watch, () => window.innerHeight);
+}
+
 function watch(listener: () => void): () => void {
   WIDE.addEventListener("change", listener);
+  window.addEventListener("resize", listener);
   return () => {
     WIDE.removeEventListener("change", listener);
+    window.removeEventListener("resize", listener);
   };
 }
