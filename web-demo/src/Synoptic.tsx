@@ -173,7 +173,7 @@ function Fact({ label, name }: { readonly label: string; readonly name: string }
   const pv = usePv<StationData>(name, SELECTION);
   const { isStale, severity, state, text } = useCondition(pv);
   return (
-    <div className="fact pvwire-state" role="group" aria-label={label} data-severity={severity}>
+    <div className="fact pvwire-state" data-severity={severity}>
       <dt>{label}</dt>
       <dd title={severity === "NO_ALARM" ? undefined : text}>
         {severity !== "NO_ALARM" && (
