@@ -64,7 +64,7 @@ impl PendingGet {
     fn is_complete(&mut self, table: &Table, now: Now) -> bool {
         let is_settled = |id| {
             let entry = table.entry(id);
-            let is_refused = entry.missing().or(entry.refusal()).is_some();
+            let is_refused = entry.missing().or_else(|| entry.refusal()).is_some();
             entry.is_complete() || is_denied(entry) || is_refused
         };
         held(&self.ids).all(is_settled) && !self.waits_for_description(table, now)

@@ -23,7 +23,7 @@ impl Distributor {
             };
             let is_settled = entry.is_some_and(|entry| {
                 let is_told = entry.is_complete() && !waits(entry);
-                is_told || is_denied(entry) || entry.missing().or(entry.refusal()).is_some()
+                is_told || is_denied(entry) || entry.missing().or_else(|| entry.refusal()).is_some()
             });
             is_settled || read.answer.is_closed()
         };

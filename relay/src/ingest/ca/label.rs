@@ -86,7 +86,7 @@ impl Wiring {
         if labels.waiting.take().is_some() {
             self.line.squashed(1);
         }
-        if index < LISTED || index > MOST || labels.is_listed {
+        if !(LISTED..=MOST).contains(&index) || labels.is_listed {
             self.awaits_label.store(false, Ordering::Release);
             return self.tell_choice(index, time_ns, alarm);
         }
