@@ -64,6 +64,10 @@ pub struct Applied {
     pub reply_to: u32,
 }
 
+/// How long a refused put shows that its PV can't be written, counted from the next pong, unless the relay reports
+/// access rights before.
+const REFUSAL_KEPT_NS: i64 = 5_000_000_000;
+
 /// The state of one connection and of what was received over it.
 #[derive(Debug, Default)]
 pub struct Session {
@@ -86,6 +90,8 @@ pub struct Session {
     /// clock; 0 before the first answer.
     pub pong: (i64, i64),
     requests: Requests,
+    /// PVs to which puts were refused, and the time of the first pong after that.
+    refusals: Vec<(String, Option<i64>)>,
     last_tick: u64,
 }
 
@@ -142,6 +148,37 @@ impl Session {
         Ok(applied)
     }
 
+    /// Records what the outcome of a put shows of the right to write its PV.
+    fn put_ended(&mut self, request: u32, outcome: Outcome, message: &str) {
+        let Some(name) = self.requests.put_ended(request) else {
+            return;
+        };
+        match outcome {
+            Outcome::Done => self.live.tried(&name, true),
+            Outcome::NotAllowed if message.starts_with(TOO_FAST) => {}
+            Outcome::NoAccess | Outcome::NotAllowed => {
+                self.live.tried(&name, false);
+                self.refusals.retain(|(known, _)| *known != name);
+                self.refusals.push((name, None));
+            }
+            _ => {}
+        }
+    }
+
+    /// Forgets refused puts after a while. Pongs, which have the time of their pings, come every few seconds.
+    fn forget_refusals(&mut self, now_ns: i64) {
+        let live = &mut self.live;
+        self.refusals.retain_mut(|(name, since)| {
+            let age_ns = now_ns.saturating_sub(*since.get_or_insert(now_ns));
+            // The clock may have been set back.
+            let is_kept = (0..REFUSAL_KEPT_NS).contains(&age_ns);
+            if !is_kept {
+                live.forget_refusal(name);
+            }
+            is_kept
+        });
+    }
+
     /// Processes the frame's answer, before its rows. Returns the slots that a Subscribed filled.
     fn answered(&mut self, frame: &FrameView<'_>, applied: &mut Applied) -> Vec<Slot> {
         match frame.reply() {
@@ -186,19 +223,11 @@ impl Session {
             }) => {
                 applied.answered = Answered::Ping;
                 self.pong = (client_time_ns, relay_time_ns);
+                self.forget_refusals(client_time_ns);
             }
             Some(Reply::PutDone { outcome, message }) => {
                 applied.answered = Answered::Put;
-                if let Some(name) = self.requests.put_ended(frame.reply_to()) {
-                    match outcome {
-                        Outcome::Done => self.live.tried(&name, true),
-                        Outcome::NoAccess => self.live.tried(&name, false),
-                        Outcome::NotAllowed if !message.starts_with(TOO_FAST) => {
-                            self.live.tried(&name, false);
-                        }
-                        _ => {}
-                    }
-                }
+                self.put_ended(frame.reply_to(), outcome, &message);
                 (self.outcome, self.error) = (outcome, message);
                 self.arrays.extend(frame.put_readback().map(structure_row));
             }
@@ -329,6 +358,48 @@ mod tests {
         assert_eq!(access(&session), ACCESS_REFUSED);
         session.apply(&golden("disconnected")).unwrap();
         assert_eq!(access(&session), 0);
+    }
+
+    #[test]
+    fn refused_put_is_forgotten_after_a_while() {
+        let (mut session, slots) = at_the_snapshot();
+        let refuse = |session: &mut Session| {
+            let value = PutValue::Number(1.0);
+            (session.stage_put("TEMP".into(), value, false, 0, None)).unwrap();
+            session.put(false);
+            let reply = Reply::PutDone {
+                outcome: Outcome::NoAccess,
+                message: String::new(),
+            };
+            let request = session.last_request();
+            let bytes = frame(FrameKind::Answer, 10, 0, |e| e.reply(request, &reply));
+            session.apply(&bytes).unwrap();
+        };
+        // Whether the refusal is known after a pong, and the number of slots that changed.
+        let pong = |session: &mut Session, seconds: i64| {
+            session.ping(seconds * 1_000_000_000);
+            let reply = Reply::Pong {
+                client_time_ns: seconds * 1_000_000_000,
+                relay_time_ns: 0,
+            };
+            let request = session.last_request();
+            let bytes = frame(FrameKind::Answer, 10, 0, |e| e.reply(request, &reply));
+            session.apply(&bytes).unwrap();
+            session.live.pvs[slots[0] as usize].access & ACCESS_REFUSED != 0
+        };
+        refuse(&mut session);
+        assert!(pong(&mut session, 100));
+        assert!(pong(&mut session, 104));
+        assert!(!pong(&mut session, 105));
+        refuse(&mut session);
+        assert!(pong(&mut session, 106));
+        refuse(&mut session);
+        assert!(pong(&mut session, 110), "the last refusal counts");
+        assert!(pong(&mut session, 114));
+        assert!(!pong(&mut session, 115));
+        refuse(&mut session);
+        assert!(pong(&mut session, 116));
+        assert!(!pong(&mut session, 50), "the clock was set back");
     }
 
     #[test]

@@ -364,45 +364,71 @@ fn put_to_a_name_that_no_server_has_was_certainly_not_written() {
 }
 
 #[test]
-fn right_to_write_is_unknown_until_a_put_is_tried() {
-    let network = Network::new();
+fn refused_put_locks_the_set_point_for_no_client() {
+    let (network, prefix) = (Network::new(), prefix());
     let database = r#"
         record(ao, "$(P)open") { field(VAL, "1") field(PINI, "YES") }
-        record(ao, "$(P)closed") { field(VAL, "1") field(PINI, "YES") field(ASG, "CLOSED") }
+        record(ao, "$(P)gated") { field(VAL, "1") field(PINI, "YES") field(ASG, "GATED") }
+        record(ao, "$(P)gate") { field(VAL, "0") field(PINI, "YES") }
     "#;
-    let rules = "ASG(DEFAULT) { RULE(1, WRITE) }\nASG(CLOSED) { RULE(1, READ) }\n";
-    let ioc = SoftIoc::with_pv_access_and_rules(network, database, rules);
+    let rules = format!(
+        "ASG(DEFAULT) {{ RULE(1, WRITE) }}
+         ASG(GATED) {{
+            INPA(\"{prefix}gate\")
+            RULE(1, READ)
+            RULE(1, WRITE) {{ CALC(\"A>=1\") }}
+         }}"
+    );
+    let mut ioc = SoftIoc::with_prefix_and_pv_access(network, &prefix, database, &rules);
     let relay = Relay::start(network, &PUTS);
-    let mut client = Client::connect(relay.address());
-    let names = ioc.names(["open", "closed"]);
-    client.subscribe_live(&names);
-    let rights = |client: &Client, name: &str| {
-        let connection = client.pv(name).connection.unwrap();
+    let [mut client, mut other] = [(); 2].map(|()| Client::connect(relay.address()));
+    let names = ioc.names(["open", "gated"]);
+    let rights = |pv: &Pv| {
+        let connection = pv.connection.unwrap();
         (connection.write, connection.write_unknown)
     };
-    let [open, closed] = names.each_ref().map(String::as_str);
-    assert_eq!(rights(&client, open), (true, true));
-    assert_eq!(rights(&client, closed), (true, true));
+    let unknown = (true, true);
+    for client in [&mut client, &mut other] {
+        client.subscribe_live(&names);
+        assert!(names.iter().all(|name| rights(client.pv(name)) == unknown));
+    }
+    let [open, gated] = names.each_ref().map(String::as_str);
     assert_eq!(
         put(&mut client, open, PutValue::Number(2.0)).0,
         Outcome::Done
     );
-    let (outcome, why) = put(&mut client, closed, PutValue::Number(2.0));
-    assert_eq!(outcome, Outcome::NoAccess, "{why}");
-    let known = |write| {
-        move |pv: &Pv| {
-            let connection = pv.connection.unwrap();
-            (connection.write, connection.write_unknown) == (write, false)
+    client.wait_pv(open, "that it may be written", |pv| {
+        rights(pv) == (true, false)
+    });
+
+    for round in 0..2 {
+        let (outcome, why) = put(&mut client, gated, PutValue::Number(2.0));
+        assert_eq!(outcome, Outcome::NoAccess, "{why}");
+        // The next update comes after whatever the refusal has changed.
+        ioc.put("open", &format!("{}", 10 + round));
+        let newest = f64::from(10 + round);
+        for client in [&mut client, &mut other] {
+            client.wait_pv(open, "its next value", |pv| pv.is_number(newest));
+            assert_eq!(rights(client.pv(gated)), unknown, "no client is locked out");
         }
-    };
-    client.wait_pv(open, "that it may be written", known(true));
-    client.wait_pv(closed, "that it may not be written", known(false));
-    let mut late = Client::connect(relay.address());
-    late.subscribe_live(&names);
-    assert_eq!(
-        rights(&late, closed),
-        (false, false),
-        "for late clients too"
-    );
-    assert_eq!(client.pv(closed).numbers(), [1.0]);
+        let mut late = Client::connect(relay.address());
+        late.subscribe_live(&[gated]);
+        assert_eq!(rights(late.pv(gated)), unknown, "nor is a new one");
+
+        ioc.put("gate", "1");
+        ioc.settle();
+        testbed::eventually("the put is accepted", || {
+            put(&mut other, gated, PutValue::Number(2.0)).0 == Outcome::Done
+        });
+        client.wait_pv(gated, "that it may be written", |pv| {
+            rights(pv) == (true, false)
+        });
+        ioc.put("gate", "0");
+        testbed::eventually("the rule has changed", || {
+            put(&mut other, gated, PutValue::Number(3.0)).0 == Outcome::NoAccess
+        });
+        client.wait_pv(gated, "that it isn't known any more", |pv| {
+            rights(pv) == unknown
+        });
+    }
 }

@@ -123,8 +123,8 @@ export interface PvStatus {
   readonly mutable: boolean;
   /**
    * `mutable`, and the relay takes puts to this PV. `null` while only a put can show it: pvAccess doesn't
-   * send access rights, and those of the relay aren't those of a user who has logged in. The result of
-   * this page's last put is used until the source sends rights.
+   * send access rights, and those of the relay aren't those of a user who has logged in. An accepted put of
+   * this page counts until the source sends rights, a refused one for some seconds.
    */
   readonly writable: boolean | null;
 }

@@ -47,6 +47,18 @@ impl Store {
 
     /// Records that a put of this client was accepted or refused, whatever the access rights said.
     pub fn tried(&mut self, name: &str, taken: bool) {
+        let result = if taken { ACCESS_TAKEN } else { ACCESS_REFUSED };
+        self.set_tried(name, ACCESS_TAKEN | ACCESS_REFUSED, result);
+    }
+
+    /// Forgets that a put was refused, because another one may be accepted by now: neither rules of a pvAccess
+    /// server nor a user's rights are reported.
+    pub fn forget_refusal(&mut self, name: &str) {
+        self.set_tried(name, ACCESS_REFUSED, 0);
+    }
+
+    /// Replaces what puts have shown of the right to write a PV.
+    fn set_tried(&mut self, name: &str, forgotten: u8, result: u8) {
         let Some(found) = self.names.iter().position(|known| known == name) else {
             return;
         };
@@ -56,8 +68,7 @@ impl Store {
         };
         while slot != NO_SLOT {
             let access = &mut self.pvs[slot as usize].access;
-            let known = *access & !(ACCESS_TAKEN | ACCESS_REFUSED);
-            let now = known | if taken { ACCESS_TAKEN } else { ACCESS_REFUSED };
+            let now = *access & !forgotten | result;
             if *access != now {
                 *access = now;
                 self.touch(slot, part::ACCESS);

@@ -1,6 +1,6 @@
 //! Callbacks of a pvAccess monitor, which become rows and events of the PVs that it serves.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -53,11 +53,6 @@ const CONDITIONS: [&str; 22] = [
 /// The callbacks of one structure's monitor, for all of its PVs.
 pub(super) struct Events(pub(super) Vec<Arc<Wiring>>);
 
-/// Whether the relay's own puts are accepted, as far as they were tried since the PV connected.
-const UNTRIED: u8 = 0;
-const TAKEN: u8 = 1;
-const REFUSED: u8 = 2;
-
 /// What was last sent of a field.
 #[derive(Default)]
 struct Shown {
@@ -86,7 +81,8 @@ pub(super) struct Wiring {
     has_detail: AtomicBool,
     /// As last sent, so that it isn't made again for every update. Locked by the callback only.
     detail: Mutex<Option<Arc<Detail>>>,
-    tried: AtomicU8,
+    /// Whether the last put by the relay itself was accepted, since the PV connected.
+    was_accepted: AtomicBool,
     /// Of a field. Locked by the callback, and briefly by puts.
     shown: Mutex<Shown>,
     last_put: LastPut,
@@ -179,7 +175,7 @@ impl Wiring {
             is_plain: AtomicBool::new(false),
             has_detail: AtomicBool::new(false),
             detail: Mutex::default(),
-            tried: AtomicU8::new(UNTRIED),
+            was_accepted: AtomicBool::new(false),
             shown: Mutex::default(),
             last_put: LastPut::default(),
         }
@@ -204,7 +200,7 @@ impl Wiring {
         self.was_connected.store(true, Ordering::Release);
         let is_plain = info.kind != ValueKind::Structure;
         self.is_plain.store(is_plain, Ordering::Relaxed);
-        self.tried.store(UNTRIED, Ordering::Release);
+        self.was_accepted.store(false, Ordering::Release);
         if self.is_field() {
             // The first update shows whether there is such a field.
             let mut shown = self.shown();
@@ -261,15 +257,23 @@ impl Wiring {
         );
     }
 
-    /// A put by the relay itself has ended: whether one is allowed is known now.
+    /// A put by the relay itself has ended. An accepted one shows that the PV can be written. A refused one shows
+    /// nothing to others: the server doesn't report when its rules change, so only the next put can show it.
     pub(super) fn has_tried(&self, outcome: Outcome) {
-        let (now, write) = match outcome {
-            Outcome::Done => (TAKEN, true),
-            Outcome::NoAccess => (REFUSED, false),
+        let is_accepted = match outcome {
+            Outcome::Done => true,
+            Outcome::NoAccess => false,
             _ => return,
         };
-        if self.tried.swap(now, Ordering::AcqRel) != now {
-            self.line.event(Event::Access { read: true, write });
+        if self.was_accepted.swap(is_accepted, Ordering::AcqRel) != is_accepted {
+            self.line.event(if is_accepted {
+                Event::Access {
+                    read: true,
+                    write: true,
+                }
+            } else {
+                Event::AccessUntried
+            });
         }
     }
 
@@ -349,6 +353,7 @@ impl Wiring {
         let is_writable = field.is_writable();
         let is_other = shown.kind.is_some_and(|before| before != kind) || shown.missing.is_some();
         if shown.metadata.is_none() || is_other || shown.is_writable != is_writable {
+            self.was_accepted.store(false, Ordering::Release);
             self.line.event(if is_writable {
                 Event::AccessUntried
             } else {
