@@ -3,6 +3,7 @@
 //! Topology: soft IOCs with Channel Access, a relay with `--coniql`, clients with GraphQL over WebSocket and HTTP.
 
 mod client;
+mod gone;
 mod http;
 mod messages;
 mod one_tick;

@@ -1,7 +1,7 @@
 """A pvAccess server with the structures, procedures and slow or refused puts that the tests need.
 
 Usage: pva_server.py PREFIX. Serves until it is killed. A put to `step` changes values,
-a put to `retype` changes a type.
+a put to `retype` changes a type. A line with the name of a shape serves `shaped` again with this shape.
 """
 
 import sys
@@ -85,6 +85,41 @@ BARE = Type([("value", "d")], id="epics:nt/NTScalar:1.0")
 UNSET = NTScalar.buildType("d", display=True, form=True)
 
 WITH_UNITS = NTScalar.buildType("d", display=True)
+
+# Shapes that `shaped` has one after the other: each lacks something that another one has.
+DISPLAY = ("display", ("S", None, [("units", "s"), ("precision", "i"), ("limitLow", "d")]))
+SCALAR = "epics:nt/NTScalar:1.0"
+ARRAY = "epics:nt/NTScalarArray:1.0"
+ENUM = ("value", ("S", "enum_t", [("index", "i"), ("choices", "as")]))
+SHAPES = {
+    "full": (Type([("value", "d"), ALARM, STAMP, DISPLAY], id=SCALAR), 1.25),
+    "timeless": (Type([("value", "d"), ALARM, DISPLAY], id=SCALAR), 2.25),
+    "calm": (Type([("value", "d"), STAMP, DISPLAY], id=SCALAR), 3.25),
+    "plain": (Type([("value", "d"), ALARM, STAMP], id=SCALAR), 4.25),
+    "bare": (Type([("value", "d")], id=SCALAR), 5.25),
+    "integer": (Type([("value", "i"), ALARM, STAMP], id=SCALAR), 6),
+    "text": (Type([("value", "s"), ALARM, STAMP], id=SCALAR), "seven"),
+    "enum": (
+        Type([ENUM, ALARM, STAMP], id="epics:nt/NTEnum:1.0"),
+        {"index": 1, "choices": ["off", "on"]},
+    ),
+    "array": (Type([("value", "ad"), ALARM, STAMP, DISPLAY], id=ARRAY), [8.0, 9.0]),
+    "texts": (Type([("value", "as"), ALARM, STAMP], id=ARRAY), ["a", "b"]),
+    "large": (Type([("value", "ad"), ALARM, STAMP, DISPLAY], id=ARRAY), [10.0] * 5000),
+    "large_bare": (Type([("value", "ad")], id=ARRAY), [11.0] * 5000),
+}
+PARTS = {
+    "alarm": {"severity": 1, "status": 1, "message": "worn"},
+    "timeStamp": {"secondsPastEpoch": 1_700_000_000, "nanoseconds": 7, "userTag": 3},
+    "display": {"units": "mm", "precision": 3, "limitLow": -5.0},
+}
+
+
+def shape(name):
+    kind, value = SHAPES[name]
+    parts = {part: content for part, content in PARTS.items() if part in kind.keys()}
+    return Value(kind, {"value": value} | parts)
+
 
 IMAGE = numpy.arange(1000 * 1500, dtype="u2").reshape(1000, 1500)
 
@@ -291,6 +326,7 @@ def pvs():
         "step": SharedPV(Put(step), nt=NTScalar("i"), initial=0),
         "retype": SharedPV(Put(retype), nt=NTScalar("i"), initial=0),
         "retyped": retyped,
+        "shaped": SharedPV(initial=shape("full")),
         "bool": SharedPV(Put(accept), nt=NTScalar("?"), initial=False),
         "float": SharedPV(Put(accept), nt=NTScalar("f"), initial=0),
         "ulong": SharedPV(Put(accept), nt=NTScalar("L"), initial=0),
@@ -311,6 +347,10 @@ def main():
         provider.add(sys.argv[1] + name, pv)
     with Server(providers=[provider]):
         print("running", file=sys.stderr, flush=True)
+        for line in sys.stdin:
+            shaped = served["shaped"]
+            shaped.close()
+            shaped.open(shape(line.strip()))
         threading.Event().wait()
 
 

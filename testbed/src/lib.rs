@@ -53,7 +53,7 @@ pub use relay::{
     Relay, Threads, relay_command, relay_command_with_hosts, relay_command_with_limit,
     relay_command_with_small_disk, relay_program,
 };
-pub use structures::{FormServer, StructureServer};
+pub use structures::{FormServer, SHAPES, StructureServer};
 #[cfg(feature = "client")]
 pub use truth::{Told, Truth};
 pub use wire::Wire;

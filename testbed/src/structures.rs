@@ -6,6 +6,35 @@ use std::process::Command;
 use crate::process::Process;
 use crate::{Network, in_repository, python};
 
+/// Shapes of the server's PV `shaped`, in an order in which each kind of part and of value goes and comes,
+/// and what the text of its value contains.
+pub const SHAPES: [(&str, &str); 24] = [
+    ("bare", "5.25"),
+    ("full", "1.25"),
+    ("timeless", "2.25"),
+    ("full", "1.25"),
+    ("calm", "3.25"),
+    ("full", "1.25"),
+    ("plain", "4.25"),
+    ("full", "1.25"),
+    ("text", "seven"),
+    ("full", "1.25"),
+    ("enum", "on"),
+    ("integer", "6"),
+    ("text", "seven"),
+    ("integer", "6"),
+    ("array", "8"),
+    ("text", "seven"),
+    ("array", "8"),
+    ("texts", "b"),
+    ("bare", "5.25"),
+    ("large", "10"),
+    ("large_bare", "11"),
+    ("enum", "on"),
+    ("large", "10"),
+    ("bare", "5.25"),
+];
+
 /// A running server; dropping it kills it.
 pub struct StructureServer(Process);
 
@@ -14,6 +43,11 @@ impl StructureServer {
     /// waits until it runs.
     pub fn start(network: Option<Network>, prefix: &str) -> Self {
         Self(start("pva_server.py", network, prefix))
+    }
+
+    /// Serves `shaped` again with another shape, soon.
+    pub fn reshape(&mut self, shape: &str) {
+        self.0.say(shape);
     }
 
     /// The number of its process.

@@ -1,23 +1,26 @@
 /** Nothing is shown that the server doesn't send: no time, alarm, precision or right to write. */
 
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import type { PvClient, PvData } from "../ts/index.js";
 import { createGraphqlClient } from "../ts/graphql/index.js";
 import {
   createFakeClock,
   createFakeRelay,
+  type FakeClock,
   type FakeRelay,
   type FakeValue,
 } from "../ts/testing/index.js";
 import { wasm } from "./golden.js";
 
+let clock: FakeClock;
 let relay: FakeRelay;
 let client: PvClient;
 
 beforeEach(async () => {
+  clock = createFakeClock();
   relay = createFakeRelay({
-    clock: createFakeClock(),
+    clock,
     ...(wasm && { wasm }),
     pvs: {
       "pva://BARE": { value: 0.1, timeMs: null, severity: null },
@@ -44,6 +47,14 @@ afterEach(() => {
 const settled = async (): Promise<void> => {
   for (let turn = 0; turn < 20; turn += 1) await Promise.resolve();
 };
+
+/** Lets time pass, in which the relay answers pings. */
+async function pass(ms: number): Promise<void> {
+  for (let passed = 0; passed < ms; passed += 500) {
+    clock.advance(500);
+    await settled();
+  }
+}
 
 /** Listens, and gives what is seen from now on. */
 async function watch(name: string): Promise<() => PvData> {
@@ -111,6 +122,51 @@ describe("a PV without time stamp and alarm", () => {
   });
 });
 
+describe("an object that is gone", () => {
+  const graphql = (): ReturnType<typeof createGraphqlClient> => createGraphqlClient(client);
+
+  /** What an application has that merges results, and the results. */
+  async function merge(fields: string): Promise<{ known: object; results: object[] }> {
+    const merged = { known: {}, results: [] as object[] };
+    graphql().subscribe(
+      { query: `subscription { pv: subscribeChannel(id: "pva://BARE") { ${fields} } }` },
+      {
+        next: ({ data }) => {
+          const { pv } = data as { pv: object };
+          merged.results.push(pv);
+          const news = Object.entries(pv).filter(([, value]) => value !== null);
+          Object.assign(merged.known, Object.fromEntries(news));
+        },
+        error: () => undefined,
+        complete: () => undefined,
+      },
+    );
+    await settled();
+    return merged;
+  }
+
+  it.each([
+    ["of few fields", ""],
+    ["of many fields", "a: id b: id c: id d: id"],
+  ])("is told once with null fields, in a result %s", async (_, more) => {
+    relay.set("pva://BARE", { timeMs: 1000 });
+    const merged = await merge(`${more} time { __typename at: seconds } value { float }`);
+    const shows = (known: object): Promise<void> =>
+      vi.waitFor(() => {
+        clock.advance(20);
+        expect(merged.known).toMatchObject(known);
+      });
+    await shows({ time: { __typename: "ChannelTime", at: 1 }, value: { float: 0.1 } });
+    relay.set("pva://BARE", { value: 2, timeMs: null });
+    await shows({ time: { __typename: "ChannelTime", at: null }, value: { float: 2 } });
+    relay.set("pva://BARE", { value: 3, timeMs: null });
+    await shows({ value: { float: 3 } });
+    expect(merged.results.at(-1)).toMatchObject({ time: null, value: { float: 3 } });
+    relay.set("pva://BARE", { readable: false });
+    await shows({ value: { float: null } });
+  });
+});
+
 describe("a boolean", () => {
   it("reads true or false and is still 1 or 0 as a number", async () => {
     const flag = await watch("pva://FLAG");
@@ -121,6 +177,27 @@ describe("a boolean", () => {
 });
 
 describe("the right to write", () => {
+  it("is unknown again a while after a refused put", async () => {
+    const closed = await watch("pva://CLOSED");
+    const unknown = { mutable: true, writable: null };
+    relay.onPut = () => ({ code: "NO_ACCESS", message: "not permitted" });
+    await client.put("pva://CLOSED", 2);
+    expect(closed().status.writable).toBe(false);
+    await pass(4000);
+    expect(closed().status.writable).toBe(false);
+    await pass(6000);
+    expect(closed().status).toMatchObject(unknown);
+    relay.onPut = undefined;
+    await client.put("pva://CLOSED", 2);
+    await pass(10_000);
+    expect(closed().status, "an accepted put counts").toMatchObject({ writable: true });
+    relay.onPut = () => ({ code: "NOT_ALLOWED", message: "rule 1 forbids it" });
+    await client.put("pva://CLOSED", 2);
+    expect(closed().status.writable).toBe(false);
+    await pass(10_000);
+    expect(closed().status).toMatchObject(unknown);
+  });
+
   it("is unknown until a put is tried, and then remembered", async () => {
     const [open, closed] = [await watch("pva://OPEN"), await watch("pva://CLOSED")];
     expect(open().status).toMatchObject({ mutable: true, writable: null });

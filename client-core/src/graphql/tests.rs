@@ -452,6 +452,46 @@ fn a_watch_tells_only_what_changed() {
 }
 
 #[test]
+fn a_watch_tells_once_of_an_object_that_is_gone() {
+    let fields = "{ value { __typename kind: float } time { seconds } display { units displayRange { min } } }";
+    let mut watch = Watch::new(selection(fields, Dialect::Pvwire));
+    let mut writer = writer();
+    let metadata = number();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let gone = "{\"value\":{\"__typename\":\"ChannelValue\",\"kind\":null},\"time\":{\"seconds\":null},\
+                \"display\":null}";
+    let first = pv(&metadata, Sample::Number(1.0), &CONNECTED);
+    assert!(watch.update(&first, ALL_PARTS, &mut writer));
+    let empty = Snapshot::new("ca://M", &CONNECTED, Some(&metadata));
+    assert!(watch.update(&empty, ALL_PARTS, &mut writer));
+    assert_eq!(text(watch.changes()), gone);
+    assert!(text(watch.full()).starts_with("{\"value\":null,\"time\":null,"));
+    assert!(!watch.update(&empty, ALL_PARTS, &mut writer), "once");
+    let mut behind = Vec::new();
+    watch.catch_up(&mut behind);
+    assert!(text(&behind).starts_with(&gone[..gone.len() - 5]));
+    assert!(text(&behind).contains("\"units\":\"mm\""));
+
+    // What is only not written here stays.
+    assert!(watch.update(&first, ALL_PARTS, &mut writer));
+    assert!(watch.update_without(&empty, ALL_PARTS, part::VALUE, &mut writer));
+    assert_eq!(
+        text(watch.changes()),
+        "{\"value\":null,\"time\":null,\"display\":null}"
+    );
+    assert!(
+        watch.update(&empty, ALL_PARTS, &mut writer),
+        "but not for ever"
+    );
+    assert_eq!(text(watch.changes()), gone);
+
+    // Subscribers have had results that were written elsewhere.
+    watch.begin_again();
+    assert!(watch.update(&empty, part::VALUE, &mut writer));
+    assert!(text(watch.changes()).starts_with(&gone[..gone.len() - 5]));
+}
+
+#[test]
 fn coniql_tells_a_disconnection_once() {
     let mut watch = Watch::new(selection(
         "{ value { float } status { quality } display { units } }",

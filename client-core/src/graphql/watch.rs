@@ -7,11 +7,14 @@ use pvwire_schema::types::ConnectionState;
 
 use super::writer::{Selection, Writer};
 use super::{Dialect, Pv};
-use crate::select::execute;
+use crate::select::execute::{self, Group};
 use crate::store::{ACCESS_READ, kind};
 
 /// The fields of one PV that any number of subscribers selected. The host updates it once per tick
 /// and sends the same bytes to all of them.
+///
+/// Subscribers merge results: null means that an object did not change. An object that the PV has no longer is
+/// therefore sent once with null fields.
 #[derive(Debug)]
 pub struct Watch {
     selection: Arc<Selection>,
@@ -19,11 +22,30 @@ pub struct Watch {
     full: Vec<u8>,
     /// Where each field's value is in `full`.
     values: Vec<Range<usize>>,
-    /// The result of the last update, in which the objects that did not change are null.
+    /// The result of the last update.
     changes: Vec<u8>,
     /// The next `full` and its values, while they are written.
     next: Vec<u8>,
     next_values: Vec<Range<usize>>,
+    /// What subscribers have of each field.
+    merged: Vec<Merged>,
+    /// Parts of which the last update had no value although the PV may have one.
+    unwritten: u32,
+    /// Whether subscribers have had a result.
+    is_begun: bool,
+    /// Whether that is `full`.
+    is_known: bool,
+}
+
+/// What subscribers that merge results have of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Merged {
+    /// Null.
+    Nothing,
+    /// Perhaps an object.
+    Object,
+    /// An object that the PV has no longer, as the result that is being written says.
+    Gone,
 }
 
 impl Watch {
@@ -31,12 +53,16 @@ impl Watch {
     #[must_use]
     pub fn new(selection: Arc<Selection>) -> Self {
         Self {
-            selection,
             full: Vec::new(),
             values: Vec::new(),
             changes: Vec::new(),
             next: Vec::new(),
             next_values: Vec::new(),
+            merged: vec![Merged::Nothing; selection.groups.len()],
+            unwritten: 0,
+            is_begun: false,
+            is_known: false,
+            selection,
         }
     }
 
@@ -46,30 +72,75 @@ impl Watch {
         &self.selection
     }
 
+    /// Subscribers have had results that were not written here: the next one is complete.
+    pub fn begin_again(&mut self) {
+        self.merged.fill(Merged::Object);
+        (self.is_begun, self.is_known) = (true, false);
+    }
+
     /// Reads the PV again after a change of `parts` (see [`part`](crate::store::part);
     /// [`ALL_PARTS`](execute::ALL_PARTS) if they are not known). Returns whether there is a result:
     /// the first one as soon as the PV [is settled](is_settled), and one for each change of a
     /// selected field.
     pub fn update(&mut self, pv: &impl Pv, parts: u32, writer: &mut Writer) -> bool {
-        let is_first = self.full.is_empty();
-        if is_first {
-            if !is_settled(pv, self.selection.dialect()) {
+        self.update_without(pv, parts, 0, writer)
+    }
+
+    /// Likewise, where `pv` lacks the `unwritten` parts although the PV may have them.
+    pub fn update_without(
+        &mut self,
+        pv: &impl Pv,
+        parts: u32,
+        unwritten: u32,
+        writer: &mut Writer,
+    ) -> bool {
+        let dialect = self.selection.dialect();
+        if !self.is_begun {
+            if !is_settled(pv, dialect) {
                 return false;
             }
-        } else if parts != execute::ALL_PARTS && self.selection.mask() & parts == 0 {
+        } else if self.is_known && parts != execute::ALL_PARTS && self.selection.mask() & parts == 0
+        {
             return false;
         }
+        let is_complete = !self.is_known;
         self.read(
             pv,
-            if is_first { execute::ALL_PARTS } else { parts },
+            if is_complete {
+                execute::ALL_PARTS
+            } else {
+                parts
+            },
             writer,
         );
-        if !is_first && self.next == self.full {
+        // In Coniql a lost connection leaves what its clients have.
+        let is_away =
+            dialect == Dialect::Coniql && pv.state() != ConnectionState::Connected.number();
+        self.unwritten = if is_away {
+            execute::ALL_PARTS
+        } else {
+            unwritten
+        };
+        let is_gone = self.note_gone();
+        if !is_complete && !is_gone && self.next == self.full {
             return false;
         }
-        self.write_changes(is_first);
+        let (full, values, merged) = (&self.full, &self.values, &self.merged);
+        self.changes.clear();
+        let how = |nth, group: Group, value: &[u8]| match merged.get(nth) {
+            Some(Merged::Gone) => Written::Gone,
+            _ if is_complete || !group.is_object => Written::Value,
+            _ if nth_value(full, values, nth) == value => Written::Null,
+            _ => Written::Value,
+        };
+        let next = (&self.next[..], &self.next_values[..]);
+        write(&self.selection, next, how, &mut self.changes);
+        let gone = self.merged.iter_mut();
+        gone.filter(|merged| **merged == Merged::Gone)
+            .for_each(|merged| *merged = Merged::Nothing);
         std::mem::swap(&mut self.full, &mut self.next);
         std::mem::swap(&mut self.values, &mut self.next_values);
+        (self.is_begun, self.is_known) = (true, true);
         true
     }
 
@@ -102,25 +173,22 @@ impl Watch {
         self.next.push(b'}');
     }
 
-    fn write_changes(&mut self, is_first: bool) {
-        self.changes.clear();
-        if is_first {
-            self.changes.extend_from_slice(&self.next);
-            return;
-        }
-        self.changes.push(b'{');
+    /// Notes which objects subscribers have and the PV doesn't; returns whether there are any.
+    fn note_gone(&mut self) -> bool {
+        let mut is_gone = false;
         for (nth, group) in self.selection.groups.iter().enumerate() {
-            if nth > 0 {
-                self.changes.push(b',');
+            let is_null = nth_value(&self.next, &self.next_values, nth) == b"null";
+            let is_unwritten = group.mask & self.unwritten != 0;
+            if let Some(merged) = self.merged.get_mut(nth).filter(|_| group.is_object) {
+                *merged = match *merged {
+                    _ if !is_null => Merged::Object,
+                    Merged::Object if !is_unwritten => Merged::Gone,
+                    before => before,
+                };
+                is_gone |= *merged == Merged::Gone;
             }
-            self.selection.program.push_key(*group, &mut self.changes);
-            let before = nth_value(&self.full, &self.values, nth);
-            let now = nth_value(&self.next, &self.next_values, nth);
-            let is_same = group.is_object && before == now;
-            self.changes
-                .extend_from_slice(if is_same { b"null" } else { now });
         }
-        self.changes.push(b'}');
+        is_gone
     }
 
     /// The complete result, for a new subscriber; empty before the first result.
@@ -129,11 +197,68 @@ impl Watch {
         &self.full
     }
 
+    /// Appends the complete result for a subscriber that has missed results: objects that the PV doesn't have have
+    /// null fields.
+    pub fn catch_up(&mut self, out: &mut Vec<u8>) {
+        let unwritten = self.unwritten;
+        let is_gone = |group: Group, value: &[u8]| group.is_object && value == b"null";
+        for (nth, group) in self.selection.groups.iter().enumerate() {
+            let value = nth_value(&self.full, &self.values, nth);
+            if is_gone(*group, value)
+                && group.mask & unwritten != 0
+                && let Some(merged) = self.merged.get_mut(nth)
+            {
+                // What this subscriber has stays.
+                *merged = Merged::Object;
+            }
+        }
+        let how = |_, group: Group, value: &[u8]| {
+            if is_gone(group, value) && group.mask & unwritten == 0 {
+                Written::Gone
+            } else {
+                Written::Value
+            }
+        };
+        write(&self.selection, (&self.full, &self.values), how, out);
+    }
+
     /// The result of the last update: the objects that did not change are null.
     #[must_use]
     pub fn changes(&self) -> &[u8] {
         &self.changes
     }
+}
+
+/// How a field is written.
+enum Written {
+    /// As null: it did not change.
+    Null,
+    /// As an object whose fields are null.
+    Gone,
+    Value,
+}
+
+/// Appends a result made of these values.
+fn write(
+    selection: &Selection,
+    (all, values): (&[u8], &[Range<usize>]),
+    how: impl Fn(usize, Group, &[u8]) -> Written,
+    out: &mut Vec<u8>,
+) {
+    out.push(b'{');
+    for (nth, group) in selection.groups.iter().enumerate() {
+        if nth > 0 {
+            out.push(b',');
+        }
+        selection.program.push_key(*group, out);
+        let value = nth_value(all, values, nth);
+        match how(nth, *group, value) {
+            Written::Null => out.extend_from_slice(b"null"),
+            Written::Gone => selection.program.push_gone(*group, out),
+            Written::Value => out.extend_from_slice(value),
+        }
+    }
+    out.push(b'}');
 }
 
 fn nth_value<'a>(all: &'a [u8], values: &[Range<usize>], nth: usize) -> &'a [u8] {

@@ -28,7 +28,7 @@ pub use self::fields::CONSTANTS;
 pub(crate) use self::fields::{severity_of, state_of, status_of, value_type_of};
 pub use self::held::Held;
 #[cfg(feature = "graphql")]
-pub(crate) use self::json::Groups;
+pub(crate) use self::json::{Group, Groups};
 pub use self::pv::{Pv, Sample, SlotPv, Snapshot};
 #[cfg(feature = "graphql")]
 pub(crate) use self::readers::is_settled;

@@ -93,6 +93,20 @@ impl Client {
         message["payload"]["data"].take()
     }
 
+    /// The data of the messages that were sent before the answer to a ping.
+    pub(super) fn so_far(&mut self, id: &str) -> Vec<Value> {
+        self.send(&json!({"type": "ping"}));
+        let mut all = Vec::new();
+        loop {
+            let mut message = self.next();
+            if message["type"] == "pong" {
+                return all;
+            }
+            assert_eq!(message["id"], id, "{message}");
+            all.push(message["payload"]["data"].take());
+        }
+    }
+
     /// The first data of an operation that fit.
     pub(super) fn until(&mut self, id: &str, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + DEADLINE;

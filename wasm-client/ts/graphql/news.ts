@@ -1,4 +1,7 @@
-/** Makes the results of subscriptions, in which objects that haven't changed are null. */
+/**
+ * Makes the results of subscriptions, in which objects that haven't changed are null. An object that the PV has
+ * no longer is sent once with null fields, so that an application that merges results forgets it.
+ */
 
 import { ALL_PARTS, type ObjectPlan } from "../pv/plan.js";
 import { isSimple, NO_FIELD } from "../pv/objects.js";
@@ -28,11 +31,17 @@ export function newsOf(plan: ObjectPlan): News {
   return news;
 }
 
+/** The news of one object, which was `was`. */
+const newsOfObject = (now: unknown, was: unknown, gone: object): unknown => {
+  if (now === was) return null;
+  return now === null && was !== undefined ? gone : now;
+};
+
 /** Without loop and copy, which take longer than the rest. */
-function newsOfFew({ fields, isObject, make }: ObjectPlan): News {
+function newsOfFew({ fields, gone, make }: ObjectPlan): News {
   const [a = NO_FIELD, b = NO_FIELD, c = NO_FIELD, d = NO_FIELD] = fields;
   const [[, am, ar], [, bm, br], [, cm, cr], [, dm, dr]] = [a, b, c, d];
-  const [isA, isB, isC, isD] = isObject;
+  const [aGone, bGone, cGone, dGone] = gone;
   return (slot, results, given, told) => {
     const parts = told.length === 0 ? ALL_PARTS : given;
     const [aWas, bWas, cWas, dWas] = told;
@@ -46,15 +55,15 @@ function newsOfFew({ fields, isObject, make }: ObjectPlan): News {
     told[2] = c;
     told[3] = d;
     return new make(
-      isA === true && a === aWas ? null : a,
-      isB === true && b === bWas ? null : b,
-      isC === true && c === cWas ? null : c,
-      isD === true && d === dWas ? null : d,
+      aGone === undefined ? a : newsOfObject(a, aWas, aGone),
+      bGone === undefined ? b : newsOfObject(b, bWas, bGone),
+      cGone === undefined ? c : newsOfObject(c, cWas, cGone),
+      dGone === undefined ? d : newsOfObject(d, dWas, dGone),
     );
   };
 }
 
-function newsOfMany({ fields, isObject, show }: ObjectPlan): News {
+function newsOfMany({ fields, gone, show }: ObjectPlan): News {
   return (slot, results, parts, told) => {
     const before = told[0] as Record<string, unknown> | undefined;
     const now = show(slot, results, parts, before);
@@ -63,7 +72,8 @@ function newsOfMany({ fields, isObject, show }: ObjectPlan): News {
     if (now === before) return undefined;
     const news = { ...now };
     fields.forEach(([key], at) => {
-      if (isObject[at] === true && now[key] === before[key]) news[key] = null;
+      const object = gone[at];
+      if (object !== undefined) news[key] = newsOfObject(now[key], before[key], object);
     });
     return news;
   };

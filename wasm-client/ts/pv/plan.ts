@@ -31,8 +31,10 @@ export const DESCRIBES = 1 << 29;
 /** One object of a selection. */
 export interface ObjectPlan extends Maker {
   readonly fields: readonly Field[];
-  /** Whether the field at this index is an object. */
-  readonly isObject: readonly boolean[];
+  /** For the field at this index, if it is an object: an object whose fields are null. */
+  readonly gone: readonly (object | undefined)[];
+  /** The object with null in its fields, except the names of types. */
+  readonly nothing: object;
   /** Parts that the whole object reads. */
   readonly mask: number;
 }
@@ -91,7 +93,8 @@ function planInner(lines: string, name: string): ObjectPlan {
 /** Turns the module's plan of an object, of which the first field's line starts here, into functions. */
 export function planObject(text: string, start = 0, of = ""): ObjectPlan {
   const fields: Field[] = [];
-  const isObject: boolean[] = [];
+  const gone: (object | undefined)[] = [];
+  const nothing: Record<string, unknown> = {};
   let mask = 0;
   let hasIntegers = false;
   let at = start;
@@ -103,11 +106,12 @@ export function planObject(text: string, start = 0, of = ""): ObjectPlan {
     const name = text.slice(keyEnd + 1, nameEnd);
     let parts = parseInt(text.slice(nameEnd, nameEnd + 4), 10);
     let read: Field[2] | undefined;
+    let inner: ObjectPlan | undefined;
     let end: number;
     if (sign === OPENS) {
       end = endOf(text, at);
       if (!WHOLE.test(name)) {
-        const inner = planInner(text.slice(keyEnd + 1, end), name);
+        inner = planInner(text.slice(keyEnd + 1, end), name);
         parts |= inner.mask;
         read = inner.show;
       }
@@ -117,13 +121,14 @@ export function planObject(text: string, start = 0, of = ""): ObjectPlan {
       if (name === "description" && of === "display") parts |= DESCRIBES;
     }
     hasIntegers ||= INTEGERS.test(name);
-    isObject.push(read !== undefined);
+    gone.push(inner?.nothing);
+    nothing[text.slice(at + 2, keyEnd)] = typeOf(name) ?? null;
     fields.push([text.slice(at + 2, keyEnd), parts | ANY, read ?? leaf(name)]);
     mask |= parts;
     at = end;
   }
   const { make, show } = objectOf(fields, OPTIONAL.test(of));
-  return { fields, isObject, mask, make, show: hasIntegers ? showWritable(show) : show };
+  return { fields, gone, mask, make, nothing, show: hasIntegers ? showWritable(show) : show };
 }
 
 const showWritable =
@@ -133,22 +138,24 @@ const showWritable =
     return now === null || now === last ? now : writable(now);
   };
 
+/** The name of the object's type, if the field shows it. */
+const typeOf = (name: string): string | undefined => name.split(":")[1];
+
 /** The name of an object's type has no cell. */
 function leaf(name: string): Reader {
-  if (!name.includes(":")) return next;
-  const [, type] = name.split(":");
-  return () => type;
+  const type = typeOf(name);
+  return type === undefined ? next : () => type;
 }
 
 const programs = new FinalizationRegistry(releaseProgram);
 
 /** A plan with its program: 16 times its number, plus what it needs. */
 export function programmed(
-  { fields, isObject, make, mask, show }: ObjectPlan,
+  { fields, gone, make, mask, nothing, show }: ObjectPlan,
   program: number,
 ): Plan {
   const number = program >>> 4;
-  const programmed = { fields, isObject, make, mask, show, number, needs: program & 15 };
+  const programmed = { fields, gone, make, mask, nothing, show, number, needs: program & 15 };
   programs.register(programmed, number);
   return programmed;
 }

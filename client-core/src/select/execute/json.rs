@@ -59,6 +59,31 @@ impl Program {
         }
     }
 
+    /// Appends an object in which the fields of a group are null, for clients that take null for "unchanged".
+    pub(crate) fn push_gone(&self, group: Group, to: &mut Vec<u8>) {
+        to.push(b'{');
+        let mut at = group.from + 1;
+        while let Some(step) = self.steps.get(at).filter(|_| at < group.to) {
+            if at > group.from + 1 {
+                to.push(b',');
+            }
+            push_key(self.key(step), to);
+            at += 1;
+            match &step.action {
+                Action::Name(name) => {
+                    to.push(b'"');
+                    to.extend_from_slice(name);
+                    to.push(b'"');
+                    continue;
+                }
+                Action::Object(_, end) => at = *end,
+                Action::Read(_) | Action::Apart(..) => {}
+            }
+            push_null(to);
+        }
+        to.push(b'}');
+    }
+
     /// Appends the key and the value of a group. `results` is memory that is used again.
     pub(crate) fn push_group(
         &self,

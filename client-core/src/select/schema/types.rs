@@ -206,10 +206,10 @@ pub(crate) static TYPES: &[Type] = &[
     object(
         "ChannelTime",
         &[
-            leaf("seconds", some(id::FLOAT), part::TIME),
-            leaf("nanoseconds", some(id::INT), part::TIME),
-            leaf("userTag", some(id::INT), part::TIME),
-            leaf("datetime", some(id::DATE_TIME), part::TIME),
+            leaf("seconds", ty(id::FLOAT), part::TIME),
+            leaf("nanoseconds", ty(id::INT), part::TIME),
+            leaf("userTag", ty(id::INT), part::TIME),
+            leaf("datetime", ty(id::DATE_TIME), part::TIME),
         ],
     ),
     object(
@@ -226,8 +226,8 @@ pub(crate) static TYPES: &[Type] = &[
     object(
         "ChannelDisplay",
         &[
-            leaf("description", some(id::STRING), part::METADATA),
-            leaf("role", some(id::ROLE), ACCESS),
+            leaf("description", ty(id::STRING), part::METADATA),
+            leaf("role", ty(id::ROLE), ACCESS),
             leaf("widget", ty(id::WIDGET), ACCESS),
             leaf("controlRange", ty(id::RANGE), part::METADATA),
             leaf("displayRange", ty(id::RANGE), part::METADATA),
@@ -237,9 +237,9 @@ pub(crate) static TYPES: &[Type] = &[
             leaf("precision", ty(id::INT), part::METADATA),
             leaf("form", ty(id::FORM), part::METADATA),
             leaf("choices", STRINGS, part::METADATA),
-            leaf("type", some(id::STRING), part::METADATA),
-            leaf("elementCount", some(id::INT), part::METADATA),
-            leaf("typeId", some(id::STRING), part::METADATA),
+            leaf("type", ty(id::STRING), part::METADATA),
+            leaf("elementCount", ty(id::INT), part::METADATA),
+            leaf("typeId", ty(id::STRING), part::METADATA),
         ],
     ),
     object(

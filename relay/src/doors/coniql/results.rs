@@ -187,21 +187,17 @@ impl Watched {
         (entry.form()).is_some_and(|form| Arc::ptr_eq(form, &self.form))
     }
 
-    /// Makes the next result complete: its clients know more than `watch`.
-    fn begin_again(&mut self) {
-        self.watch = Watch::new(Arc::clone(self.watch.selection()));
-    }
-
     /// Reads what the table has; returns whether there is a result.
     fn read(&mut self, entry: &Entry, writer: &mut Writer) -> bool {
         if std::mem::take(&mut self.is_stale) {
-            self.begin_again();
+            self.watch.begin_again();
         }
         if let Some(latest) = &entry.latest {
             self.alarm = latest.alarm;
             self.is_stale = is_large(&latest.value);
         }
-        (self.watch).update(&state(&self.name, entry), ALL, writer)
+        let unwritten = if self.is_stale { part::VALUE } else { 0 };
+        (self.watch).update_without(&state(&self.name, entry), ALL, unwritten, writer)
     }
 
     /// Takes an update; returns whether there is a result.
@@ -212,7 +208,7 @@ impl Watched {
         }
         self.alarm = row.alarm.unwrap_or(self.alarm);
         if std::mem::take(&mut self.is_stale) {
-            self.begin_again();
+            self.watch.begin_again();
             parts = ALL;
         }
         let detail = entry.latest.as_ref().and_then(|it| it.detail.as_deref());
@@ -292,12 +288,12 @@ impl MessageEncoder for Results {
             entry.value_tick > since || entry.connection_tick > since || entry.metadata_tick > since
         };
         let ids: Vec<_> = set.ids().iter().copied().filter(changed).collect();
-        self.complete(table, &ids, tick)
+        self.complete(table, &ids, tick, |watch, out| watch.catch_up(out))
     }
 
     fn large(
         &mut self,
-        _kind: FrameKind,
+        kind: FrameKind,
         _tick: u64,
         pv: PvId,
         (latest, _): (&Latest, SkipCause),
@@ -314,8 +310,16 @@ impl MessageEncoder for Results {
         };
         let name = full_name(&wanted.name);
         let state = Snapshot::new(&name, &of.connection, Some(&**metadata));
+        let state = valued(state, latest);
         let mut channel = Vec::new();
-        (self.writer).write(&known.selection, &valued(state, latest), &mut channel);
+        if kind == FrameKind::Snapshot {
+            (self.writer).write(&known.selection, &state, &mut channel);
+        } else {
+            let mut watch = Watch::new(Arc::clone(&known.selection));
+            watch.begin_again();
+            watch.update(&state, ALL, &mut self.writer);
+            channel.extend_from_slice(watch.changes());
+        }
         let mut bytes = Vec::with_capacity(channel.len() + 8);
         push_record(&mut bytes, pv, &channel);
         Frame::raw(bytes).with_rows(1)
@@ -329,7 +333,9 @@ impl MessageEncoder for Results {
         _reply: &Reply,
         (table, ids): Values<'_>,
     ) -> Frame {
-        self.complete(table, ids, tick)
+        self.complete(table, ids, tick, |watch, out| {
+            out.extend_from_slice(watch.full());
+        })
     }
 
     fn answer(&mut self, _tick: u64, _to: u32, _reply: &Reply) -> Frame {
@@ -350,28 +356,42 @@ impl MessageEncoder for Results {
 }
 
 impl Results {
-    /// The complete results of PVs, except those whose values follow in separate frames.
-    fn complete(&mut self, table: &Table, ids: &[PvId], tick: u64) -> Frame {
+    /// The complete results of PVs, except those whose values follow in separate frames. `push` appends one.
+    fn complete(
+        &mut self,
+        table: &Table,
+        ids: &[PvId],
+        tick: u64,
+        push: impl Fn(&mut Watch, &mut Vec<u8>),
+    ) -> Frame {
         if self.begun != tick {
             // There was no client: what is known here may be old.
             self.forms.clear();
             self.begun = tick;
         }
         let (mut out, mut rows, mut together) = (Vec::new(), 0, Together::default());
+        let mut channel = Vec::new();
         for &pv in ids {
             let entry = table.entry(pv);
             let latest = entry.latest.as_ref();
             let apart = latest.is_some_and(|latest| !together.takes(&latest.value));
-            if self.learn(pv, entry).is_none() || (apart && entry.is_complete()) {
+            if self.learn(pv, entry).is_none() {
                 continue;
             }
             let known = self.forms[pv.index()].as_deref_mut();
             let watched = known.expect("it was learned");
+            if apart && entry.is_complete() {
+                // Clients get what `watch` doesn't have.
+                watched.is_stale |= watched.watch.full().is_empty();
+                continue;
+            }
             if watched.is_stale || watched.watch.full().is_empty() {
                 watched.read(entry, &mut self.writer);
             }
             if !watched.watch.full().is_empty() {
-                push_record(&mut out, pv, watched.watch.full());
+                channel.clear();
+                push(&mut watched.watch, &mut channel);
+                push_record(&mut out, pv, &channel);
                 rows += 1;
             }
         }
