@@ -5,6 +5,7 @@
 
 mod client;
 mod formulas;
+mod gone;
 mod http;
 mod http_get;
 mod life;

@@ -7,9 +7,10 @@
 use pvwire_schema::types::Metadata;
 
 use crate::name::Dialect;
-use crate::update;
+use crate::update::{self, Keys};
 use crate::vtype::{Sample, VType};
 use crate::websocket::text_message;
+use crate::{json, text};
 
 /// What is known of a PV now.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +56,34 @@ pub struct Life {
     /// The class has changed since `take_new_class`.
     has_new_class: bool,
     is_not_found: bool,
+    merged: Merged,
     text: Vec<u8>,
+}
+
+/// Keys that clients may have from earlier values. Clients merge updates, so a value of a class without such a key
+/// replaces it too.
+#[derive(Clone, Copy, Debug, Default)]
+struct Merged {
+    text: bool,
+    /// Whether they are those of a value, not of one that was taken away.
+    of_value: bool,
+    severity: bool,
+    keys: Keys,
+}
+
+impl Merged {
+    fn is_text_shown(self) -> bool {
+        self.text && self.of_value
+    }
+
+    /// Clients have a value of this class.
+    fn note(&mut self, vtype: VType) {
+        self.text |= vtype.has_text();
+        self.of_value = true;
+        self.severity |= vtype.name().is_some();
+        self.keys.labels |= vtype == VType::Enum;
+        self.keys.display |= vtype.has_display();
+    }
 }
 
 impl Life {
@@ -69,10 +97,14 @@ impl Life {
             last: None,
             has_new_class: false,
             is_not_found: state.is_not_found,
+            merged: Merged::default(),
             text: Vec::new(),
         };
         life.shown = life.now(state);
         life.last = life.shown.as_ref().map(|shown| shown.vtype);
+        life.last
+            .into_iter()
+            .for_each(|vtype| life.merged.note(vtype));
         life
     }
 
@@ -93,13 +125,19 @@ impl Life {
         let (metadata, sample) = state.shown()?;
         let vtype = VType::of(sample.value, metadata, self.dialect);
         let mut block = Vec::new();
-        update::block(&mut block, vtype, metadata, self.dialect);
+        update::block(&mut block, vtype, metadata, self.dialect, self.merged.keys);
         Some(Shown {
             vtype,
-            severity: update::severity(vtype, &sample, self.dialect),
+            severity: self.severity(vtype, &sample),
             block,
             readonly: state.readonly,
         })
+    }
+
+    /// The severity of a value. Clients that have one of a value before need another.
+    fn severity(&self, vtype: VType, sample: &Sample<'_>) -> Option<&'static str> {
+        let is_told = vtype.name().is_some() || self.merged.severity;
+        is_told.then(|| update::severity(sample, self.dialect))
     }
 
     /// Appends the first messages for a new client; returns the number of values. A value that is sent `apart` is
@@ -159,6 +197,9 @@ impl Life {
         self.has_new_class |= self.last.replace(now.vtype) != Some(now.vtype);
         let before = self.shown.replace(now.clone());
         if apart {
+            if before.is_none_or(|before| before.vtype != now.vtype) {
+                self.make_room(out, now.vtype, state.now_ns);
+            }
             return 0;
         }
         let Some(before) = before.filter(|_| !came_back) else {
@@ -186,8 +227,14 @@ impl Life {
     }
 
     fn refresh_unshown(&mut self, out: &mut Vec<u8>, state: &State<'_>) {
+        let is_taken = state.latest.is_none();
         if let Some(shown) = self.shown.take() {
-            self.gone(out, shown.vtype, state.now_ns);
+            self.gone(out, shown.vtype, is_taken, state.now_ns);
+        } else if let Some(last) = self
+            .last
+            .filter(|_| is_taken && self.merged.is_text_shown())
+        {
+            self.gone(out, last, true, state.now_ns);
         } else if state.is_not_found && !self.is_not_found {
             self.readonly_alone(out, state.now_ns);
         }
@@ -197,7 +244,7 @@ impl Life {
     /// Appends one update of a PV that is shown.
     pub fn row(&mut self, out: &mut Vec<u8>, metadata: &Metadata, sample: &Sample<'_>) {
         let vtype = VType::of(sample.value, metadata, self.dialect);
-        let severity = update::severity(vtype, sample, self.dialect);
+        let (severity, keys) = (self.severity(vtype, sample), self.merged.keys);
         let Some(shown) = &mut self.shown else {
             return;
         };
@@ -206,7 +253,7 @@ impl Life {
         if is_renewed {
             shown.vtype = vtype;
             shown.block.clear();
-            update::block(&mut shown.block, vtype, metadata, self.dialect);
+            update::block(&mut shown.block, vtype, metadata, self.dialect, keys);
             self.last = Some(vtype);
             self.has_new_class = true;
         }
@@ -233,7 +280,12 @@ impl Life {
         apart: bool,
     ) -> u32 {
         match (state.shown(), self.now(state)) {
-            (Some(_), Some(_)) if apart => 0,
+            (Some(_), Some(now)) if apart => {
+                if needs_all {
+                    self.make_room(out, now.vtype, state.now_ns);
+                }
+                0
+            }
             (Some((metadata, sample)), Some(now)) => {
                 let block = needs_all.then_some(&now.block[..]);
                 let readonly = needs_all.then_some(now.readonly);
@@ -250,7 +302,7 @@ impl Life {
             _ if !needs_all => 0,
             _ => {
                 if let Some(last) = self.last {
-                    self.gone(out, last, state.now_ns);
+                    self.gone(out, last, state.latest.is_none(), state.now_ns);
                 } else if state.is_not_found {
                     self.readonly_alone(out, state.now_ns);
                 }
@@ -287,6 +339,11 @@ impl Life {
         text.extend_from_slice(block.unwrap_or_default());
         write_severity(text, severity);
         update::value(text, vtype, sample, metadata, self.dialect);
+        if self.merged.text && !vtype.has_text() {
+            update::key(text, "text");
+            json::string(text, &text::plain(sample, metadata));
+        }
+        self.merged.note(vtype);
         update::end(text, readonly, sample.time_ns);
         text_message(out, text);
         if text.capacity() > MOST_KEPT {
@@ -295,13 +352,35 @@ impl Life {
     }
 
     /// Reports a lost connection. The value becomes `NaN` or an empty array; values with a class also get the
-    /// severity `INVALID`.
-    fn gone(&mut self, out: &mut Vec<u8>, vtype: VType, now_ns: i64) {
+    /// severity `INVALID`. The text stays as the last one, unless the value `is_taken` from the clients.
+    fn gone(&mut self, out: &mut Vec<u8>, vtype: VType, is_taken: bool, now_ns: i64) {
         let text = &mut self.text;
         text.clear();
         text.extend_from_slice(&self.head);
-        write_severity(text, vtype.name().map(|_| "INVALID"));
+        let has_severity = vtype.name().is_some() || self.merged.severity;
+        write_severity(text, has_severity.then_some("INVALID"));
         update::no_value(text, vtype);
+        if is_taken {
+            self.merged.of_value = false;
+            if self.merged.text {
+                update::key(text, "text");
+                text.extend_from_slice(b"\"NaN\"");
+            }
+        }
+        update::end(text, None, now_ns);
+        text_message(out, text);
+    }
+
+    /// Removes the text of an earlier value before a large value, whose message is the same for all clients.
+    fn make_room(&mut self, out: &mut Vec<u8>, vtype: VType, now_ns: i64) {
+        if vtype.has_text() || !self.merged.text {
+            return;
+        }
+        let text = &mut self.text;
+        text.clear();
+        text.extend_from_slice(&self.head);
+        update::no_value(text, vtype);
+        text.extend_from_slice(br#","text":"","labels":[]"#);
         update::end(text, None, now_ns);
         text_message(out, text);
     }

@@ -6,7 +6,7 @@ use crate::java;
 use crate::json;
 use crate::life::write_severity;
 use crate::name::Dialect;
-use crate::update;
+use crate::update::{self, Keys};
 use crate::vtype::{Sample, VType, Value};
 
 /// What `/pvws/info` reports: when the server started, the program that serves, and with `settings` the settings
@@ -36,8 +36,9 @@ pub fn info(started_ns: i64, program: &str, settings: Option<&[(&str, String)]>)
 pub fn got(spelling: &str, dialect: Dialect, metadata: &Metadata, sample: &Sample<'_>) -> Vec<u8> {
     let vtype = VType::of(sample.value, metadata, dialect);
     let mut out = update::head(spelling);
-    update::block(&mut out, vtype, metadata, dialect);
-    write_severity(&mut out, update::severity(vtype, sample, dialect));
+    update::block(&mut out, vtype, metadata, dialect, Keys::default());
+    let severity = vtype.name().map(|_| update::severity(sample, dialect));
+    write_severity(&mut out, severity);
     update::value(&mut out, vtype, sample, metadata, dialect);
     update::end(&mut out, None, sample.time_ns);
     out

@@ -86,6 +86,36 @@ pub(crate) fn other(sample: &Sample<'_>, metadata: &Metadata, dialect: Dialect) 
     }
 }
 
+/// The text of a value whose class has none: a number with the PV's precision, or the first elements of an array.
+pub(crate) fn plain(sample: &Sample<'_>, metadata: &Metadata) -> String {
+    let digits = metadata
+        .precision
+        .and_then(|digits| usize::try_from(digits).ok());
+    let number = |number: f64| match digits {
+        Some(digits) if number.is_finite() => format!("{number:.digits$}"),
+        _ => number.to_string(),
+    };
+    match sample.value {
+        Value::Number(value) => number(value),
+        Value::Blob(BlobValue::Int64(integer)) => integer.to_string(),
+        Value::Blob(BlobValue::UInt64(integer)) => integer.to_string(),
+        Value::Blob(BlobValue::Array(array)) => {
+            let elements = array.numbers().into_iter().take(FIRST_ELEMENTS);
+            let elements: Vec<_> = elements.map(number).collect();
+            let more = if array.count as usize > FIRST_ELEMENTS {
+                ", …"
+            } else {
+                ""
+            };
+            format!("[{}{more}]", elements.join(", "))
+        }
+        Value::Blob(_) => String::new(),
+    }
+}
+
+/// Maximum number of elements in the text of an array of numbers.
+const FIRST_ELEMENTS: usize = 10;
+
 fn elements(array: &Array, metadata: &Metadata, end: &str) -> String {
     let numbers = array.numbers();
     if array.value_type == ValueType::Boolean {

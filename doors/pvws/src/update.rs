@@ -20,15 +20,36 @@ pub(crate) fn head(spelling: &str) -> Vec<u8> {
     head
 }
 
-/// Appends the metadata of a PV, without its severity. Values without a class have no metadata.
-pub(crate) fn block(out: &mut Vec<u8>, vtype: VType, metadata: &Metadata, dialect: Dialect) {
-    let Some(name) = vtype.name() else {
-        return;
-    };
-    key(out, "vtype");
-    json::string(out, name);
+/// Metadata that clients may have of earlier values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Keys {
+    /// Units and limits.
+    pub(crate) display: bool,
+    /// Labels of an enum.
+    pub(crate) labels: bool,
+}
+
+/// Appends the metadata of a PV, without its severity. Values without a class have no metadata. Of the keys that
+/// clients have, those without a value here become empty.
+pub(crate) fn block(
+    out: &mut Vec<u8>,
+    vtype: VType,
+    metadata: &Metadata,
+    dialect: Dialect,
+    keys: Keys,
+) {
+    if let Some(name) = vtype.name() {
+        key(out, "vtype");
+        json::string(out, name);
+    }
     if vtype.has_display() {
         display(out, vtype, metadata, dialect);
+    } else if keys.display {
+        display(out, vtype, &Metadata::default(), dialect);
+    }
+    if keys.labels && vtype != VType::Enum {
+        key(out, "labels");
+        out.extend_from_slice(b"[]");
     } else if vtype == VType::Enum {
         key(out, "labels");
         for (index, label) in metadata.choices.iter().enumerate() {
@@ -88,18 +109,13 @@ fn range(limits: Limits) -> (f64, f64) {
     }
 }
 
-/// The severity of a value; `None` for values without a class.
-pub(crate) fn severity(
-    vtype: VType,
-    sample: &Sample<'_>,
-    dialect: Dialect,
-) -> Option<&'static str> {
-    vtype.name()?;
-    Some(match sample.value {
+/// The severity of a value.
+pub(crate) fn severity(sample: &Sample<'_>, dialect: Dialect) -> &'static str {
+    match sample.value {
         _ if dialect == Dialect::Relay && sample.alarm == NO_VALUE_SO_FAR => "UNDEFINED",
         Value::Blob(BlobValue::Structure(_) | BlobValue::StructurePart(_)) => "UNDEFINED",
         _ => text::severity(sample.alarm.severity),
-    })
+    }
 }
 
 /// Appends a value under its key.

@@ -77,6 +77,11 @@ impl VType {
         }
     }
 
+    /// Whether its values have a text.
+    pub(crate) fn has_text(self) -> bool {
+        matches!(self, Self::Enum | Self::String | Self::Other)
+    }
+
     /// Whether its metadata has units and limits.
     pub(crate) fn has_display(self) -> bool {
         matches!(

@@ -111,5 +111,10 @@ pub fn brief(row: Option<&RowValue>) -> String {
 /// The answer of `/pvws/pvget`: the value of a PV with its metadata.
 #[must_use]
 pub fn got(asked: &str, dialect: Dialect, seen: &Seen) -> Vec<u8> {
-    pvwire_pvws::got(asked, dialect, &seen.metadata, &sample(&seen.latest))
+    pvwire_pvws::got(
+        asked,
+        dialect,
+        &seen.metadata,
+        &sample(&seen.latest, wall_ns()),
+    )
 }

@@ -66,13 +66,18 @@ pub(super) fn value(value: &RowValue) -> Value<'_> {
     }
 }
 
-pub(super) fn sample(latest: &Latest) -> Sample<'_> {
+/// A value with its time stamp; one without has the time of its message, as in PVWS.
+pub(super) fn sample(latest: &Latest, now_ns: i64) -> Sample<'_> {
     Sample {
         value: value(&latest.value),
         alarm: latest.alarm,
         message: (latest.detail.as_ref()).map_or("", |detail| &detail.message),
-        time_ns: latest.time_ns,
+        time_ns: stamp(latest.time_ns, now_ns),
     }
+}
+
+fn stamp(time_ns: i64, now_ns: i64) -> i64 {
+    if time_ns == 0 { now_ns } else { time_ns }
 }
 
 fn alarm(entry: &Entry) -> Alarm {
@@ -87,7 +92,7 @@ fn state<'a>(entry: &'a Entry, form: &Form, now_ns: i64) -> State<'a> {
         is_not_found: connection.state == ConnectionState::NotFound,
         readonly: !(connection.write && connection.puts && form.may_write),
         metadata: entry.metadata.as_deref(),
-        latest: entry.latest.as_ref().map(sample),
+        latest: (entry.latest.as_ref()).map(|latest| sample(latest, now_ns)),
         now_ns,
     }
 }
@@ -190,8 +195,8 @@ impl Texts {
         let sample = Sample {
             value: whole,
             alarm: known.alarm,
-            time_ns: row.time_ns,
-            ..sample(latest)
+            time_ns: stamp(row.time_ns, now_ns),
+            ..sample(latest, now_ns)
         };
         known.life.row(&mut self.bytes, metadata, &sample);
         if known.life.take_new_class() {
@@ -323,14 +328,14 @@ impl MessageEncoder for Texts {
         let Some((form, metadata)) = of.form else {
             return nothing();
         };
-        let connection = of.connection;
+        let (connection, now_ns) = (of.connection, wall_ns());
         let state = State {
             is_connected: connection.state == ConnectionState::Connected,
             is_not_found: false,
             readonly: !(connection.write && connection.puts && form.may_write),
             metadata: Some(metadata),
-            latest: Some(sample(latest)),
-            now_ns: latest.time_ns,
+            latest: Some(sample(latest, now_ns)),
+            now_ns,
         };
         let text = Life::large(&form.spelling, dialect(form), &state);
         text.map_or_else(nothing, |text| Frame::raw(text).with_rows(1))
