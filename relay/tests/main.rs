@@ -49,6 +49,7 @@ mod puts;
 mod pva;
 mod pva_failures;
 mod pva_fields;
+mod pva_names;
 mod pva_structures;
 mod pvlists;
 mod pvws;

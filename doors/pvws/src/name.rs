@@ -75,15 +75,22 @@ fn pva_path(rest: &str) -> Option<String> {
     let Some((name, request)) = rest.split_once("?request=") else {
         return Some(rest.to_owned());
     };
+    let name = escaped(name);
     let fields = request.strip_prefix("field(")?.strip_suffix(')')?;
     if fields.contains([',', '(', '[']) {
         return None;
     }
     let fields = fields.trim();
     if fields.is_empty() {
-        return Some(name.to_owned());
+        return Some(name);
     }
     Some(format!("{name}/{}", fields.replace('.', "/")))
+}
+
+/// The relay's form of a name with slashes, which would otherwise precede the names of fields. Before a request, a
+/// name has no fields. One that is escaped already stays as it is.
+fn escaped(name: &str) -> String {
+    name.replace('/', "%2F")
 }
 
 #[cfg(test)]
@@ -107,6 +114,9 @@ mod tests {
             ("pva://X/field/sub", Some("pva://X/field/sub")),
             ("pva://X?request=field(a.b)", Some("pva://X/a/b")),
             ("pva://X?request=field()", Some("pva://X")),
+            ("pva://SR/X?request=field()", Some("pva://SR%2FX")),
+            ("pva://SR/X?request=field(a.b)", Some("pva://SR%2FX/a/b")),
+            ("pva://SR%2FX", Some("pva://SR%2FX")),
             ("", None),
             ("ca://", None),
             ("pva:///", None),

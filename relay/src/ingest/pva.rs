@@ -1,9 +1,10 @@
 //! pvAccess: a source whose PVs are structures, or fields of them, monitored by pvxs.
 //!
-//! `pva://NAME/a/b` is the field `a.b` of the structure `NAME`. All PVs of one structure share one
+//! `pva://NAME/a/b` is the field `a.b` of the structure `NAME`, see [`name`]. All PVs of one structure share one
 //! monitor, which is closed and opened again when another field is subscribed.
 
 mod field;
+pub mod name;
 mod value;
 mod wiring;
 
@@ -126,7 +127,8 @@ impl Source for PvaSource {
 
     /// `Queue` has no influence: the client paces pvxs, so that no name delays the others.
     fn open(&self, name: &str, line: Line, _queue: Queue) -> Result<Box<dyn Monitor>, OpenError> {
-        let (structure, path) = name.split_once('/').unwrap_or((name, ""));
+        let (structure, path) = name::split(name);
+        let structure = &*structure;
         let wiring = Arc::new(Wiring::new(line, path));
         wiring.line.event(Event::Queued);
         let id = self.shared.next.fetch_add(1, Ordering::Relaxed);
@@ -161,6 +163,8 @@ impl Source for PvaSource {
     }
 
     fn call(&self, name: &str, call: Call, done: OpDone) -> OpTicket {
+        // A service has no fields.
+        let name = &*name::unescaped(name);
         let arguments = call.arguments.into_iter();
         let arguments = arguments.map(|(name, value)| (name, put_value(value)));
         let ended = |result: Result<pva::Node, OpError>| match result {

@@ -18,6 +18,16 @@ namespace {
 // The top-level field on the path to a field, whose names are separated by dots.
 std::string top(const std::string &name) { return name.substr(0, name.find('.')); }
 
+// Whether a field is a structure whose value is written in its place, as that of a PV is.
+bool is_normative(const Value &field) {
+    if (field.type() != TypeCode::Struct || !field["value"].valid())
+        return false;
+    for (const char *id : {"epics:nt/NTScalar:", "epics:nt/NTScalarArray:", "epics:nt/NTEnum:"})
+        if (field.id().compare(0, std::strlen(id), id) == 0)
+            return true;
+    return false;
+}
+
 // State shared by the callbacks of an operation. Used only on the thread of the context, except for
 // `cancel`.
 class Pending : public std::enable_shared_from_this<Pending> {
@@ -275,10 +285,14 @@ pvs_operation *pvs_put(pvs_context *context, pvs_text name, pvs_text field, cons
                 throw client::Disconnect();
             Value changed(present.cloneEmpty());
             const Value now(present);
-            Value target(changed[path]);
+            Value target(changed[path]), held(now[path]);
             if (!target)
                 throw pvs::Refused("the structure has no field \"" + path + "\"");
-            pvs::assign(target, now[path], argument);
+            if (pvs::is_normative(target)) {
+                target = target["value"];
+                held = held["value"];
+            }
+            pvs::assign(target, held, argument);
             if (!pending->begin_to_send())
                 throw client::Disconnect();
             pending->value = changed;

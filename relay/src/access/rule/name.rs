@@ -3,54 +3,78 @@
 
 use std::borrow::Cow;
 
+use crate::ingest::pva::name::{escaped, split};
+
 /// A PV's name as rules see it.
 pub(super) struct Names<'a> {
     pub(super) scheme: &'a str,
+    /// The name as the relay writes it: a slash in the name of a pvAccess PV is escaped.
     pub(super) name: Cow<'a, str>,
+    /// The same without escapes.
+    pub(super) plain: Cow<'a, str>,
+    /// Length of the PV's own name, without the path of a field, in `name` and in `plain`.
+    own: (usize, usize),
     /// The name had channel filters or an array range.
     pub(super) has_modifiers: bool,
 }
 
 impl<'a> Names<'a> {
     pub(super) fn new(scheme: &'a str, name: &'a str) -> Self {
-        let (channel, path) = match name.find('/') {
-            Some(at) if scheme == "pva" => name.split_at(at),
-            _ => (name, ""),
-        };
-        let plain = without_modifiers(channel);
-        let has_modifiers = plain.len() < channel.len();
-        let name = if has_modifiers && !path.is_empty() {
-            Cow::Owned(format!("{plain}{path}"))
-        } else {
-            Cow::Borrowed(if has_modifiers { plain } else { name })
+        if scheme != "pva" {
+            let plain = without_modifiers(name);
+            return Self {
+                scheme,
+                name: Cow::Borrowed(plain),
+                plain: Cow::Borrowed(plain),
+                own: (plain.len(), plain.len()),
+                has_modifiers: plain.len() < name.len(),
+            };
+        }
+        let (channel, path) = split(name);
+        let plain = without_modifiers(&channel);
+        let escaped = escaped(plain);
+        let with_path = |own: &str| match path {
+            "" => own.to_owned(),
+            path => format!("{own}/{path}"),
         };
         Self {
             scheme,
-            name,
-            has_modifiers,
+            name: Cow::Owned(with_path(&escaped)),
+            plain: Cow::Owned(with_path(plain)),
+            own: (escaped.len(), plain.len()),
+            has_modifiers: plain.len() < channel.len(),
         }
     }
 
-    /// The name, and those of the structure, the field and the record that it belongs to.
+    /// The name, and those of the structure, the field and the record that it belongs to; each also without
+    /// escapes.
     pub(super) fn with_owners(&self) -> impl Iterator<Item = Cow<'_, str>> {
-        let until = |name, mark| str::split(name, mark).next().unwrap_or(name);
-        let name = &*self.name;
-        let structure = match self.scheme {
-            "pva" => until(name, '/'),
-            _ => name,
-        };
-        let field = structure.strip_suffix('$').unwrap_or(structure);
-        let record = until(field, '.');
-        // A record by itself means its field VAL.
-        let value = (field.trim_end_matches('.') == record).then(|| format!("{record}.VAL"));
-        let mut last = None;
-        let names = [name, structure, field, record];
-        names
-            .into_iter()
-            .filter(move |name| last.replace(*name) != Some(name))
-            .map(Cow::Borrowed)
-            .chain(value.map(Cow::Owned))
+        let escaped = owners(&self.name, self.own.0);
+        let is_same = self.name == self.plain;
+        escaped.chain(
+            (!is_same)
+                .then(|| owners(&self.plain, self.own.1))
+                .into_iter()
+                .flatten(),
+        )
     }
+}
+
+/// A name, and those of the structure, the field and the record that it belongs to. `own` is the length of the
+/// structure's name.
+fn owners(name: &str, own: usize) -> impl Iterator<Item = Cow<'_, str>> {
+    let structure = name.get(..own).unwrap_or(name);
+    let field = structure.strip_suffix('$').unwrap_or(structure);
+    let record = field.split('.').next().unwrap_or(field);
+    // A record by itself means its field VAL.
+    let value = (field.trim_end_matches('.') == record).then(|| format!("{record}.VAL"));
+    let mut last = None;
+    let names = [name, structure, field, record];
+    names
+        .into_iter()
+        .filter(move |name| last.replace(*name) != Some(name))
+        .map(Cow::Borrowed)
+        .chain(value.map(Cow::Owned))
 }
 
 /// The record and field of a channel's name. After the field an IOC accepts an array range,
@@ -72,6 +96,27 @@ fn without_modifiers(channel: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rules_see_a_slash_of_a_name_with_and_without_its_escape() {
+        for asked in ["SR%2FX.VAL/value", "SR%2fX.VAL/value"] {
+            let names = Names::new("pva", asked);
+            assert_eq!(names.name, "SR%2FX.VAL/value");
+            assert_eq!(names.plain, "SR/X.VAL/value");
+            let owners: Vec<_> = names.with_owners().collect();
+            let expected = [
+                "SR%2FX.VAL/value",
+                "SR%2FX.VAL",
+                "SR%2FX",
+                "SR/X.VAL/value",
+                "SR/X.VAL",
+                "SR/X",
+            ];
+            assert_eq!(owners, expected);
+        }
+        let names = Names::new("pva", "SR/X");
+        assert!(names.with_owners().any(|owner| owner == "SR"), "a field");
+    }
 
     #[test]
     fn rules_see_names_without_modifiers() {

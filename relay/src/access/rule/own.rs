@@ -87,7 +87,7 @@ impl Rule {
         let fits = |name: &str| any(name) || any(&format!("{}://{name}", pv.scheme));
         // A denied record is denied with its fields.
         let says = if allowed {
-            fits(&pv.name)
+            fits(&pv.name) || any(&pv.plain)
         } else {
             pv.with_owners().any(|name| fits(&name))
         };

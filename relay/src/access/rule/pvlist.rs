@@ -200,7 +200,7 @@ impl PvList {
     /// When the PV isn't served.
     pub(super) fn find(&self, pv: &Names<'_>) -> Result<(&Place, String), NotServed> {
         let is_plain = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
-        if !pv.name.bytes().all(is_plain) {
+        if !pv.plain.bytes().all(is_plain) {
             return Err(NotServed::Characters(self.path.clone()));
         }
         let fits = |name: &str| self.patterns.matches(name).into_iter();
@@ -211,7 +211,8 @@ impl PvList {
             return Err(NotServed::Denied(self.says(at)));
         }
         // General lines come first in such a file and special ones later.
-        let mut places = fits(&pv.name).filter_map(|at| Some((self.lines[at].place.as_ref()?, at)));
+        let mut places =
+            fits(&pv.plain).filter_map(|at| Some((self.lines[at].place.as_ref()?, at)));
         let Some((place, at)) = places.next_back() else {
             return Err(NotServed::NotListed(self.path.clone()));
         };
