@@ -51,6 +51,16 @@ const CHANNEL_VALUE: Type = object(
     ],
 );
 
+const TIME: Type = object(
+    "ChannelTime",
+    &[
+        leaf("seconds", some(id::FLOAT), part::TIME),
+        leaf("nanoseconds", some(id::INT), part::TIME),
+        leaf("userTag", some(id::INT), part::TIME),
+        leaf("datetime", some(id::DATE_TIME), part::TIME),
+    ],
+);
+
 const STATUS: Type = object(
     "ChannelStatus",
     &[
@@ -97,6 +107,7 @@ pub(crate) static TYPES: &[Type] = &{
             id::SUBSCRIPTION => SUBSCRIPTION,
             id::CHANNEL => CHANNEL,
             id::VALUE => CHANNEL_VALUE,
+            id::TIME => TIME,
             id::STATUS => STATUS,
             id::DISPLAY => DISPLAY,
             id::RANGE => RANGE,
