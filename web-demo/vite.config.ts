@@ -1,7 +1,7 @@
 /** Builds and serves the page and proxies `/ws` to the relay, so that both have one origin. */
 
 import react from "@vitejs/plugin-react";
-import { defineConfig } from "vite";
+import { createLogger, defineConfig } from "vite";
 
 /** The relay's address on this machine; its default unless the environment sets another. */
 const relayPort = process.env.PVWIRE_RELAY_PORT ?? "8080";
@@ -29,8 +29,20 @@ const server = {
   },
 };
 
+/** A browser may close its connection at any moment, and the relay may be away: neither is worth a stack. */
+const logger = createLogger(process.env.PVWIRE_DEMO_CONTROL_PORT === undefined ? "info" : "error");
+const error = logger.error.bind(logger);
+logger.error = (message, options) => {
+  const code = (options?.error as NodeJS.ErrnoException | null | undefined)?.code ?? "";
+  if (code === "ECONNRESET" || code === "EPIPE") return;
+  if (code === "ECONNREFUSED")
+    error(`the relay at ${relay.target} can't be reached`, { timestamp: true });
+  else error(message, options);
+};
+
 export default defineConfig({
   plugins: [react()],
+  customLogger: logger,
   // Only for GraphiQL, loaded by the console.
   build: { chunkSizeWarningLimit: 800 },
   server,
