@@ -287,7 +287,8 @@ impl Engine {
     /// nothing unless all of the PVs may be written; a group with local PVs or formulas, which the
     /// relay doesn't know, then fails as a whole with [`PutError::Withheld`]. Each put ends with one
     /// [`Event::Put`]. Puts are not kept for a later connection: without a connection they fail at
-    /// once. Otherwise local PVs are written at once, without the relay, regardless of
+    /// once. Puts with and without [`Put::check_limits`] are sent in separate messages, but with `all_permitted` limits
+    /// are checked for all of them if for one. Otherwise local PVs are written at once, without the relay, regardless of
     /// [`Put::only_if`].
     pub fn put(
         &mut self,

@@ -334,7 +334,7 @@ mod tests {
             session
                 .stage_put("TEMP".into(), value, false, 0, None)
                 .unwrap();
-            session.put(false);
+            session.put(false, false);
             let reply = Reply::PutDone {
                 outcome,
                 message: message.to_owned(),

@@ -55,6 +55,7 @@ pub(crate) fn run(bytes: &[u8]) {
         points: number(4),
         deadband: f64::from_le_bytes(deadband),
         float32: head[28] & 1 == 1,
+        average: head[28] & 2 == 2,
     };
     let filter = match checked(asked) {
         Ok(Some(filter)) => filter,

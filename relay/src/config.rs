@@ -10,6 +10,7 @@ mod error;
 mod file;
 mod key;
 mod last_read;
+mod max_rate;
 mod reference;
 mod rule_text;
 mod similar;
@@ -33,6 +34,7 @@ use self::command::{command, flag, one_line};
 pub use self::error::ConfigError;
 use self::key::{KEYS, Key};
 pub use self::last_read::LastRead;
+pub use self::max_rate::MaxRate;
 pub use self::rule_text::{Access, RuleText};
 
 /// Cores that this process may use, by its affinity and its control group.
@@ -96,6 +98,8 @@ pub struct Config {
     pub enable_put: bool,
     /// Patterns of the PVs that every client may write unless a rule decides.
     pub allow_put: Vec<String>,
+    /// Maximum rates of updates by PV pattern.
+    pub max_rate: Vec<MaxRate>,
     /// The file's rules, in order.
     pub rules: Vec<RuleText>,
     /// File with the list of served PVs, in the gateways' format; empty for all PVs.
@@ -250,6 +254,7 @@ impl Default for Config {
             get_timeout: Duration::from_secs(5),
             enable_put: false,
             allow_put: Vec::new(),
+            max_rate: Vec::new(),
             rules: Vec::new(),
             pvlist: String::new(),
             access_security: String::new(),

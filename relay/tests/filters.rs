@@ -406,3 +406,49 @@ fn filtered_array_is_encoded_once_for_all_with_the_same_filter() {
         }
     }
 }
+
+#[test]
+fn average_of_four_updates_comes_and_an_alarm_has_its_own_value() {
+    let (mut ioc, relay) = start(SETTABLE);
+    let name = ioc.name("a");
+    let mut whole = client_with_filter(&relay, &[&name], ALL);
+    let of_four = Filter {
+        every: 4,
+        average: true,
+        ..ALL
+    };
+    let mut mean = client_with_filter(&relay, &[&name], of_four);
+    for value in ["1", "2", "6", "7", "8", "200", "204", "208", "212", "216"] {
+        ioc.put("a", value);
+        keep_up(value, &mut [&mut whole, &mut mean], |clients| {
+            clients[0].pv(&name).is_number(value.parse().unwrap())
+        });
+    }
+    mean.wait_number(&name, 210.0);
+    // 4 of 1, 2, 6 and 7; the alarm's own 200; 210 of the four after it.
+    assert_eq!(mean.pv(&name).numbers(), [0.0, 4.0, 200.0, 210.0]);
+    assert_eq!(mean.pv(&name).skipped_by(SkipCause::Filter), 7);
+    assert_eq!(mean.pv(&name).skipped, 7);
+}
+
+#[test]
+fn average_of_single_updates_is_refused_with_the_reason() {
+    let (ioc, relay) = start(SETTABLE);
+    let mut client = Client::connect(relay.address());
+    let filter = Filter {
+        average: true,
+        ..ALL
+    };
+    let (reply, _) = client.ask(RequestBody::Subscribe {
+        names: vec![ioc.name("a")],
+        filter,
+    });
+    let Reply::Error { problem, message } = reply else {
+        panic!("{reply:?}")
+    };
+    assert_eq!(problem, RequestProblem::Refused);
+    assert!(
+        message.starts_with("an average needs a maximum rate"),
+        "{message}"
+    );
+}

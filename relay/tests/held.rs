@@ -289,3 +289,110 @@ fn text_longer_than_a_ca_string_is_put_whole_or_refused() {
         done()
     );
 }
+
+fn put_within(
+    client: &mut Client,
+    name: &str,
+    value: PutValue,
+    timeout_ms: u32,
+) -> (Outcome, String) {
+    let put = PutRequest {
+        name: name.to_owned(),
+        value,
+        wait: true,
+        timeout_ms,
+        expected: None,
+    };
+    let (reply, _) = client.ask(RequestBody::PutWithin {
+        puts: vec![put],
+        all_permitted: false,
+    });
+    let Reply::PutDone { outcome, message } = reply else {
+        panic!("{reply:?} answers a put")
+    };
+    (outcome, message)
+}
+
+#[test]
+fn put_with_a_check_of_limits_is_refused_before_the_record_cuts_it() {
+    let network = Network::new();
+    let ioc = SoftIoc::with_pv_access(network, &prefix(), DATABASE);
+    let [limited, ao, long, string] = ioc.names(["limited", "ao", "long", "string"]);
+    let audit = testbed::in_tmp(&format!("{}.limits.jsonl", prefix().trim_end_matches(':')));
+    let audit = format!("--audit-file={}", audit.display());
+    let relay = Relay::start(network, &[ALL[0], ALL[1], &audit]);
+    let mut client = Client::connect(relay.address());
+    // No client has the PVs open: their limits are read first.
+    for name in [limited.clone(), format!("pva://{limited}")] {
+        let (outcome, message) = put_within(&mut client, &name, PutValue::Number(3.5), 0);
+        assert_eq!(outcome, Outcome::BadValue, "{name}: {message}");
+        assert_eq!(
+            message,
+            "3.5 is outside the control limits of the PV, -3 to 3; nothing was written"
+        );
+        let text = PutValue::Text("-4".into());
+        assert_eq!(put_within(&mut client, &name, text, 0).0, Outcome::BadValue);
+    }
+    client.subscribe_live(&[&limited]);
+    assert!(client.pv(&limited).is_number(0.0), "nothing was written");
+    for (name, value) in [
+        (&limited, PutValue::Number(3.0)),
+        (&ao, PutValue::Number(1e300)),
+        (&long, PutValue::Int64(-10)),
+        (&string, PutValue::Text("99".into())),
+    ] {
+        let (outcome, message) = put_within(&mut client, name, value, 0);
+        assert_eq!(outcome, Outcome::Done, "{name}: {message}");
+    }
+    client.wait_number(&limited, 3.0);
+
+    let (outcome, message) = put_within(&mut client, "NO:SUCH:PV", PutValue::Number(1.0), 300);
+    assert_eq!(outcome, Outcome::NotConnected, "{message}");
+    assert!(message.contains("nothing was written"), "{message}");
+    assert_eq!(
+        put_within(&mut client, "", PutValue::Number(1.0), 0).0,
+        Outcome::BadName
+    );
+}
+
+#[test]
+fn puts_of_one_client_stay_in_order_when_some_check_limits() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, DATABASE);
+    let [ao] = ioc.names(["ao"]);
+    let relay = Relay::start(network, &ALL);
+    let mut client = Client::connect(relay.address());
+    let put = |number: f64| PutRequest {
+        name: ao.clone(),
+        value: PutValue::Number(number),
+        wait: false,
+        timeout_ms: 0,
+        expected: None,
+    };
+    let mut requests = Vec::new();
+    for round in 0..8_u8 {
+        let number = f64::from(round) * 10.0;
+        let puts = vec![put(number)];
+        let all_permitted = false;
+        requests.push(client.request(RequestBody::PutWithin {
+            puts,
+            all_permitted,
+        }));
+        requests.push(client.request(RequestBody::Put(put(number + 1.0))));
+    }
+    for request in requests {
+        let (reply, _) = client.wait_answer(request);
+        assert!(
+            matches!(
+                reply,
+                Reply::PutDone {
+                    outcome: Outcome::Done,
+                    ..
+                }
+            ),
+            "{reply:?}"
+        );
+    }
+    client.subscribe_live(&[&ao]);
+    client.wait_number(&ao, 71.0);
+}

@@ -36,6 +36,7 @@ mod issuer;
 mod large;
 mod lifecycle;
 mod login;
+mod max_rate;
 mod metrics;
 mod monitors;
 mod names;

@@ -103,6 +103,8 @@ fn metrics() -> BTreeMap<String, (String, String)> {
     metrics.operation_ended(Outcome::Failed);
     let readings = Readings {
         pvs: Some(PvCounts::default()),
+        largest_pvs: vec![("ca://X".into(), 8)],
+        servers: vec![("ioc:5064".into(), 8)],
         ..Readings::default()
     };
     let text = metrics.text(readings, TextFormat::OpenMetrics);

@@ -321,7 +321,9 @@ impl Client {
     pub fn request(&mut self, body: RequestBody) -> u32 {
         let id = self.next_request;
         self.next_request += match &body {
-            RequestBody::PutMany { puts, .. } => puts.len() as u32,
+            RequestBody::PutMany { puts, .. } | RequestBody::PutWithin { puts, .. } => {
+                puts.len() as u32
+            }
             _ => 1,
         };
         self.send(&encode::request(&Request { id, body }));

@@ -19,7 +19,8 @@ export type RequestKind =
   | "pace"
   | "authenticate"
   | "describe"
-  | "putMany";
+  | "putMany"
+  | "putWithin";
 
 const KINDS: readonly RequestKind[] = [
   "subscribe",
@@ -33,6 +34,7 @@ const KINDS: readonly RequestKind[] = [
   "authenticate",
   "describe",
   "putMany",
+  "putWithin",
 ];
 
 /** A request as the relay reads it: enough of flatbuffers to tell id, kind, and names. */
@@ -84,7 +86,10 @@ export function readRequest(bytes: Uint8Array): ReadRequest {
     );
     const less = [3, 4, 5].map((nth) => uint32(field(table, nth)));
     const float32 = field(table, 6);
+    const average = field(table, 7);
     if (float32 !== 0) filter.push(...less, view.getUint8(float32));
+    else if (average !== 0) filter.push(...less, 0);
+    if (average !== 0) filter.push(view.getUint8(average));
   }
   if (kind === "ack") {
     tick = first === 0 ? 0 : Number(view.getBigUint64(first, true));
@@ -99,7 +104,9 @@ export function readRequest(bytes: Uint8Array): ReadRequest {
         continue;
       }
       const target = deref(entry);
-      names.push(textAt(kind === "putMany" ? deref(field(target, 0)) : target));
+      names.push(
+        textAt(kind === "putMany" || kind === "putWithin" ? deref(field(target, 0)) : target),
+      );
     }
   }
   const last = kind === "get" ? field(body, 2) : 0;

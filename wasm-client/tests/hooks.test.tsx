@@ -279,6 +279,22 @@ describe("usePut", () => {
     });
   };
 
+  it("passes checkLimits on", async () => {
+    function Checked(): ReactNode {
+      handle = usePut("A", { checkLimits: true });
+      return <s>{handle.state}</s>;
+    }
+    await show(
+      <>
+        <All />
+        <Checked />
+      </>,
+    );
+    await connect();
+    await begin(1);
+    expect(FakeSocket.last.sent("putWithin").map(({ names }) => names)).toEqual([["A"]]);
+  });
+
   it("says that a put is under way, done, or why not", async () => {
     await show(
       <>

@@ -95,6 +95,24 @@ describe("pages with one connection", () => {
     expect([first, second].map((client) => client.stats.getSnapshot().gapsTotal)).toEqual([0, 0]);
   });
 
+  it("learn the outcome of each put of a message", async () => {
+    const first = await seeing();
+    const second = await seeing();
+    const results = first.putMany([
+      ["A", 1],
+      ["B", 2],
+      ["C", 3],
+    ]);
+    const other = second.put("D", 4);
+    await settle();
+    const socket = FakeSocket.last;
+    for (const nth of [2, 0, 1]) socket.answer("put_written", "putMany", undefined, nth);
+    socket.answer("put_done", "put");
+    await settle();
+    await expect(results).resolves.toMatchObject([{ ok: true }, { ok: true }, { ok: true }]);
+    await expect(other).resolves.toMatchObject({ ok: false });
+  });
+
   it("are told of new relays, also those that come later", async () => {
     const first = await seeing();
     FakeSocket.last.frame("relays");

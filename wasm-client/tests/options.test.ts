@@ -42,8 +42,16 @@ describe("an option's number that can't be meant", () => {
       expect(make, message).toThrow(PvwireError);
       expect(make).toThrow(expect.objectContaining({ code: "BAD_OPTION", message }) as Error);
     }
+    const ofSingleUpdates = (): unknown => client.pv("TEMP", "{ id }", { average: true });
+    expect(ofSingleUpdates).toThrow("average needs rateHz or every");
     expect(relay.subscriptions).toEqual([]);
-    for (const options of [{ rateHz: 1e-9 }, { deadband: 0 }, { every: 1 }, { points: 2 }]) {
+    for (const options of [
+      { rateHz: 1, average: true },
+      { rateHz: 1e-9 },
+      { deadband: 0 },
+      { every: 1 },
+      { points: 2 },
+    ]) {
       expect(() => client.pv("TEMP", "{ id }", options)).not.toThrow();
     }
   });

@@ -52,6 +52,28 @@ describe("a put", () => {
     });
   });
 
+  it("with checkLimits is sent so that the relay checks the limits, and no older relay writes it", async () => {
+    const socket = await connected();
+    const result = client.put("A", 30, { checkLimits: true });
+    await settle();
+    expect(socket.sent("put")).toEqual([]);
+    expect(socket.sent("putWithin").map((request) => request.names)).toEqual([["A"]]);
+    socket.answer("put_done", "putWithin");
+    await expect(result).resolves.toMatchObject({ ok: false, error: { code: "BAD_VALUE" } });
+    const both = client.putMany(
+      [
+        ["A", 1],
+        ["B", 2],
+      ],
+      { checkLimits: true },
+    );
+    await settle();
+    expect(socket.sent("putWithin").at(-1)?.names).toEqual(["A", "B"]);
+    socket.answer("put_written", "putWithin", undefined, 0);
+    socket.answer("put_written", "putWithin", undefined, 1);
+    await expect(both).resolves.toMatchObject([{ ok: true }, { ok: true }]);
+  });
+
   it("says why it isn't", async () => {
     const socket = await connected();
     const result = client.put("A", "abc");

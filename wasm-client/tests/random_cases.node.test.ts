@@ -69,7 +69,7 @@ class Host {
     } else if ("put" in input) {
       core.value_number(1);
       core.stage_put(input.put, false, 0, undefined);
-      core.put(false);
+      core.put(false, false);
     } else if ("lostMs" in input) {
       core.relay_lost(input.lostMs, input.heardMs);
     } else {
@@ -81,7 +81,7 @@ class Host {
     const { core } = this.wasm;
     this.#slots = this.#names.map((name) => new Slot(this.wasm, name, this.wasm.add(name)));
     const indices = Uint32Array.from(this.#slots, ({ index }) => index);
-    core.subscribe(indices, 0, 0, 1, 0, 0, 0, false);
+    core.subscribe(indices, 0, 0, 1, 0, 0, 0, false, false);
   }
 
   #heard(ms: number): void {

@@ -38,12 +38,13 @@ describe("subscriptions", () => {
     listen("TEMP");
     listen("TEMP", { rateHz: 3 });
     listen("MODE", { deadband: 0.5, every: 10, stride: 2, maxLength: 9, points: 4, float32: true });
-    listen("MODE", { rateHz: 3, deadband: undefined });
+    listen("MODE", { rateHz: 3, deadband: undefined, average: false });
+    listen("MODE", { every: 5, average: true });
     listen("loc://x(1)", { rateHz: 3 });
     const socket = FakeSocket.last;
     socket.open();
     await settle();
-    for (let answered = 1; answered <= 3; answered += 1) {
+    for (let answered = 1; answered <= 4; answered += 1) {
       expect(socket.sent("subscribe"), "one at a time").toHaveLength(answered);
       socket.answer("snapshot", "subscribe", [answered, answered + 10, 30, 31, 32]);
     }
@@ -55,6 +56,7 @@ describe("subscriptions", () => {
         [334, 0, 1],
       ],
       [["MODE"], [0, 0.5, 10, 2, 9, 4, 1]],
+      [["MODE"], [0, 0, 5, 0, 0, 0, 0, 1]],
     ]);
     expect(client.pv("TEMP", undefined, { rateHz: 3 })).toBe(
       client.pv("TEMP", undefined, { rateHz: 3, every: 1 }),

@@ -1,6 +1,7 @@
 /** Checks the numbers in options. An invalid one is an error, not a PV without updates. */
 
 import { PvwireError } from "./errors.js";
+import type { PvOptions } from "./types.js";
 
 /** Maximum for timers and for counts on the wire, with room for the round trip. */
 const MOST = 2 ** 31 - 10_000;
@@ -23,8 +24,12 @@ const LEAST: Readonly<Record<string, number>> = {
   hiddenIntervalMs: 0,
 };
 
-/** Throws for the first invalid number. */
+/** Throws for the first invalid number, and for an average of single updates. */
 export function checkOptions(options: object): void {
+  const { average, every = 1, rateHz } = options as PvOptions;
+  if (average === true && rateHz === undefined && every === 1) {
+    throw new PvwireError("BAD_OPTION", "average needs rateHz or every");
+  }
   for (const [name, value] of Object.entries(options) as [string, number | undefined][]) {
     const least = LEAST[name];
     if (least === undefined || value === undefined) continue;

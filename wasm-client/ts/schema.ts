@@ -68,6 +68,7 @@ export const RequestBody = {
   Authenticate: 9,
   Describe: 10,
   PutMany: 11,
+  PutWithin: 12,
 } as const;
 
 export const RequestProblem = {
@@ -160,6 +161,7 @@ export const FilterField = {
   maxLength: 4,
   points: 5,
   float32: 6,
+  average: 7,
 } as const;
 
 export const FrameField = {
@@ -295,6 +297,11 @@ export const PutValueField = {
   count: 2,
   data: 3,
   text: 4,
+} as const;
+
+export const PutWithinField = {
+  puts: 0,
+  allPermitted: 1,
 } as const;
 
 export const RelaysField = {

@@ -242,6 +242,12 @@ export interface PvOptions {
   deadband?: number | undefined;
   /** One in this many updates. @default 1 */
   every?: number | undefined;
+  /**
+   * The mean of the numbers since the last update, in place of the newest one; needs `rateHz` or `every`. An
+   * update that comes at once, because of its alarm or the connection, has its own value. Integers are
+   * rounded; enums, strings, arrays and structures have no mean. @default false
+   */
+  average?: boolean | undefined;
   /** One in this many elements of numeric arrays, beginning with the first. @default 1 */
   stride?: number | undefined;
   /** Maximum number of elements, counted after `stride`. @default all */
@@ -375,6 +381,12 @@ export interface PutOptions {
    * @default false
    */
   onlyIfUnchanged?: boolean;
+  /**
+   * Refuse a value outside the PV's control limits (DRVL and DRVH) with `BAD_VALUE` before anything is written.
+   * Without it a record writes its limit instead, and the result says so. Limits that are equal are none.
+   * @default false
+   */
+  checkLimits?: boolean;
   /**
    * For sliders: while a put to the PV is in progress, only the latest of the following ones is kept. The
    * replaced ones get its result, with `superseded`.

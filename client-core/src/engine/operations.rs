@@ -32,6 +32,8 @@ pub struct Put {
     pub timeout: Duration,
     /// Write only if the PV is still at the update that this open PV shows.
     pub only_if: Option<Pv>,
+    /// Refuse the value if it is outside the control limits of the PV, before anything is written.
+    pub check_limits: bool,
 }
 
 impl Put {
@@ -43,6 +45,7 @@ impl Put {
             wait: false,
             timeout: Duration::from_secs(10),
             only_if: None,
+            check_limits: false,
         }
     }
 }
@@ -254,7 +257,9 @@ impl Operations {
             events.push(Event::Put(ticket, result));
         }
         while !group.is_empty() {
-            let rest = group.split_off(group.len().min(MAX_PUTS));
+            let same = |(_, put, _): &&(_, Put, _)| put.check_limits == group[0].1.check_limits;
+            let count = group.iter().take(MAX_PUTS).take_while(same).count();
+            let rest = group.split_off(if all_permitted { group.len() } else { count });
             let puts = std::mem::replace(&mut group, rest);
             self.waiting.push_back(Waiting::Puts(puts, all_permitted));
         }
@@ -348,7 +353,8 @@ impl Operations {
                 withheld = all_permitted;
             }
         }
-        let (taken, bytes) = session.put(all_permitted);
+        let within_limits = staged.iter().any(|(_, put, _)| put.check_limits);
+        let (taken, bytes) = session.put(all_permitted, within_limits);
         if withheld || all_permitted && taken < staged.len() {
             for (ticket, ..) in staged {
                 events.push(Event::Put(ticket, Err(PutError::Withheld)));

@@ -206,14 +206,19 @@ impl Session {
 
     /// A message with as many of the staged puts as fit in it, and their number; the other puts are
     /// dropped. The last put has the number of the last request, the one before it the previous
-    /// number, and so on.
-    pub fn put(&mut self, all_permitted: bool) -> (usize, Vec<u8>) {
+    /// number, and so on. With `within_limits` the relay refuses values outside the control limits of their PVs.
+    pub fn put(&mut self, all_permitted: bool, within_limits: bool) -> (usize, Vec<u8>) {
         let mut puts = std::mem::take(&mut self.requests.staged);
         let limit = self.max_request_bytes();
         let id = self.requests.last.wrapping_add(1).max(1);
         while !puts.is_empty() {
             let taken = puts.len();
-            let body = if taken == 1 {
+            let body = if within_limits {
+                RequestBody::PutWithin {
+                    puts,
+                    all_permitted,
+                }
+            } else if taken == 1 {
                 RequestBody::Put(puts.remove(0))
             } else {
                 RequestBody::PutMany {
@@ -225,7 +230,7 @@ impl Session {
             let bytes = encode::request(&request);
             puts = match request.body {
                 RequestBody::Put(put) => vec![put],
-                RequestBody::PutMany { puts, .. } => puts,
+                RequestBody::PutMany { puts, .. } | RequestBody::PutWithin { puts, .. } => puts,
                 _ => Vec::new(),
             };
             // Always include one put: a relay that can't read it reports so.
@@ -341,7 +346,7 @@ mod tests {
             session.stage_put("X".into(), text, true, 0, None).unwrap();
         };
         let sent = |session: &mut Session| {
-            let (taken, bytes) = session.put(true);
+            let (taken, bytes) = session.put(true, false);
             (taken, decode::request(&bytes).unwrap())
         };
         for _ in 0..3 {
@@ -358,7 +363,7 @@ mod tests {
         };
         assert!(puts.len() == 3 && all_permitted);
         assert_eq!(session.requests.put_ended(2).as_deref(), Some("X"));
-        assert_eq!(session.put(false), (0, Vec::new()), "each goes once");
+        assert_eq!(session.put(false, false), (0, Vec::new()), "each goes once");
 
         stage(&mut session, 1);
         let (taken, request) = sent(&mut session);

@@ -168,7 +168,7 @@ impl Native {
             .session
             .stage_put(name.to_owned(), PutValue::Number(1.0), false, 0, None);
         staged.expect("a put");
-        self.session.put(false);
+        self.session.put(false, false);
         self.inputs.push(Input::Put(name.to_owned()));
         let (outcome, message) = match is_done {
             true => (Outcome::Done, ""),

@@ -23,6 +23,8 @@ pub struct PutBody {
     pub value: PutValue,
     /// Whether the answer waits until the IOC has processed the record.
     pub wait: bool,
+    /// Whether a value outside the control limits of the PV is refused.
+    pub check_limits: bool,
     /// How long to wait.
     pub timeout: Duration,
 }
@@ -38,11 +40,11 @@ pub enum PutBodyError {
     #[error("the body has no value: expected {{\"value\": …}}")]
     NoValue,
     /// A member is unknown.
-    #[error("{0:?} is unknown: expected value, wait or timeout_ms")]
+    #[error("{0:?} is unknown: expected value, wait, check_limits or timeout_ms")]
     UnknownMember(String),
-    /// `wait` is neither true nor false.
-    #[error("wait is neither true nor false")]
-    BadWait,
+    /// `wait` or `check_limits` is neither true nor false.
+    #[error("{0} is neither true nor false")]
+    NotBoolean(&'static str),
     /// `timeout_ms` is out of range.
     #[error("timeout_ms is not an integer from 1 to {}", MAX_TIMEOUT.as_millis())]
     BadTimeout,
@@ -63,11 +65,13 @@ pub fn put_body(body: &[u8], timeout: Duration) -> Result<PutBody, PutBodyError>
         return Err(PutBodyError::NoValue);
     };
     let value = members.remove("value").ok_or(PutBodyError::NoValue)?;
-    let wait = match members.remove("wait") {
-        None => true,
-        Some(Value::Bool(wait)) => wait,
-        Some(_) => return Err(PutBodyError::BadWait),
+    let mut boolean = |name, default| match members.remove(name) {
+        None => Ok(default),
+        Some(Value::Bool(value)) => Ok(value),
+        Some(_) => Err(PutBodyError::NotBoolean(name)),
     };
+    let wait = boolean("wait", true)?;
+    let check_limits = boolean("check_limits", false)?;
     let timeout = timeout_of(&mut members)?.unwrap_or(timeout);
     if let Some(name) = members.keys().next() {
         return Err(PutBodyError::UnknownMember(name.clone()));
@@ -76,6 +80,7 @@ pub fn put_body(body: &[u8], timeout: Duration) -> Result<PutBody, PutBodyError>
     Ok(PutBody {
         value,
         wait,
+        check_limits,
         timeout,
     })
 }

@@ -98,6 +98,7 @@ impl Talk {
     pub fn put(&mut self, name: &str, body: PutBody, now: SystemTime) {
         let put = Put {
             wait: body.wait,
+            check_limits: body.check_limits,
             timeout: body.timeout,
             ..Put::new(name, body.value)
         };

@@ -10,6 +10,7 @@ mod name;
 mod own;
 mod pattern;
 mod pvlist;
+mod rate_cap;
 mod security;
 
 use std::borrow::Cow;
@@ -21,6 +22,7 @@ use self::name::Names;
 use self::own::Rule;
 pub use self::pattern::PatternError;
 pub use self::pvlist::{LineError, PvList, PvListError};
+pub use self::rate_cap::RateCaps;
 pub use self::security::{AccessSecurity, SecurityError, SyntaxError};
 use crate::config::{Access, Config, RuleText};
 

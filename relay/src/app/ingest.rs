@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::StartError;
 use super::fleet::Joining;
-use crate::access::rule::Rules;
+use crate::access::rule::{RateCaps, Rules};
 use crate::config::{Auth, Config};
 use crate::ingest::ca::CaSource;
 use crate::ingest::formula::{FormulaSource, OpenedFormulas};
@@ -48,7 +48,8 @@ impl Ingest {
             config.linger,
             Rules::read(config).map_err(StartError::file)?,
         );
-        let registry = registry.with_max_pvs(config.max_pvs);
+        let registry =
+            (registry.with_max_pvs(config.max_pvs)).with_rate_caps(RateCaps::new(&config.max_rate));
         let registry = Arc::new(registry.shared(joining.is_some()));
         let (sources, renewed) = (Arc::clone(&registry), Arc::clone(metrics));
         let renew = move |scheme: &str| {

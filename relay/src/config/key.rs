@@ -2,9 +2,9 @@
 
 use super::Config;
 use super::value::{
-    Expected, address, admin_address, boolean, count, header, host_name, limit, millis, network,
-    optional_header, origin, pattern, servers, share, show_list, show_millis, show_optional,
-    show_word, site, socket_address, source, text, word,
+    Expected, address, admin_address, boolean, count, header, host_name, limit, max_rate, millis,
+    network, optional_header, origin, pattern, servers, share, show_list, show_millis,
+    show_optional, show_word, site, socket_address, source, text, word,
 };
 
 /// One key.
@@ -256,6 +256,13 @@ pub(super) const KEYS: &[Key] = &[
         get_timeout,
         1,
         "How long a get waits for first values, unless the request says otherwise"
+    ),
+    list!(
+        "max_rate",
+        "PATTERN=HZ",
+        max_rate,
+        max_rate,
+        "Maximum rate of updates of the PVs that match a pattern, in updates per second, for all clients of every protocol, as SR:*=10 or pva://CAM:*=0.5; may be repeated, and the first pattern that fits a PV or its record decides. 0 for no limit. Changes of alarm and connection pass at once, and so does the last value of a burst when its interval is over"
     ),
     boolean!(
         "enable_put",

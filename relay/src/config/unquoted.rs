@@ -49,9 +49,12 @@ fn quoted(value: &str) -> Option<(String, Vec<&str>)> {
     if value.is_empty() || value.starts_with('{') || has_quotes(value) {
         return None;
     }
-    let quote = |text: &str| match text.contains('\\') {
-        true => format!("'{text}'"),
-        false => format!("\"{text}\""),
+    let quote = |text: &str| {
+        if text.contains('\\') {
+            format!("'{text}'")
+        } else {
+            format!("\"{text}\"")
+        }
     };
     let list = value
         .strip_prefix('[')

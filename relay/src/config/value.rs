@@ -10,7 +10,7 @@ use ipnet::IpNet;
 use pvwire_fleet::nats::{Servers, ServersError};
 use pvwire_fleet::{Role, Site};
 
-use super::{AuditSync, Auth, Pages};
+use super::{AuditSync, Auth, MaxRate, Pages};
 
 /// Longest duration: one day.
 const MAX_MILLIS: u64 = 86_400_000;
@@ -163,6 +163,25 @@ pub(super) fn pattern(value: &str) -> Parsed<String> {
     let expected = "a PV name, with * for any characters and ? for one";
     (!value.is_empty()).then_some(()).ok_or(expected)?;
     Ok(value.to_owned())
+}
+
+/// A pattern of PV names and the most updates per second of each of them; 0 is no limit.
+pub(super) fn max_rate(value: &str) -> Parsed<MaxRate> {
+    let expected = "PATTERN=HZ, as SR:*=10: PV names, with * for any characters and ? for one, and at most 1000 \
+                    updates per second, or 0 for no limit";
+    let (pattern, rate) = value.rsplit_once('=').ok_or(expected)?;
+    let rate_hz: f64 = rate.trim().parse().map_err(|_| expected)?;
+    let fits = !pattern.is_empty() && (rate_hz == 0.0 || (0.001..=1000.0).contains(&rate_hz));
+    fits.then_some(()).ok_or(expected)?;
+    let interval_ms = if rate_hz == 0.0 {
+        0.0
+    } else {
+        1000.0 / rate_hz
+    };
+    Ok(MaxRate {
+        pattern: pattern.to_owned(),
+        min_interval_ms: interval_ms.round() as u32,
+    })
 }
 
 pub(super) fn source(value: &str) -> Parsed<String> {

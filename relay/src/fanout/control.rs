@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_queue::SegQueue;
-use pvwire_schema::types::{ConnectionState, NameError, PvId, SkipCause};
+use pvwire_schema::types::{ConnectionState, Metadata, NameError, PvId, SkipCause};
 
 use crate::access::rule::Identity;
 use crate::fanout::dialogue::Seen;
@@ -47,6 +47,26 @@ type Peek = dyn FnOnce(Option<&RowValue>) + Send;
 impl fmt::Debug for Peeked {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("Peeked")
+    }
+}
+
+/// What is known of the control limits of a PV.
+#[derive(Clone, Debug)]
+pub enum KnownLimits {
+    /// Its first connection, or its metadata, have still to come.
+    NotYet,
+    /// It is disconnected, or its server doesn't have it, so that a put fails by itself.
+    Unreachable,
+    /// Its metadata has them.
+    Known(Arc<Metadata>),
+}
+
+/// Called with what is known of the limits of a PV.
+pub struct LimitsFound(pub Box<dyn FnOnce(KnownLimits) + Send>);
+
+impl fmt::Debug for LimitsFound {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("LimitsFound")
     }
 }
 
@@ -119,6 +139,13 @@ pub enum ControlRequest {
         /// Receives the values, in this order.
         answer: tokio::sync::oneshot::Sender<Vec<Option<RowValue>>>,
     },
+    /// Reads the control limits of a PV that is held.
+    Limits {
+        /// The PV.
+        pv: PvId,
+        /// Receives what is known of them.
+        answer: LimitsFound,
+    },
     /// Reads the latest value of a PV that is held.
     Peek {
         /// The PV.
@@ -175,8 +202,40 @@ pub struct Overview {
     pub disconnected: usize,
     /// Different sets of PVs that clients hold.
     pub groups: usize,
-    /// The first PVs by name: name, state, clients that hold it, updates in its present epoch.
-    pub pvs: Vec<(Arc<str>, ConnectionState, usize, u32)>,
+    /// The first PVs by name.
+    pub pvs: Vec<ListedPv>,
+    /// The PVs with the most bytes received, and their bytes, in descending order.
+    pub largest: Vec<(Arc<str>, u64)>,
+    /// The servers of PVs, in descending order of their bytes.
+    pub servers: Vec<ServerTraffic>,
+}
+
+/// A PV on the status page.
+#[derive(Clone, Debug)]
+pub struct ListedPv {
+    /// Its name with its source.
+    pub name: Arc<str>,
+    /// Its connection state.
+    pub state: ConnectionState,
+    /// Clients that hold it.
+    pub holders: usize,
+    /// Updates in its present epoch.
+    pub updates: u32,
+    /// Bytes of the values received since it was opened.
+    pub bytes: u64,
+    /// Host and port of its server.
+    pub server: Option<Arc<str>>,
+}
+
+/// What came from one server.
+#[derive(Clone, Debug, Default)]
+pub struct ServerTraffic {
+    /// Host and port.
+    pub name: Arc<str>,
+    /// Open PVs that are or were last connected to it.
+    pub pvs: usize,
+    /// Bytes of the values of these PVs.
+    pub bytes: u64,
 }
 
 /// The queue of requests to the fan-out stage.

@@ -18,13 +18,13 @@ use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pvwire_schema::types::{FrameKind, PvId, Reply, SkipCause};
+use pvwire_schema::types::{ConnectionState, FrameKind, PvId, Reply, SkipCause, ValueType};
 
 use self::access_check::AccessCheck;
 use self::gets::PendingGet;
 use self::groups::Groups;
 use self::subscriptions::Subscribed;
-use crate::fanout::control::{ClientId, ControlQueue, ControlRequest, Read};
+use crate::fanout::control::{ClientId, ControlQueue, ControlRequest, KnownLimits, Read};
 use crate::fanout::dirty::Dirty;
 use crate::fanout::encoding::{Encoders, Encoding, Encodings};
 use crate::fanout::frame::Frame;
@@ -175,6 +175,7 @@ impl Distributor {
             ControlRequest::Read(read) => self.reads.push(read),
             ControlRequest::Forget { client } => self.forget(client, now),
             ControlRequest::Peek { pv, answer } => (answer.0)(latest(table, pv)),
+            ControlRequest::Limits { pv, answer } => (answer.0)(known_limits(table, pv)),
             ControlRequest::Values { pvs, answer } => {
                 let values = pvs.into_iter().map(|pv| latest(table, pv).cloned());
                 // The receiver may be gone meanwhile.
@@ -243,6 +244,20 @@ impl Distributor {
             (Arc::new(frame), self.large.changed(table, set.ids(), since))
         };
         made.entry(key).or_insert_with(make).clone()
+    }
+}
+
+fn known_limits(table: &Table, pv: PvId) -> KnownLimits {
+    let Some(entry) = table.get(pv) else {
+        return KnownLimits::NotYet;
+    };
+    let metadata = entry.metadata.as_ref();
+    let metadata = metadata.filter(|metadata| metadata.value_type != ValueType::Unknown);
+    match (entry.connection.state, metadata) {
+        (ConnectionState::Connected, Some(metadata)) => KnownLimits::Known(Arc::clone(metadata)),
+        (ConnectionState::Disconnected, _) => KnownLimits::Unreachable,
+        _ if entry.missing().is_some() => KnownLimits::Unreachable,
+        _ => KnownLimits::NotYet,
     }
 }
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use pvwire_schema::types::{ConnectionState, Hello, SkipCause};
+use pvwire_schema::types::{Hello, SkipCause};
 use serde_json::{Value, json};
 
 use crate::access::audit::{Audit, Health, State};
-use crate::fanout::control::{ControlQueue, ControlRequest, Overview};
+use crate::fanout::control::{ControlQueue, ControlRequest, ListedPv, Overview, ServerTraffic};
 use crate::ingest::Intake;
 use crate::limits::memory::Memory;
 use crate::ops::latency::{Ages, BOUNDS_MICROS};
@@ -99,6 +99,13 @@ impl Admin {
         let overview = self.overview(0).await;
         let readings = Readings {
             monitors: self.registry.monitors(),
+            largest_pvs: overview
+                .as_ref()
+                .map_or_else(Vec::new, |all| all.largest.clone()),
+            servers: overview.as_ref().map_or_else(Vec::new, |all| {
+                let server = |server: &ServerTraffic| (Arc::clone(&server.name), server.bytes);
+                all.servers.iter().map(server).collect()
+            }),
             pvs: overview.map(|overview| PvCounts {
                 connecting: overview.connecting,
                 not_found: overview.not_found,
@@ -171,7 +178,8 @@ impl Admin {
         let overview = self.overview(LISTED_PVS).await.unwrap_or_default();
         let clients = self.clients_seen().await;
         let client = |seen: &ClientSeen| json!({ "address": seen.address, "user": seen.user, "seconds": seen.connected.as_secs(), "bytes": seen.bytes, "inStep": seen.is_in_step });
-        let pv = |(name, state, holders, updates): &(Arc<str>, ConnectionState, usize, u32)| json!({ "name": **name, "state": format!("{state:?}"), "clients": holders, "updates": updates });
+        let pv = |pv: &ListedPv| json!({ "name": *pv.name, "state": format!("{:?}", pv.state), "clients": pv.holders, "updates": pv.updates, "bytes": pv.bytes, "server": pv.server.as_deref() });
+        let server = |server: &ServerTraffic| json!({ "name": *server.name, "pvs": server.pvs, "bytes": server.bytes });
         let ages = |Ages { counts, sum_micros }: Ages| json!({ "counts": counts, "sumMilliseconds": sum_micros as f64 / 1000.0 });
         let puts = self.registry.puts();
         json!({
@@ -222,6 +230,7 @@ impl Admin {
                 "received": ages(self.intake.ages().read()),
                 "sent": ages(self.metrics.ages_sent.read()),
             },
+            "servers": overview.servers.iter().map(server).collect::<Vec<_>>(),
             "list": overview.pvs.iter().map(pv).collect::<Vec<_>>(),
         })
     }

@@ -94,6 +94,8 @@ pub enum Event {
         /// See [`Row::epoch`].
         epoch: u32,
     },
+    /// Host and port of the server that it connects to, before `Connected`.
+    Server(Arc<str>),
     /// When its server was last heard from, in nanoseconds past the POSIX epoch. Sources that know
     /// it send this before `Disconnected`.
     Heard(i64),

@@ -21,12 +21,17 @@ use pvwire_schema::types::{Outcome, SkipCause};
 
 use self::fleet::FleetMetrics;
 pub use self::fleet::FleetReadings;
-pub use self::labels::{BuildLabel, CauseLabel, CodeLabel, OutcomeLabel, StateLabel, ThreadLabel};
+pub use self::labels::{
+    BuildLabel, CauseLabel, CodeLabel, OutcomeLabel, PvLabel, ServerLabel, StateLabel, ThreadLabel,
+};
 use self::process::Process;
 pub use self::readings::{AuditReadings, PvCounts, Readings};
 use self::registration::register;
 pub use self::text_format::TextFormat;
 use crate::ops::latency::{AgeCounter, AgeMetric};
+
+/// Maximum number of PVs, and of servers, that have series of their own.
+const MOST_LABELS: usize = 20;
 
 /// A gauge with a fraction.
 type FloatGauge = Gauge<f64, AtomicU64>;
@@ -121,6 +126,10 @@ metrics! {
         "Open monitors, lingering ones included";
     pvs: Family<StateLabel, Gauge> = "pvs",
         "Monitored PVs by connection state, as in /status; disconnected PVs were connected before";
+    pv_bytes: Family<PvLabel, Counter> = "pv_received_bytes",
+        "Bytes of the values received of a PV since it was opened, for the 20 PVs with the most: eight for a number, the contents of arrays, strings and structures";
+    server_bytes: Family<ServerLabel, Counter> = "server_received_bytes",
+        "Bytes of the values received from a server for the PVs that are open, for the 20 servers with the most";
     sessions_active: Gauge = "sessions_active",
         "Connected clients";
     connections: Gauge = "connections_open",
@@ -248,6 +257,7 @@ impl Metrics {
         self.take_audit(readings.audit);
         self.take_threads(&readings);
         self.take_pvs(readings.pvs);
+        self.take_bytes(&readings);
         self.fleet.take();
         raise(&self.callback_panics, readings.callback_panics);
         raise(&self.log_lines_lost, readings.log_lines_lost);
@@ -318,6 +328,22 @@ impl Metrics {
         set("tick".to_owned(), readings.ticks_turned_ago);
         for (number, ago) in readings.shards_turned_ago.iter().enumerate() {
             set(format!("shard-{number}"), *ago);
+        }
+    }
+
+    /// Shows those with the most bytes; the others would make too many series.
+    fn take_bytes(&self, readings: &Readings) {
+        self.pv_bytes.clear();
+        for (pv, bytes) in readings.largest_pvs.iter().take(MOST_LABELS) {
+            let pv = pv.to_string();
+            self.pv_bytes.get_or_create(&PvLabel { pv }).inc_by(*bytes);
+        }
+        self.server_bytes.clear();
+        for (server, bytes) in readings.servers.iter().take(MOST_LABELS) {
+            let label = ServerLabel {
+                server: server.to_string(),
+            };
+            self.server_bytes.get_or_create(&label).inc_by(*bytes);
         }
     }
 

@@ -1,6 +1,7 @@
 //! The puts and calls of one shard's clients, from the request to the answer or the time-out.
 
 mod asker;
+mod within_limits;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::access::audit::{self, Attempt, Audit, AuditError};
 use crate::access::auth::Peer;
 use crate::access::rule::Identity;
 use crate::config::Access;
-use crate::fanout::control::{ClientId, ControlQueue, ControlRequest, Peeked};
+use crate::fanout::control::{ClientId, ControlQueue, ControlRequest, KnownLimits, Peeked};
 use crate::ingest::{Call, OpDone, OpEnd, OpTicket, Put, RowValue};
 use crate::limits::memory::Owner;
 use crate::state::registry::Registry;
@@ -52,6 +53,10 @@ pub struct Operation {
     /// The name as the log and the audit file spell it, however the client spelled it.
     plain_name: String,
     is_call: bool,
+    /// A value outside the control limits of the PV is refused.
+    within_limits: bool,
+    /// It waits until the limits are known.
+    reads_limits: bool,
     /// `Some` until it is sent: while the old value isn't known, or its record isn't written.
     action: Option<Action>,
     /// `Some` when it is refused without an attempt.
@@ -102,6 +107,8 @@ impl Operation {
             plain_name: String::new(),
             name,
             is_call: matches!(action, Action::Call(_)),
+            within_limits: false,
+            reads_limits: false,
             action: Some(action),
             refusal: None,
             is_too_fast: false,
@@ -194,6 +201,11 @@ pub struct Operations {
     shard: usize,
     control: Arc<ControlQueue>,
     audit: Option<Arc<Audit>>,
+    limits_found: Arc<SegQueue<(u64, KnownLimits)>>,
+    /// Some put waited for limits.
+    has_limit_checks: bool,
+    /// When limits that weren't known are read again, in order.
+    limit_reads: VecDeque<(Instant, u64)>,
     peeked: Arc<SegQueue<(u64, Value)>>,
     recorded: Arc<SegQueue<(u64, Result<(), AuditError>)>>,
     /// Deadlines for records, in order.
@@ -214,6 +226,9 @@ impl Operations {
             shard,
             control,
             audit,
+            limits_found: Arc::default(),
+            has_limit_checks: false,
+            limit_reads: VecDeque::new(),
             peeked: Arc::default(),
             recorded: Arc::default(),
             record_deadlines: VecDeque::new(),
@@ -262,6 +277,17 @@ impl Operations {
             return Some(self.finish(number, operation, end, now));
         }
         self.deadlines.insert((operation.deadline, number));
+        match operation.pv {
+            Some(pv) if self.waits_for_limits(&operation) => {
+                self.read_limits(number, pv, operation);
+                None
+            }
+            _ => self.note_old_value(number, operation, now),
+        }
+    }
+
+    /// Reads the value that a put replaces, if that is recorded; returns the put if it is refused.
+    fn note_old_value(&mut self, number: u64, operation: Operation, now: Instant) -> Option<Ended> {
         let Some((_, pv)) = self.audit.as_ref().zip(operation.pv) else {
             return self.record_and_send(number, operation, now);
         };
@@ -491,12 +517,14 @@ impl Operations {
     pub fn next_deadline(&self) -> Option<Instant> {
         let end = self.deadlines.first().map(|(deadline, _)| *deadline);
         let record = self.record_deadlines.front().map(|(deadline, _)| *deadline);
-        end.into_iter().chain(record).min()
+        let limits = self.limit_reads.front().map(|(due, _)| *due);
+        end.into_iter().chain(record).chain(limits).min()
     }
 
     /// The operations that have ended or timed out.
     pub fn ended(&mut self, now: Instant) -> Vec<Ended> {
-        let mut ended = self.record_held(now);
+        let mut ended = self.check_limits(now);
+        ended.extend(self.record_held(now));
         ended.extend(self.send_recorded(now));
         while let Some((number, end)) = self.ended.pop() {
             ended.extend(self.end(number, end, now));

@@ -37,6 +37,8 @@ pub enum Outcome {
         actions: Vec<(String, Action)>,
         /// Do none of them unless all are permitted.
         all_permitted: bool,
+        /// Refuse puts outside the control limits of their PVs.
+        within_limits: bool,
     },
     /// The client logs in: the request's number and its token.
     LogIn(u32, String),
@@ -161,11 +163,15 @@ impl Answerer {
                 timeout_ms,
                 description,
             } => self.get(asker, &names, timeout_ms, description),
-            RequestBody::Put(put) => self.puts(asker, vec![put], false),
+            RequestBody::Put(put) => self.puts(asker, vec![put], false, false),
             RequestBody::PutMany {
                 puts,
                 all_permitted,
-            } => self.puts(asker, puts, all_permitted),
+            } => self.puts(asker, puts, all_permitted, false),
+            RequestBody::PutWithin {
+                puts,
+                all_permitted,
+            } => self.puts(asker, puts, all_permitted, true),
             RequestBody::Rpc {
                 name,
                 arguments,
@@ -178,7 +184,8 @@ impl Answerer {
         let (client, request) = (asker.client, asker.request);
         match filter::checked(filter) {
             Ok(filter) => {
-                let (ids, errors) = self.acquire(asker, names, filter);
+                let filter = filter.unwrap_or(Filter::ALL);
+                let (ids, errors) = self.acquire(asker, names, Some(filter));
                 Outcome::Control(ControlRequest::Subscribe {
                     client,
                     request,
@@ -232,10 +239,17 @@ impl Answerer {
             request: asker.request,
             actions: vec![(name, call)],
             all_permitted: false,
+            within_limits: false,
         }
     }
 
-    fn puts(&self, asker: Asker<'_>, puts: Vec<PutRequest>, all_permitted: bool) -> Outcome {
+    fn puts(
+        &self,
+        asker: Asker<'_>,
+        puts: Vec<PutRequest>,
+        all_permitted: bool,
+        within_limits: bool,
+    ) -> Outcome {
         let action = |put: PutRequest| {
             let action = Action::Put(Put {
                 value: put.value,
@@ -251,6 +265,7 @@ impl Answerer {
             request: asker.request,
             actions: puts.into_iter().map(action).collect(),
             all_permitted,
+            within_limits,
         }
     }
 
@@ -308,6 +323,7 @@ impl Answerer {
         acquired
     }
 
+    /// Acquires PVs, for a subscription with its filter.
     fn acquire(
         &mut self,
         asker: Asker<'_>,

@@ -10,8 +10,10 @@ use pvwire_schema::types::Filter;
 use crate::ingest::Form;
 
 mod less;
+mod mean;
 
 pub use self::less::less_of;
+pub use self::mean::Mean;
 
 /// A filter as part of a key. Two keys are equal if the same updates pass and have the same form.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -21,6 +23,7 @@ pub struct FilterKey {
     every: u32,
     /// For arrays: stride, length, points, and whether elements have 32 bits.
     less: (u32, u32, u32, bool),
+    average: bool,
     form: Option<Arc<Form>>,
 }
 
@@ -39,6 +42,7 @@ impl FilterKey {
                 filter.points,
                 filter.float32,
             ),
+            average: filter.average,
         }
     }
 
@@ -63,6 +67,11 @@ pub enum FilterError {
     /// One point can't be a smallest and a largest element.
     #[error("a smallest and a largest element are 2 points at least, not 1")]
     OnePoint,
+    /// An average of single updates.
+    #[error(
+        "an average needs a maximum rate or one in how many updates, which say how many updates it is made of"
+    )]
+    AverageOfOne,
     /// A count or interval is too large.
     #[error("{what} is at most {LARGEST}, not {number}")]
     TooLarge {
@@ -94,6 +103,9 @@ pub fn checked(filter: Filter) -> Result<Option<Filter>, FilterError> {
         if number > LARGEST {
             return Err(FilterError::TooLarge { what, number });
         }
+    }
+    if filter.average && filter.min_interval_ms == 0 && filter.every < 2 {
+        return Err(FilterError::AverageOfOne);
     }
     let filter = Filter {
         // One in one update, and a deadband of -0, have no effect.
@@ -354,6 +366,16 @@ mod tests {
                 "{message}"
             );
         }
+        let average = Filter {
+            average: true,
+            ..ALL
+        };
+        assert!(checked(average).is_err(), "of single updates");
+        let of_ten = Filter {
+            every: 10,
+            ..average
+        };
+        assert_ne!(key(of_ten), key(tenth));
         for deadband in [-1.0, f64::NAN, f64::INFINITY] {
             let message = checked(Filter { deadband, ..ALL }).unwrap_err().to_string();
             assert_eq!(

@@ -8,6 +8,7 @@ mod inputs;
 mod name;
 mod open;
 mod others;
+mod rate_caps;
 mod reading;
 #[cfg(test)]
 mod tests;
@@ -18,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use pvwire_schema::types::{Filter, NameProblem, PvId};
 
-use crate::access::rule::{Identity, PutsAllowed, Rules};
+use crate::access::rule::{Identity, PutsAllowed, RateCaps, Rules};
 use crate::config::Access;
 use crate::ingest::{
     Call, Event, FilteredLine, Form, Intake, Line, Notice, OpDone, OpTicket, Put, Queue, Source,
@@ -46,6 +47,7 @@ pub struct Registry {
     default_scheme: String,
     linger: Duration,
     rules: RwLock<Arc<Rules>>,
+    rate_caps: RateCaps,
     max_pvs: usize,
     /// Other relays may hold its PVs.
     is_shared: bool,
@@ -71,6 +73,7 @@ impl Registry {
             default_scheme,
             linger,
             rules: RwLock::new(Arc::new(rules)),
+            rate_caps: RateCaps::default(),
             max_pvs: usize::MAX,
             is_shared: false,
             short: AtomicBool::new(false),
@@ -129,7 +132,7 @@ impl Registry {
     }
 
     /// Acquires PVs that `identity` may read, and opens those that aren't open. Each `Ok` must be
-    /// released. Up to `room.fresh` new names, which is counted down, are searched in
+    /// released. All updates pass. Up to `room.fresh` new names, which is counted down, are searched in
     /// `Queue::Front`; if there are more, all new names are searched in `Queue::Crowd`. Memory is
     /// charged to the `owner`.
     pub fn acquire(
@@ -142,7 +145,8 @@ impl Registry {
         self.acquire_filtered(names, None, identity, owner, room)
     }
 
-    /// Like `acquire`, with an update filter and the client that requests it.
+    /// Like `acquire` for a subscription, with an update filter and the client that requests it. The caps of
+    /// `max_rate` apply.
     pub fn acquire_filtered(
         &self,
         names: &[String],
@@ -189,8 +193,12 @@ impl Registry {
         let acquire = |(name, narrowed): &(&str, Option<Narrowed<'_>>)| {
             self.permit(name, identity, Access::Read)?;
             let base = self.acquire_one(&mut open, name, owner, room)?;
-            narrowed.clone().map_or(Ok(base), |narrowed| {
-                self.acquire_filter(&mut open, base, narrowed, owner)
+            let Some(requested) = narrowed.clone() else {
+                return Ok(base);
+            };
+            let adds = requested.1.is_some() || requested.0 != Filter::ALL;
+            self.capped(name, requested).map_or(Ok(base), |narrowed| {
+                self.acquire_filter(&mut open, base, narrowed, adds, owner)
             })
         };
         let acquired = names.iter().map(acquire).collect();
@@ -201,12 +209,14 @@ impl Registry {
         acquired
     }
 
-    /// Acquires a filtered PV of a PV that is held. The hold of the PV passes to the filtered PV.
+    /// Acquires a filtered PV of a PV that is held. The hold of the PV passes to the filtered PV. `is_requested`: the
+    /// client asks for a filter or a form, whose numbers are limited.
     fn acquire_filter(
         &self,
         open: &mut Open,
         base: PvId,
         (filter, form, caller): Narrowed<'_>,
+        is_requested: bool,
         owner: &Arc<Owner>,
     ) -> Result<PvId, Refusal> {
         let key = FilterKey::new(filter, form.clone());
@@ -218,7 +228,7 @@ impl Registry {
             return Ok(id);
         }
         let id = open.free_number();
-        if let Err(error) = open.check_filters(base, form.is_some(), caller) {
+        if is_requested && let Err(error) = open.check_filters(base, form.is_some(), caller) {
             open.give_back(id);
             open.release_one(base, Instant::now(), self.linger);
             return Err(Refusal {
@@ -543,6 +553,14 @@ impl Registry {
             is_pv.then_some(PvId(index as u32))
         });
         pvs.collect()
+    }
+
+    /// The names of these PVs; `None` for those that aren't open.
+    pub fn names(&self, ids: &[PvId]) -> Vec<Option<Arc<str>>> {
+        let open = self.lock();
+        let slot = |id: &PvId| open.slots.get(id.index())?.as_ref();
+        let name = |id| Some(Arc::clone(&slot(id)?.name));
+        ids.iter().map(name).collect()
     }
 
     /// Up to `limit` PVs, by name: name, number, holders with those of its filtered PVs.

@@ -64,6 +64,12 @@ fn put_writes_each_form_and_tells_its_outcome() {
 
     for (name, body, status, code) in [
         (&ao, r#"{"value": "warm"}"#, 422, "BAD_VALUE"),
+        (
+            &ao,
+            r#"{"value": 10.5, "check_limits": true}"#,
+            422,
+            "BAD_VALUE",
+        ),
         (&guarded, r#"{"value": 1}"#, 403, "NO_ACCESS"),
         (&unruled, r#"{"value": 1}"#, 403, "NOT_ALLOWED"),
     ] {

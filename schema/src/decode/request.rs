@@ -58,7 +58,15 @@ pub fn request(bytes: &[u8]) -> Result<Request, DecodeError> {
     } else if let Some(body) = root.body_as_put() {
         RequestBody::Put(put(body)?)
     } else if let Some(body) = root.body_as_put_many() {
-        put_many(body)?
+        RequestBody::PutMany {
+            puts: puts(body.puts())?,
+            all_permitted: body.all_permitted(),
+        }
+    } else if let Some(body) = root.body_as_put_within() {
+        RequestBody::PutWithin {
+            puts: puts(body.puts())?,
+            all_permitted: body.all_permitted(),
+        }
     } else if let Some(body) = root.body_as_rpc() {
         rpc(body)?
     } else if let Some(body) = root.body_as_pace() {
@@ -100,18 +108,17 @@ fn filter(filter: rq::Filter<'_>) -> Filter {
         max_length: filter.max_length(),
         points: filter.points(),
         float32: filter.float32(),
+        average: filter.average(),
     }
 }
 
-fn put_many(body: rq::PutMany<'_>) -> Result<RequestBody, DecodeError> {
-    let list = body.puts();
+type Puts<'a> = flatbuffers::Vector<'a, flatbuffers::ForwardsUOffset<rq::Put<'a>>>;
+
+fn puts(list: Option<Puts<'_>>) -> Result<Vec<PutRequest>, DecodeError> {
     within("puts", list.map_or(0, |list| list.len()), MAX_PUTS)?;
-    Ok(RequestBody::PutMany {
-        puts: (list.into_iter().flat_map(|list| list.iter()))
-            .map(put)
-            .collect::<Result<_, DecodeError>>()?,
-        all_permitted: body.all_permitted(),
-    })
+    (list.into_iter().flat_map(|list| list.iter()))
+        .map(put)
+        .collect()
 }
 
 fn rpc(body: rq::Rpc<'_>) -> Result<RequestBody, DecodeError> {

@@ -33,7 +33,7 @@ pub fn request(request: &Request) -> Vec<u8> {
             let filter = if *filter == Filter::default() {
                 ABSENT
             } else {
-                Table(vec![
+                let mut fields = vec![
                     number(filter.min_interval_ms),
                     Number(8, filter.deadband.to_bits()),
                     number(filter.every),
@@ -41,7 +41,10 @@ pub fn request(request: &Request) -> Vec<u8> {
                     number(filter.max_length),
                     number(filter.points),
                     Number(1, u64::from(filter.float32)),
-                ])
+                ];
+                // Without it the bytes are those of releases that don't know it.
+                fields.extend(filter.average.then_some(Number(1, 1)));
+                Table(fields)
             };
             (rq::RequestBody::Subscribe, vec![Texts(names), filter])
         }
@@ -69,6 +72,16 @@ pub fn request(request: &Request) -> Vec<u8> {
             all_permitted,
         } => (
             rq::RequestBody::PutMany,
+            vec![
+                Tables(puts.iter().map(fields_of).collect()),
+                Number(1, u64::from(*all_permitted)),
+            ],
+        ),
+        RequestBody::PutWithin {
+            puts,
+            all_permitted,
+        } => (
+            rq::RequestBody::PutWithin,
             vec![
                 Tables(puts.iter().map(fields_of).collect()),
                 Number(1, u64::from(*all_permitted)),

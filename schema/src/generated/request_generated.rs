@@ -10,10 +10,10 @@ pub mod pvwire {
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
 pub const ENUM_MIN_REQUEST_BODY: u8 = 0;
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
-pub const ENUM_MAX_REQUEST_BODY: u8 = 11;
+pub const ENUM_MAX_REQUEST_BODY: u8 = 12;
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
 #[allow(non_camel_case_types)]
-pub const ENUM_VALUES_REQUEST_BODY: [RequestBody; 12] = [
+pub const ENUM_VALUES_REQUEST_BODY: [RequestBody; 13] = [
   RequestBody::NONE,
   RequestBody::Subscribe,
   RequestBody::Unsubscribe,
@@ -26,6 +26,7 @@ pub const ENUM_VALUES_REQUEST_BODY: [RequestBody; 12] = [
   RequestBody::Authenticate,
   RequestBody::Describe,
   RequestBody::PutMany,
+  RequestBody::PutWithin,
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -45,9 +46,10 @@ impl RequestBody {
   pub const Authenticate: Self = Self(9);
   pub const Describe: Self = Self(10);
   pub const PutMany: Self = Self(11);
+  pub const PutWithin: Self = Self(12);
 
   pub const ENUM_MIN: u8 = 0;
-  pub const ENUM_MAX: u8 = 11;
+  pub const ENUM_MAX: u8 = 12;
   pub const ENUM_VALUES: &'static [Self] = &[
     Self::NONE,
     Self::Subscribe,
@@ -61,6 +63,7 @@ impl RequestBody {
     Self::Authenticate,
     Self::Describe,
     Self::PutMany,
+    Self::PutWithin,
   ];
   /// Returns the variant's name or "" if unknown.
   pub fn variant_name(self) -> Option<&'static str> {
@@ -77,6 +80,7 @@ impl RequestBody {
       Self::Authenticate => Some("Authenticate"),
       Self::Describe => Some("Describe"),
       Self::PutMany => Some("PutMany"),
+      Self::PutWithin => Some("PutWithin"),
       _ => None,
     }
   }
@@ -158,6 +162,7 @@ impl<'a> Filter<'a> {
   pub const VT_MAX_LENGTH: ::flatbuffers::VOffsetT = 12;
   pub const VT_POINTS: ::flatbuffers::VOffsetT = 14;
   pub const VT_FLOAT32: ::flatbuffers::VOffsetT = 16;
+  pub const VT_AVERAGE: ::flatbuffers::VOffsetT = 18;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -175,6 +180,7 @@ impl<'a> Filter<'a> {
     builder.add_stride(args.stride);
     builder.add_every(args.every);
     builder.add_min_interval_ms(args.min_interval_ms);
+    builder.add_average(args.average);
     builder.add_float32(args.float32);
     builder.finish()
   }
@@ -240,6 +246,16 @@ impl<'a> Filter<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<bool>(Filter::VT_FLOAT32, Some(false)).unwrap()}
   }
+  /// Numbers: send the mean of the values since the last update that passed, in place of the newest value.
+  /// An update that passes because of its alarm or the connection has its own value. Needs
+  /// `min_interval_ms` or `every`.
+  #[inline]
+  pub fn average(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(Filter::VT_AVERAGE, Some(false)).unwrap()}
+  }
 }
 
 impl ::flatbuffers::Verifiable for Filter<'_> {
@@ -255,6 +271,7 @@ impl ::flatbuffers::Verifiable for Filter<'_> {
      .visit_field::<u32>("max_length", Self::VT_MAX_LENGTH, false)?
      .visit_field::<u32>("points", Self::VT_POINTS, false)?
      .visit_field::<bool>("float32", Self::VT_FLOAT32, false)?
+     .visit_field::<bool>("average", Self::VT_AVERAGE, false)?
      .finish();
     Ok(())
   }
@@ -267,6 +284,7 @@ pub struct FilterArgs {
     pub max_length: u32,
     pub points: u32,
     pub float32: bool,
+    pub average: bool,
 }
 impl<'a> Default for FilterArgs {
   #[inline]
@@ -279,6 +297,7 @@ impl<'a> Default for FilterArgs {
       max_length: 0,
       points: 0,
       float32: false,
+      average: false,
     }
   }
 }
@@ -317,6 +336,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> FilterBuilder<'a, 'b, A> {
     self.fbb_.push_slot::<bool>(Filter::VT_FLOAT32, float32, false);
   }
   #[inline]
+  pub fn add_average(&mut self, average: bool) {
+    self.fbb_.push_slot::<bool>(Filter::VT_AVERAGE, average, false);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> FilterBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     FilterBuilder {
@@ -341,6 +364,7 @@ impl ::core::fmt::Debug for Filter<'_> {
       ds.field("max_length", &self.max_length());
       ds.field("points", &self.points());
       ds.field("float32", &self.float32());
+      ds.field("average", &self.average());
       ds.finish()
   }
 }
@@ -1365,6 +1389,124 @@ impl ::core::fmt::Debug for PutMany<'_> {
       ds.finish()
   }
 }
+pub enum PutWithinOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// Writes one or several PVs like PutMany, within their limits: a put whose value is outside the control limits
+/// of its PV (for records that limit puts, DRVL and DRVH) is refused as BadValue, and nothing is written. A put
+/// to a PV whose limits are not known yet waits for them.
+pub struct PutWithin<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for PutWithin<'a> {
+  type Inner = PutWithin<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> PutWithin<'a> {
+  pub const VT_PUTS: ::flatbuffers::VOffsetT = 4;
+  pub const VT_ALL_PERMITTED: ::flatbuffers::VOffsetT = 6;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    PutWithin { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args PutWithinArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<PutWithin<'bldr>> {
+    let mut builder = PutWithinBuilder::new(_fbb);
+    if let Some(x) = args.puts { builder.add_puts(x); }
+    builder.add_all_permitted(args.all_permitted);
+    builder.finish()
+  }
+
+
+  /// At most 32 puts.
+  #[inline]
+  pub fn puts(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Put<'a>>>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Put>>>>(PutWithin::VT_PUTS, None)}
+  }
+  /// Send no put unless the relay permits all of them. Limits are checked for each put separately.
+  #[inline]
+  pub fn all_permitted(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(PutWithin::VT_ALL_PERMITTED, Some(false)).unwrap()}
+  }
+}
+
+impl ::flatbuffers::Verifiable for PutWithin<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<Put>>>>("puts", Self::VT_PUTS, false)?
+     .visit_field::<bool>("all_permitted", Self::VT_ALL_PERMITTED, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct PutWithinArgs<'a> {
+    pub puts: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Put<'a>>>>>,
+    pub all_permitted: bool,
+}
+impl<'a> Default for PutWithinArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    PutWithinArgs {
+      puts: None,
+      all_permitted: false,
+    }
+  }
+}
+
+pub struct PutWithinBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> PutWithinBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_puts(&mut self, puts: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , ::flatbuffers::ForwardsUOffset<Put<'b >>>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(PutWithin::VT_PUTS, puts);
+  }
+  #[inline]
+  pub fn add_all_permitted(&mut self, all_permitted: bool) {
+    self.fbb_.push_slot::<bool>(PutWithin::VT_ALL_PERMITTED, all_permitted, false);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> PutWithinBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    PutWithinBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<PutWithin<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for PutWithin<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("PutWithin");
+      ds.field("puts", &self.puts());
+      ds.field("all_permitted", &self.all_permitted());
+      ds.finish()
+  }
+}
 pub enum ArgumentOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
@@ -2134,6 +2276,21 @@ impl<'a> Request<'a> {
     }
   }
 
+  #[inline]
+  #[allow(non_snake_case)]
+  pub fn body_as_put_within(&self) -> Option<PutWithin<'a>> {
+    if self.body_type() == RequestBody::PutWithin {
+      self.body().map(|t| {
+       // Safety:
+       // Created from a valid Table for this object
+       // Which contains a valid union in this slot
+       unsafe { PutWithin::init_from_table(t) }
+     })
+    } else {
+      None
+    }
+  }
+
 }
 
 impl ::flatbuffers::Verifiable for Request<'_> {
@@ -2156,6 +2313,7 @@ impl ::flatbuffers::Verifiable for Request<'_> {
           RequestBody::Authenticate => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Authenticate>>("RequestBody::Authenticate", pos),
           RequestBody::Describe => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Describe>>("RequestBody::Describe", pos),
           RequestBody::PutMany => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<PutMany>>("RequestBody::PutMany", pos),
+          RequestBody::PutWithin => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<PutWithin>>("RequestBody::PutWithin", pos),
           _ => Ok(()),
         }
      })?
@@ -2289,6 +2447,13 @@ impl ::core::fmt::Debug for Request<'_> {
         },
         RequestBody::PutMany => {
           if let Some(x) = self.body_as_put_many() {
+            ds.field("body", &x)
+          } else {
+            ds.field("body", &"InvalidFlatbuffer: Union discriminant does not match value.")
+          }
+        },
+        RequestBody::PutWithin => {
+          if let Some(x) = self.body_as_put_within() {
             ds.field("body", &x)
           } else {
             ds.field("body", &"InvalidFlatbuffer: Union discriminant does not match value.")

@@ -54,6 +54,13 @@ pub enum RequestBody {
         /// Send no put unless the relay permits all of them.
         all_permitted: bool,
     },
+    /// Writes PVs like `PutMany`; a value outside the control limits of its PV is refused.
+    PutWithin {
+        /// The puts.
+        puts: Vec<PutRequest>,
+        /// Send no put unless the relay permits all of them.
+        all_permitted: bool,
+    },
     /// Calls a service.
     Rpc {
         /// With or without a source.
@@ -97,6 +104,8 @@ pub struct Filter {
     pub points: u32,
     /// Numeric arrays: doubles rounded to 32 bits.
     pub float32: bool,
+    /// Numbers: the mean of the values since the last update that passed.
+    pub average: bool,
 }
 
 impl Filter {
@@ -109,6 +118,7 @@ impl Filter {
         max_length: 0,
         points: 0,
         float32: false,
+        average: false,
     };
 }
 

@@ -33,7 +33,38 @@ pub(crate) fn requests() -> Vec<(&'static str, Request)> {
                         max_length: 10_000,
                         points: 1_000,
                         float32: true,
+                        average: false,
                     },
+                },
+            ),
+        ),
+        (
+            "request_subscribe_average",
+            request(
+                1,
+                RequestBody::Subscribe {
+                    names: vec!["TEMP".into()],
+                    filter: Filter {
+                        min_interval_ms: 1_000,
+                        average: true,
+                        ..Filter::ALL
+                    },
+                },
+            ),
+        ),
+        (
+            "request_put_within",
+            request(
+                5,
+                RequestBody::PutWithin {
+                    puts: vec![PutRequest {
+                        name: "TEMP:SET".into(),
+                        value: PutValue::Number(25.0),
+                        wait: true,
+                        timeout_ms: 1_000,
+                        expected: None,
+                    }],
+                    all_permitted: false,
                 },
             ),
         ),

@@ -66,6 +66,8 @@ interface Job {
   readonly make: (wasm: Wasm) => Uint8Array | PutError | undefined;
   /** Jobs of one group are consecutive. */
   readonly group: Group | undefined;
+  /** Values outside the limits of the PV are refused. */
+  readonly checkLimits: boolean;
   readonly ends: ((end: End, superseded: boolean) => void)[];
   /** It is replaced by a later unsent put of the same name. */
   readonly coalesce: boolean;
@@ -136,7 +138,7 @@ export class Operations {
         else if (end.message === "") resolve({ ok: true, superseded });
         else resolve({ ok: true, superseded, readback: end.data, message: end.message });
       };
-      this.#add(name, make, end, timeoutMs, coalesce, group);
+      this.#add(name, make, end, timeoutMs, coalesce, group, options.checkLimits);
     });
   }
 
@@ -173,6 +175,7 @@ export class Operations {
     timeoutMs: number,
     coalesce: boolean,
     group?: Group,
+    checkLimits = false,
   ): void {
     const ends = [end];
     let superseded = 0;
@@ -188,7 +191,7 @@ export class Operations {
     const timer = this.#options.clock.setTimeout(() => {
       this.#expire(job, timeoutMs);
     }, timeoutMs + GRACE_MS);
-    const job: Job = { name, make, group, ends, coalesce, superseded, timer };
+    const job: Job = { name, make, group, checkLimits, ends, coalesce, superseded, timer };
     this.#waiting.push(job);
     if (group === undefined) this.pump();
   }
@@ -237,7 +240,7 @@ export class Operations {
       }
     }
     const isCall = bytes !== undefined;
-    bytes ??= core.put(allPermitted);
+    bytes ??= core.put(allPermitted, jobs[0]?.checkLimits ?? false);
     const taken = isCall ? 1 : core.taken();
     if (isWithheld || (allPermitted && taken < staged.length)) {
       const why = isWithheld ? "another value can't be written" : "they don't fit in one message";

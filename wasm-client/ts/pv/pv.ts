@@ -20,17 +20,19 @@ export type FilterNumbers = [
   maxLength: number,
   points: number,
   float32: boolean,
+  average: boolean,
 ];
 
 /** Options as one string, empty if they filter nothing. */
 export function filterOf(options?: PvOptions): string {
   if (options === undefined) return "";
   checkOptions(options);
-  const { deadband = 0, every = 1, float32, maxLength, points, rateHz, stride } = options;
+  const { average, deadband = 0, every = 1, float32, maxLength, points, rateHz, stride } = options;
   const intervalMs = rateHz === undefined ? 0 : Math.min(Math.ceil(1000 / rateHz), 0x7fffffff);
-  const less = [stride, maxLength, points, float32 && 1];
+  const flag = (is: boolean | undefined): 1 | undefined => (is === true ? 1 : undefined);
+  const less = [stride, maxLength, points, flag(float32), flag(average)];
   const filter = `\n${String([intervalMs, deadband, every, ...less])}`;
-  return filter === "\n0,0,1,,,," ? "" : filter;
+  return filter === "\n0,0,1,,,,," ? "" : filter;
 }
 
 /** The client of a PV's handle. */

@@ -52,10 +52,10 @@ export function usePut(name: string | undefined, defaults?: PutOptions): PutHand
     },
     [key],
   );
-  const { coalesce, onlyIfUnchanged, timeoutMs, wait } = defaults ?? {};
+  const { checkLimits, coalesce, onlyIfUnchanged, timeoutMs, wait } = defaults ?? {};
   const put = useCallback(
     async (value: PutValue, options?: PutOptions): Promise<PutResult> => {
-      const usual = { coalesce, onlyIfUnchanged, timeoutMs, wait };
+      const usual = { checkLimits, coalesce, onlyIfUnchanged, timeoutMs, wait };
       const known = Object.entries(usual).filter(([, option]) => option !== undefined);
       change((puts) => ({ ...puts, pending: puts.pending + 1 }));
       let outcome: Partial<Puts> = {};
@@ -69,7 +69,7 @@ export function usePut(name: string | undefined, defaults?: PutOptions): PutHand
         change((puts) => ({ ...puts, ...outcome, pending: puts.pending - 1 }));
       }
     },
-    [change, client, name, coalesce, onlyIfUnchanged, timeoutMs, wait],
+    [change, client, name, checkLimits, coalesce, onlyIfUnchanged, timeoutMs, wait],
   );
   const reset = useCallback(() => {
     change((puts) => ({ ...puts, last: undefined }));

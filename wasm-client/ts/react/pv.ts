@@ -14,10 +14,10 @@ type Name = string | undefined;
 
 /** The same object until its contents change: options written inline are a new one each time. */
 export function useSameOptions(options: PvOptions | undefined): PvOptions {
-  const { deadband, every, float32, maxLength, points, rateHz, stride } = options ?? {};
+  const { average, deadband, every, float32, maxLength, points, rateHz, stride } = options ?? {};
   return useMemo(
-    () => ({ deadband, every, float32, maxLength, points, rateHz, stride }),
-    [deadband, every, float32, maxLength, points, rateHz, stride],
+    () => ({ average, deadband, every, float32, maxLength, points, rateHz, stride }),
+    [average, deadband, every, float32, maxLength, points, rateHz, stride],
   );
 }
 

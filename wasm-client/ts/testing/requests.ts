@@ -71,6 +71,8 @@ class Reader {
       }
       case "Put":
         return { id, kind: "put", ...this.#put(body) };
+      // Both have the same fields.
+      case "PutWithin":
       case "PutMany": {
         const puts = this.#entries(body, PutManyField.puts).map((at) => this.#put(at));
         const allPermitted = this.#u8(body, PutManyField.allPermitted) === 1;

@@ -243,9 +243,12 @@ export class Hub {
     } else if (kind === RequestBody.Subscribe) {
       this.#subscribesOpen += 1;
     }
-    this.#lastId += 1;
-    this.#open.set(this.#lastId, { page, id, kind });
-    request.id = this.#lastId;
+    const first = this.#lastId + 1;
+    this.#lastId += request.answers;
+    for (let at = 0; at < request.answers; at += 1) {
+      this.#open.set(first + at, { page, id: id + at, kind });
+    }
+    request.id = first;
     this.#send(request);
   }
 

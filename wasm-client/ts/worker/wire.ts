@@ -8,6 +8,7 @@ import {
   FrameField,
   FrameKind,
   PaceField,
+  PutManyField,
   ReplyBody,
   RequestBody,
   RequestField,
@@ -70,6 +71,12 @@ export class Request {
   get tick(): bigint {
     const at = place(this.#view, this.#body(), AckField.tick);
     return at === 0 ? 0n : this.#view.getBigUint64(at, true);
+  }
+
+  /** Number of answers: one, or one for each put of a PutMany or PutWithin. */
+  get answers(): number {
+    if (this.kind !== RequestBody.PutMany && this.kind !== RequestBody.PutWithin) return 1;
+    return Math.max(idsAt(this.#view, this.#body(), PutManyField.puts).length, 1);
   }
 
   /** The interval of a Pace. */

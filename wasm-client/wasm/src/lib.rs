@@ -272,6 +272,7 @@ impl Core {
         max_length: u32,
         points: u32,
         float32: bool,
+        average: bool,
     ) -> Vec<u8> {
         let filter = Filter {
             min_interval_ms,
@@ -281,6 +282,7 @@ impl Core {
             max_length,
             points,
             float32,
+            average,
         };
         let (taken, bytes) = self.session.subscribe(slots, filter);
         self.taken = taken;
@@ -406,8 +408,8 @@ impl Core {
 
     /// A message with as many of the staged puts as fit in it; `taken` is that number,
     /// `last_request` the number of the last one. The other puts are dropped.
-    pub fn put(&mut self, all_permitted: bool) -> Vec<u8> {
-        let (taken, bytes) = self.session.put(all_permitted);
+    pub fn put(&mut self, all_permitted: bool, within_limits: bool) -> Vec<u8> {
+        let (taken, bytes) = self.session.put(all_permitted, within_limits);
         self.taken = taken;
         bytes
     }

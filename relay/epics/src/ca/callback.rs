@@ -11,8 +11,8 @@ use std::sync::Arc;
 use ca_sys::{
     CA_M_SUCCESS, CA_OP_CONN_UP, CA_OP_PUT, DBR_CTRL_STRING, DBR_TIME_STRING, ECA_DISCONN,
     ECA_NORDACCESS, ECA_NORMAL, ECA_NOWTACCESS, ECA_PUTFAIL, READ_ACCESS, WRITE_ACCESS,
-    access_rights_handler_args, ca_element_count, ca_field_type, ca_message, ca_puser,
-    ca_read_access, ca_write_access, chid, connection_handler_args, event_handler_args,
+    access_rights_handler_args, ca_element_count, ca_field_type, ca_get_host_name, ca_message,
+    ca_puser, ca_read_access, ca_write_access, chid, connection_handler_args, event_handler_args,
     exception_handler_args,
 };
 
@@ -65,6 +65,11 @@ pub(super) unsafe extern "C" fn on_connection(args: connection_handler_args) {
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         // libca calls from the thread that reads the channel's circuit.
         let circuit = CircuitSocket::of_this_thread();
+        let mut host = [0_u8; 128];
+        // SAFETY: as above; libca writes at most the given length.
+        unsafe { ca_get_host_name(args.chid, host.as_mut_ptr().cast(), host.len() as u32) };
+        let host = host.split(|&byte| byte == 0).next().unwrap_or_default();
+        state.on_server(&String::from_utf8_lossy(host));
         state.on_connected(Shape { native, count }, rights, circuit);
     });
 }

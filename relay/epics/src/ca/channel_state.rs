@@ -128,6 +128,11 @@ impl ChannelState {
 
     /// libca reports that the channel is connected. It has reported `rights` before, except when
     /// the circuit had only been unresponsive for a while.
+    /// Called just before `on_connected`.
+    pub(super) fn on_server(&self, server: &str) {
+        self.events.server(server);
+    }
+
     pub(super) fn on_connected(
         &self,
         shape: Shape,

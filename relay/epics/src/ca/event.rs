@@ -18,6 +18,8 @@ use super::field::FieldQuestion;
 pub trait ChannelEvents: Send + Sync + 'static {
     /// The channel is connected. Called before any metadata and value of this connection.
     fn connected(&self, info: ChannelInfo);
+    /// Host and port of the server, just before `connected`.
+    fn server(&self, _server: &str) {}
     /// The channel is disconnected; libca searches for it again.
     fn disconnected(&self);
     /// The time when the channel's server was last heard from, in nanoseconds past the POSIX epoch;

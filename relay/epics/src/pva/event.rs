@@ -20,6 +20,8 @@ pub trait PvaEvents: Send + Sync + 'static {
     /// The PV is being searched for from now on; with very many PVs it has waited for its turn.
     /// Also called before it is tried again.
     fn searched(&self) {}
+    /// Address and port of the server, just before `connected`.
+    fn server(&self, _server: &str) {}
     /// The PV is connected and has a value, which follows.
     fn connected(&self, info: TypeInfo);
     /// The PV is disconnected; pvxs searches for it again.

@@ -126,6 +126,7 @@ impl MonitorState {
             known.circuit = circuit;
         }
         let _ = self.commands.send(Command::Connected(self.id));
+        self.events.server(peer);
         self.events.connected(TypeInfo {
             type_id,
             kind,

@@ -64,6 +64,10 @@ impl ChannelEvents for Wiring {
         }
     }
 
+    fn server(&self, server: &str) {
+        self.line.event(Event::Server(server.into()));
+    }
+
     fn disconnected(&self) {
         self.lost.store(true, Ordering::Release);
         self.is_connected.store(false, Ordering::Release);

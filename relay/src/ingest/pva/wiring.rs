@@ -95,6 +95,13 @@ impl PvaEvents for Events {
         }
     }
 
+    fn server(&self, server: &str) {
+        let server: Arc<str> = server.into();
+        for wiring in &self.0 {
+            wiring.line.event(Event::Server(Arc::clone(&server)));
+        }
+    }
+
     fn connected(&self, info: TypeInfo) {
         for wiring in &self.0 {
             wiring.connected(&info);

@@ -15,6 +15,18 @@ pub struct OutcomeLabel {
     pub(super) outcome: String,
 }
 
+/// Name of a PV with its source.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct PvLabel {
+    pub(super) pv: String,
+}
+
+/// Host and port of a server of PVs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ServerLabel {
+    pub(super) server: String,
+}
+
 /// Connection state of PVs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct StateLabel {

@@ -1,5 +1,6 @@
 //! Numbers that other modules count, read when `/metrics` is requested.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::ops::latency::Ages;
@@ -11,6 +12,10 @@ pub struct Readings {
     pub monitors: usize,
     /// PVs in each connection state; `None` while the tick thread does not answer.
     pub pvs: Option<PvCounts>,
+    /// Bytes received of the PVs with the most.
+    pub largest_pvs: Vec<(Arc<str>, u64)>,
+    /// Bytes received from servers, in descending order.
+    pub servers: Vec<(Arc<str>, u64)>,
     /// Connected clients.
     pub sessions: usize,
     /// Open connections, those of clients included.

@@ -157,7 +157,12 @@ impl Run {
             timeout,
             by: None,
         };
-        self.operate(place, number, vec![(name, Action::Put(put))], false)
+        self.operate(
+            place,
+            number,
+            vec![(name, Action::Put(put))],
+            (false, false),
+        )
     }
 
     /// Tells a client of a door how its put ended.

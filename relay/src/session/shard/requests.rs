@@ -107,7 +107,8 @@ impl Run {
                 request,
                 actions,
                 all_permitted,
-            } => self.operate(place, request, actions, all_permitted)?,
+                within_limits,
+            } => self.operate(place, request, actions, (all_permitted, within_limits))?,
             Outcome::LogIn(to, token) => self.log_in(place, to, token)?,
             Outcome::Stranger => return Err(Broken::NotLoggedIn),
             Outcome::Silent => {}
@@ -117,13 +118,14 @@ impl Run {
         Ok(false)
     }
 
-    /// Begins the puts or the call of one request; each put counts as one request.
+    /// Begins the puts or the call of one request; each put counts as one request. `all_permitted`: none of them unless
+    /// the rules permit all. `within_limits`: none outside the limits of its PV.
     pub(super) fn operate(
         &mut self,
         place: usize,
         first: u32,
         actions: Vec<(String, Action)>,
-        all_permitted: bool,
+        (all_permitted, within_limits): (bool, bool),
     ) -> Result<(), Broken> {
         let now = Instant::now();
         let client = &mut self.clients[place];
@@ -135,7 +137,8 @@ impl Run {
             client.budget.open()?;
             let to = (client.id, first.wrapping_add(at as u32));
             let owner = &client.owner;
-            let mut operation = Operation::new(to, &client.peer, &identity, owner, action, now);
+            let operation = Operation::new(to, &client.peer, &identity, owner, action, now);
+            let mut operation = operation.within_limits(within_limits);
             if !client.budget.take_put(now) {
                 operation.refuse_too_fast();
             }

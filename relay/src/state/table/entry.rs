@@ -18,6 +18,9 @@ use crate::limits::memory::PvCharge;
 /// Of the small values of a PV whose values may have any size, one in this many is weighed.
 const WEIGHED_EVERY: u32 = 64;
 
+/// Bytes of a number.
+const NUMBER_BYTES: i64 = 8;
+
 /// The latest value of a PV.
 #[derive(Clone, Debug)]
 pub struct Latest {
@@ -95,6 +98,10 @@ pub struct Entry {
     pub(super) lost_on_bus: u32,
     /// When its server was last heard from, in nanoseconds past the POSIX epoch.
     pub(super) heard_ns: i64,
+    /// Host and port of the server that it was last connected to, if its source knows.
+    pub server: Option<Arc<str>>,
+    /// Bytes of the values of its earlier epochs, and of the values of this one beyond those of a number each.
+    pub(super) extra_bytes: i64,
     /// Connection and access rights.
     pub connection: Connection,
     /// How to draw it; `None` until the first connection.
@@ -137,6 +144,8 @@ impl Default for Entry {
             is_described: false,
             lost_on_bus: 0,
             heard_ns: 0,
+            server: None,
+            extra_bytes: 0,
             connection: Connection {
                 state: ConnectionState::Connecting,
                 since_ns: 0,
@@ -170,6 +179,7 @@ impl Entry {
 
     /// Discards value and metadata and tells clients so, before the first value of the new epoch.
     pub(super) fn begin_epoch(&mut self, changes: &mut Changes, pv: PvId, epoch: u32) {
+        self.extra_bytes = self.bytes_received() as i64;
         self.set_epoch(epoch);
         self.latest = None;
         if self.value_tick == changes.tick {
@@ -318,6 +328,8 @@ impl Entry {
             (latest, value, small_bytes) = self.weigh(latest, value);
             // A frame is bounded, also for many small values that aren't numbers.
             is_large = small_bytes.is_none_or(|bytes| !changes.together.takes_bytes(bytes));
+            let bytes = small_bytes.unwrap_or_else(|| large::bytes_of(&latest.value));
+            self.extra_bytes += bytes as i64 - NUMBER_BYTES;
         }
         let mut has_value_now = false;
         let before = self.latest.as_ref();
@@ -379,6 +391,16 @@ impl Entry {
             };
             self.set_metadata(changes, pv, metadata);
         }
+    }
+
+    /// Bytes of the values received since the PV was opened: eight for a number, the contents of arrays, texts and
+    /// structures.
+    #[must_use]
+    pub fn bytes_received(&self) -> u64 {
+        // Numbers, whose path is the shortest, are counted by their sequence alone.
+        let updates = self.latest.as_ref().map_or(0, |latest| latest.sequence);
+        let bytes = i64::from(updates) * NUMBER_BYTES + self.extra_bytes;
+        u64::try_from(bytes).unwrap_or(0)
     }
 
     /// Whether there is something to show: connected, with value and type.

@@ -8,12 +8,12 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pvwire_schema::types::{ConnectionState, Filter, PvId, Skips};
+use pvwire_schema::types::{ConnectionState, Filter, Metadata, PvId, Skips};
 
 use super::{Changes, Entry, Latest, Now, Table};
-use crate::ingest::Form;
+use crate::ingest::{Form, RowValue};
 use crate::limits::memory::PvCharge;
-use crate::state::filter::{Candidate, Gate, Verdict, less_of};
+use crate::state::filter::{Candidate, Gate, Mean, Verdict, less_of};
 
 /// What the entry of a filtered PV has in addition to that of a PV.
 #[derive(Clone, Debug)]
@@ -23,6 +23,8 @@ pub(super) struct Filtered {
     filter: Filter,
     /// Set for the clients of a door.
     form: Option<Arc<Form>>,
+    /// Of the updates since the last one that passed; `Some` if the filter averages.
+    mean: Option<Mean>,
     /// Updates that were lost before the table since the last one that passed.
     lost: Skips,
     /// An update is held, and the time at which it passes is in `Table::held`.
@@ -39,6 +41,18 @@ impl Filtered {
             },
             None => newest.clone(),
         }
+    }
+
+    /// The newest update with the mean of the updates since the last one that passed; `None` if it isn't averaged.
+    fn averaged(&mut self, newest: &Latest, metadata: Option<&Metadata>) -> Option<Latest> {
+        let mean = self.mean.as_mut()?;
+        let (number, _) = newest.numbers(newest, metadata)?;
+        mean.add(newest.sequence, number);
+        let mean = mean.of_type(metadata.map(|metadata| metadata.value_type))?;
+        Some(Latest {
+            value: RowValue::Number(mean),
+            ..newest.clone()
+        })
     }
 }
 
@@ -77,6 +91,7 @@ impl Entry {
                 changes.large.retain(|row| row.pv != pv);
             }
             filtered.lost = Skips::NONE;
+            filtered.mean = filtered.mean.map(|_| Mean::default());
         }
         if let Some(metadata) = &base.metadata
             && !(self.metadata.as_ref()).is_some_and(|own| Arc::ptr_eq(own, metadata))
@@ -108,6 +123,10 @@ impl Entry {
         urgent: bool,
     ) -> Option<Instant> {
         let filtered = self.filtered.as_mut()?;
+        let averaged = match filtered.mean {
+            Some(_) => filtered.averaged(newest, self.metadata.as_deref()),
+            None => None,
+        };
         let before = self.latest.as_ref();
         let steps = newest
             .sequence
@@ -115,9 +134,10 @@ impl Entry {
         if steps == 0 {
             return None;
         }
+        let shown = averaged.as_ref().unwrap_or(newest);
         let candidate = Candidate {
             steps,
-            numbers: before.and_then(|before| before.numbers(newest, self.metadata.as_deref())),
+            numbers: before.and_then(|before| before.numbers(shown, self.metadata.as_deref())),
             urgent: urgent || before.is_none_or(|before| newest.is_news_after(before)),
             is_array: newest.is_array(),
         };
@@ -132,6 +152,11 @@ impl Entry {
                 let mut skips = mem::take(&mut filtered.lost);
                 skips.filter = (steps - 1).saturating_sub(skips.total());
                 changes.counts.filter += u64::from(skips.filter);
+                if let Some(mean) = &mut filtered.mean {
+                    *mean = Mean::default();
+                }
+                // An alarm belongs to the value that raised it, not to a mean.
+                let newest = if candidate.urgent { newest } else { shown };
                 let latest = filtered.less(newest);
                 let value = latest.value.clone();
                 self.record(changes, pv, latest, value, skips);
@@ -196,6 +221,7 @@ impl Table {
             gate,
             filter,
             form,
+            mean: filter.average.then(Mean::default),
             lost: Skips::NONE,
             is_due: false,
         };
@@ -248,12 +274,12 @@ impl Table {
 mod tests {
     use std::time::Duration;
 
-    use pvwire_schema::types::{ConnectionState, Detail, Metadata, ValueType};
+    use pvwire_schema::types::{ConnectionState, Detail, ValueType};
 
     use super::super::Counts;
     use super::super::tests::{Bench, CALM, HIHI, PV, update};
     use super::*;
-    use crate::ingest::{Event, FilteredLine, Intake, Line, RowValue};
+    use crate::ingest::{Event, FilteredLine, Intake, Line};
 
     const FILTERED: PvId = PvId(1);
 
@@ -475,6 +501,71 @@ mod tests {
         let row = changes.rows.iter().find(|row| row.pv == FILTERED).unwrap();
         assert_eq!((row.skips.source, row.skips.total()), (2, 4));
         assert_eq!((changes.counts.source, changes.counts.filter), (2, 2));
+    }
+
+    #[test]
+    fn average_of_an_interval_passes_and_an_alarm_has_its_own_value() {
+        let mut bench = Bench::new();
+        let line = connected(&mut bench);
+        line.event(Event::Metadata(Box::new(Metadata {
+            value_type: ValueType::Float64,
+            ..Metadata::default()
+        })));
+        let average = Filter {
+            average: true,
+            ..TENTH
+        };
+        let _filtered = open(&bench, average);
+        bench.tick();
+        for value in [1.0, 2.0, 6.0] {
+            update(&line, value, CALM);
+        }
+        assert_eq!(seen(&bench.tick_at(INTERVAL / 2)), []);
+        assert_eq!(seen(&bench.tick_at(INTERVAL)), [(3.0, 2)]);
+        update(&line, 4.0, CALM);
+        assert_eq!(seen(&bench.tick_at(INTERVAL * 3 / 2)), []);
+        update(&line, 9.0, HIHI);
+        let changes = bench.tick_at(INTERVAL * 3 / 2);
+        assert_eq!(seen(&changes), [(9.0, 1)], "4.0 has no part in it");
+        update(&line, 5.0, HIHI);
+        assert_eq!(seen(&bench.tick_at(INTERVAL * 2)), []);
+        assert_eq!(seen(&bench.tick_at(INTERVAL * 3)), [(5.0, 0)]);
+        update(&line, 7.0, HIHI);
+        update(&line, 8.0, HIHI);
+        assert_eq!(seen(&bench.tick_at(INTERVAL * 3)), []);
+        line.event(Event::Disconnected);
+        let last = bench.tick_at(INTERVAL * 3);
+        assert_eq!(seen(&last).last(), Some(&(8.0, 1)), "the last known value");
+    }
+
+    #[test]
+    fn average_of_n_updates_ignores_what_is_no_number() {
+        let filter = Filter {
+            every: 4,
+            average: true,
+            ..Filter::ALL
+        };
+        let mut bench = Bench::new();
+        let line = connected(&mut bench);
+        line.event(Event::Metadata(Box::new(Metadata {
+            value_type: ValueType::Int32,
+            ..Metadata::default()
+        })));
+        let _filtered = open(&bench, filter);
+        bench.tick();
+        for value in 1..=8_u8 {
+            update(&line, value.into(), CALM);
+        }
+        // 2.5 and 6.5, rounded because the PV is an integer.
+        assert_eq!(seen(&bench.tick()), [(3.0, 3), (7.0, 3)]);
+        line.event(Event::Metadata(Box::new(Metadata {
+            value_type: ValueType::Enum,
+            ..Metadata::default()
+        })));
+        for value in [1.0, 0.0, 0.0, 2.0] {
+            update(&line, value, CALM);
+        }
+        assert_eq!(seen(&bench.tick()), [(2.0, 3)], "an index has no mean");
     }
 
     #[test]

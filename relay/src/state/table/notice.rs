@@ -154,6 +154,7 @@ impl Entry {
                 }
             }
             Event::Connected { epoch } => return self.connected(changes, pv, epoch),
+            Event::Server(server) => self.server = Some(server),
             Event::Heard(at_ns) => self.heard_ns = self.heard_ns.max(at_ns),
             Event::Unresponsive { heard_ns } => {
                 self.heard_ns = self.heard_ns.max(heard_ns);
@@ -288,6 +289,7 @@ impl Entry {
 
     /// The server is connected and has no such field.
     fn field_missing(&mut self, changes: &mut Changes, pv: PvId, epoch: u32, reason: String) {
+        self.extra_bytes = self.bytes_received() as i64;
         self.set_epoch(epoch);
         self.latest = None;
         self.returning = None;
