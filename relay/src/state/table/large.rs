@@ -313,6 +313,7 @@ mod tests {
             write: false,
         });
         line.connected(false);
+        line.event(Event::Metadata(Box::default()));
         line
     }
 
@@ -412,6 +413,7 @@ mod tests {
             write: false,
         });
         line.connected(false);
+        line.event(Event::Metadata(Box::default()));
         let blob = |blob| RowValue::Blob(Arc::new(blob));
         let held = |bytes: usize| {
             let BlobValue::Array(array) = array(bytes) else {

@@ -172,6 +172,7 @@ fn lost_pv_keeps_its_value_and_has_no_rights() {
         read: true,
         write: true,
     });
+    line.event(Event::Metadata(Box::default()));
     update(&line, 7.0, HIHI);
     bench.tick();
     line.event(Event::Disconnected);
