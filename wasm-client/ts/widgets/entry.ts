@@ -110,7 +110,7 @@ export function useEntry(name: string, stamp: string | undefined): Entry {
       setState({ phase: "typed", text, index });
     },
     takeBack: () => {
-      setState(LIVE);
+      if (state.phase !== "sending") setState(LIVE);
     },
     refuse: (message) => {
       setState({ ...state, outcome: { kind: "refused", message } });
