@@ -1,6 +1,6 @@
 /**
  * Random sequences of values, names, typed text and outcomes, against a plain
- * model of what an operator may see, and of what may be sent..
+ * model of what an operator may see, and of what may be sent.
  */
 
 import { flushSync } from "react-dom";
