@@ -119,6 +119,9 @@ pub fn checked(filter: Filter) -> Result<Option<Filter>, FilterError> {
     Ok((filter != Filter::default()).then_some(filter))
 }
 
+/// Maximum time by which an update may come before its interval is over.
+const MAX_TOLERANCE: Duration = Duration::from_millis(20);
+
 /// The newest update of a PV, compared with the last one that passed.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate {
@@ -176,10 +179,7 @@ impl Gate {
     #[must_use]
     pub fn verdict(&self, candidate: Candidate, now: Instant) -> Verdict {
         let Filter {
-            min_interval_ms,
-            deadband,
-            every,
-            ..
+            deadband, every, ..
         } = self.filter;
         if candidate.urgent {
             return Verdict::Pass;
@@ -190,22 +190,44 @@ impl Gate {
         if within || candidate.steps < every {
             return Verdict::Leave;
         }
-        let interval_ms = if candidate.is_array {
-            self.array_interval_ms
-        } else {
-            min_interval_ms
-        };
-        let open = self.passed + Duration::from_millis(interval_ms.into());
-        if now < open {
+        let interval = self.interval(candidate.is_array);
+        let open = self.passed + interval;
+        if now + tolerance(interval) < open {
             return Verdict::Hold(open);
         }
         Verdict::Pass
     }
 
-    /// An update has passed.
-    pub fn passed(&mut self, now: Instant) {
-        self.passed = now;
+    /// An update has passed. If it came at about the time at which the gate opened, the next interval counts from that
+    /// time and not from now: otherwise each delay of a PV that changes once in an interval would add up, until one of
+    /// its updates is left out. A source that is a hundredth faster than the interval says is followed.
+    pub fn passed(&mut self, candidate: Candidate, now: Instant) {
+        let interval = self.interval(candidate.is_array);
+        let open = self.passed + interval;
+        self.passed = if candidate.urgent || now >= open + interval {
+            now
+        } else if now >= open {
+            open
+        } else {
+            // It passed within the tolerance.
+            (self.passed + interval * 99 / 100).max(now)
+        };
     }
+
+    fn interval(&self, is_array: bool) -> Duration {
+        let interval_ms = if is_array {
+            self.array_interval_ms
+        } else {
+            self.filter.min_interval_ms
+        };
+        Duration::from_millis(interval_ms.into())
+    }
+}
+
+/// Time by which an update may come before its interval is over. Updates of a PV that changes once in an interval come
+/// a little early or late.
+fn tolerance(interval: Duration) -> Duration {
+    (interval / 10).min(MAX_TOLERANCE)
 }
 
 fn is_within(passed: f64, newest: f64, deadband: f64) -> bool {
@@ -269,7 +291,7 @@ mod tests {
         assert_eq!(verdict(filter, 2, (0.0, 2.0), 100), Verdict::Leave);
         assert_eq!(verdict(filter, 3, (0.0, 1.0), 100), Verdict::Leave);
         assert!(matches!(
-            verdict(filter, 3, (0.0, 2.0), 99),
+            verdict(filter, 3, (0.0, 2.0), 89),
             Verdict::Hold(_)
         ));
     }
@@ -382,6 +404,67 @@ mod tests {
                 message,
                 format!("a deadband is a number from 0 up, not {deadband}")
             );
+        }
+    }
+
+    /// Which of a PV's updates pass: those that are due when the gate opens, and those that arrive then. `arrivals_us`
+    /// are in microseconds after the gate's first update.
+    fn passing(interval_ms: u32, arrivals_us: impl Iterator<Item = u64>) -> Vec<usize> {
+        let filter = Filter {
+            min_interval_ms: interval_ms,
+            ..ALL
+        };
+        let start = Instant::now();
+        let mut gate = Gate::new(filter, start);
+        let candidate = Candidate {
+            steps: 1,
+            numbers: None,
+            urgent: false,
+            is_array: false,
+        };
+        let mut passed = Vec::new();
+        let mut held: Option<(usize, Instant)> = None;
+        for (number, arrival_us) in arrivals_us.enumerate() {
+            let now = start + Duration::from_micros(arrival_us);
+            // The tick that passes a held update is a little late.
+            if let Some((waiting, due)) = held.take_if(|(_, due)| *due < now) {
+                gate.passed(candidate, due + Duration::from_millis(1).min(now - due));
+                passed.push(waiting);
+            }
+            held = match gate.verdict(candidate, now) {
+                Verdict::Hold(due) => Some((number, due)),
+                _ => {
+                    gate.passed(candidate, now);
+                    passed.push(number);
+                    None
+                }
+            };
+        }
+        passed
+    }
+
+    #[test]
+    fn updates_that_come_once_in_an_interval_all_pass() {
+        let random = |number: u64| number.wrapping_mul(6_364_136_223_846_793_005) >> 50;
+        for phase_us in [0, 300, 50_000, 99_700] {
+            // In microseconds: up to 3 ms late, by a clock that is exact, slow, or fast by 50 in a million.
+            for period_us in [100_000, 100_005, 99_995] {
+                let arrivals = (1..2_000).map(|number| {
+                    number * period_us + phase_us + random(number) * 3_000 / (1 << 14)
+                });
+                let passed = passing(100, arrivals);
+                // Two at most, before the gate opens when the updates come.
+                assert!(passed.len() >= 1_999 - 2, "{phase_us}: {}", passed.len());
+            }
+        }
+    }
+
+    #[test]
+    fn updates_that_come_faster_are_as_many_as_the_interval_allows() {
+        for period_us in [1_000, 33_000, 70_000] {
+            let count = 20_000_000 / period_us;
+            let passed = passing(100, (1..=count).map(|number| number * period_us));
+            assert!((196..=203).contains(&passed.len()), "{}", passed.len());
         }
     }
 }

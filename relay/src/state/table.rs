@@ -22,6 +22,7 @@ use pvwire_schema::types::{ConnectionState, PvId, Skips};
 
 use crate::ingest::Row;
 use crate::ingest::intake::Taken;
+use filtered::OVERDUE_AFTER;
 use returning::RETURN_WAIT;
 
 pub use changes::{ChangedRow, Changes, Counts};
@@ -39,6 +40,8 @@ pub struct Table {
     searching: VecDeque<(Instant, PvId, u32)>,
     /// PVs that were connected, by the time of the connection. Some may have sent value and metadata since.
     returning: VecDeque<(Instant, PvId, u32)>,
+    /// Forms of PVs that were not connected when the forms were opened, by that time. Some may be connected since.
+    awaited: VecDeque<(Instant, PvId, u32)>,
     /// PVs that another line takes over, and when they are looked at again.
     handing: Vec<(PvId, u32)>,
     looks_at: Option<Instant>,
@@ -57,6 +60,7 @@ impl Table {
             entries,
             searching,
             returning: VecDeque::new(),
+            awaited: VecDeque::new(),
             handing: Vec::new(),
             looks_at: None,
             held: BinaryHeap::new(),
@@ -218,10 +222,11 @@ impl Table {
     }
 
     /// Applies expired times: a search ends with `NotFound`, a PV that was connected and sends no
-    /// metadata is shown without, a held update passes.
+    /// metadata is shown without, clients of a form wait no longer, a held update passes.
     pub fn pass_time(&mut self, changes: &mut Changes, now: Now) {
         self.give_up_searching(changes, now);
         self.give_up_waiting(changes, now);
+        self.give_up_awaiting(changes, now);
         self.hand_over(changes, now);
         self.pass_held(changes, now);
     }
@@ -268,8 +273,9 @@ impl Table {
     pub fn next_deadline(&self) -> Option<Instant> {
         let searching = (self.searching.front()).map(|(since, ..)| *since + self.not_found_after);
         let returning = (self.returning.front()).map(|(since, ..)| *since + RETURN_WAIT);
+        let awaited = (self.awaited.front()).map(|(since, ..)| *since + OVERDUE_AFTER);
         let held = self.held.peek().map(|Reverse((due, ..))| *due);
-        let all = [searching, returning, self.looks_at, held];
+        let all = [searching, returning, awaited, self.looks_at, held];
         all.into_iter().flatten().min()
     }
 }

@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::mem;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pvwire_schema::types::{ConnectionState, Filter, Metadata, PvId, Skips};
 
@@ -14,6 +14,10 @@ use super::{Changes, Entry, Latest, Now, Table};
 use crate::ingest::{Form, RowValue};
 use crate::limits::memory::PvCharge;
 use crate::state::filter::{Candidate, Gate, Mean, Verdict, less_of};
+
+/// The clients of a form are told that its PV isn't connected after this time. Most PVs connect sooner, and then the first
+/// message has a value.
+pub(super) const OVERDUE_AFTER: Duration = Duration::from_millis(150);
 
 /// What the entry of a filtered PV has in addition to that of a PV.
 #[derive(Clone, Debug)]
@@ -29,6 +33,8 @@ pub(super) struct Filtered {
     lost: Skips,
     /// An update is held, and the time at which it passes is in `Table::held`.
     is_due: bool,
+    /// The clients of the form have waited for the connection for long.
+    is_overdue: bool,
 }
 
 impl Filtered {
@@ -61,6 +67,16 @@ impl Entry {
     #[must_use]
     pub fn form(&self) -> Option<&Arc<Form>> {
         self.filtered.as_ref()?.form.as_ref()
+    }
+
+    fn is_connected(&self) -> bool {
+        self.connection.state == ConnectionState::Connected
+    }
+
+    /// Whether the clients of a form have waited for its connection so long that they are told so.
+    #[must_use]
+    pub fn is_overdue(&self) -> bool {
+        (self.filtered.as_ref()).is_some_and(|filtered| filtered.is_overdue)
     }
 
     /// The PV of a filtered PV; `None` for other PVs.
@@ -148,7 +164,7 @@ impl Entry {
                 is_new.then_some(until)
             }
             Verdict::Pass => {
-                filtered.gate.passed(now.instant);
+                filtered.gate.passed(candidate, now.instant);
                 let mut skips = mem::take(&mut filtered.lost);
                 skips.filter = (steps - 1).saturating_sub(skips.total());
                 changes.counts.filter += u64::from(skips.filter);
@@ -224,7 +240,9 @@ impl Table {
             mean: filter.average.then(Mean::default),
             lost: Skips::NONE,
             is_due: false,
+            is_overdue: false,
         };
+        let has_form = filtered.form.is_some();
         let latest = of.latest.as_ref().map(|latest| filtered.less(latest));
         self.entries[pv.index()] = Entry {
             filtered: Some(Box::new(filtered)),
@@ -240,6 +258,27 @@ impl Table {
             detail_tick: tick,
             ..Entry::default()
         };
+        let is_connected = self.entries[pv.index()].is_connected();
+        if has_form && !is_connected {
+            self.awaited.push_back((now.instant, pv, opening));
+        }
+    }
+
+    /// Tells the clients of forms that a PV isn't connected, if it isn't within some time.
+    pub(super) fn give_up_awaiting(&mut self, changes: &mut Changes, now: Now) {
+        while let Some(&(since, pv, opening)) = self.awaited.front() {
+            if now.instant.duration_since(since) < OVERDUE_AFTER {
+                break;
+            }
+            self.awaited.pop_front();
+            let entry = &mut self.entries[pv.index()];
+            let is_awaited = entry.opening == opening && !entry.is_connected();
+            if is_awaited && let Some(filtered) = &mut entry.filtered {
+                filtered.is_overdue = true;
+                entry.connection_tick = changes.tick;
+                changes.connections.push((pv, entry.connection));
+            }
+        }
     }
 
     pub(super) fn close_filtered(&mut self, pv: PvId) {
@@ -272,8 +311,6 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use pvwire_schema::types::{ConnectionState, Detail, ValueType};
 
     use super::super::Counts;
