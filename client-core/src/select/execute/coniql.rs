@@ -21,6 +21,13 @@ impl<P: Pv> Reader<'_, P> {
             Letter::String => self.coniql_string(false, to),
             Letter::StringWithUnits => self.coniql_string(true, to),
             Letter::StringArray(length) => self.coniql_elements(length, to),
+            // Both ends are required: that without a limit is as far as numbers go.
+            Letter::Low(range) => {
+                to.number(finite_or(self.limits(range).low, f64::MIN));
+            }
+            Letter::High(range) => {
+                to.number(finite_or(self.limits(range).high, f64::MAX));
+            }
             Letter::Datetime => {
                 let (seconds, nanoseconds) = self.pv.time();
                 let offset = to.offset;
@@ -29,7 +36,7 @@ impl<P: Pv> Reader<'_, P> {
             }
             Letter::Quality => {
                 // What sends no alarm has none.
-                let severity = if self.is_connected() {
+                let severity = if self.is_connected() && !self.is_unresponsive() {
                     self.severity().unwrap_or(0)
                 } else {
                     INVALID
@@ -137,6 +144,15 @@ impl<P: Pv> Reader<'_, P> {
             }
             to.end(Cell::Text);
         }
+    }
+}
+
+/// A limit as a number that JSON has; `unset` if there is no limit.
+fn finite_or(limit: f64, unset: f64) -> f64 {
+    if limit.is_nan() {
+        unset
+    } else {
+        limit.clamp(f64::MIN, f64::MAX)
     }
 }
 

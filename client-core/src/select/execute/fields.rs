@@ -137,6 +137,8 @@ pub(in crate::select) enum Letter {
     StringWithUnits,
     /// The first elements as text; 0 for all.
     StringArray(u32),
+    Low(Range),
+    High(Range),
     Datetime,
     Quality,
     Message,
@@ -155,6 +157,8 @@ impl Read {
             Self::String => Letter::String,
             Self::StringWithUnits => Letter::StringWithUnits,
             Self::StringArray(length) => Letter::StringArray(length),
+            Self::Low(range) => Letter::Low(range),
+            Self::High(range) => Letter::High(range),
             Self::Datetime => Letter::Datetime,
             Self::Quality => Letter::Quality,
             Self::Message => Letter::Message,
@@ -385,12 +389,16 @@ impl Parent {
 /// How the field `name` of an object is read; `None` if there is no such field.
 pub(super) fn read_of(parent: Parent, name: &[u8], arguments: &[u8], form: Form) -> Option<Read> {
     if let Parent::Range(range) = parent {
-        let is_low = name == b"min";
-        return Some(if is_low {
+        let read = if name == b"min" {
             Read::Low(range)
         } else {
             Read::High(range)
-        });
+        };
+        #[cfg(feature = "graphql")]
+        if form == Form::Coniql {
+            return Some(read.coniql());
+        }
+        return Some(read);
     }
     let length = Line::length(arguments);
     let is_selection = form == Form::Selection;

@@ -67,13 +67,12 @@ impl<P: Pv> Reader<'_, P> {
             Presence::Limits(range) => {
                 let limits = self.limits(range);
                 has_units(self.pv.metadata().value_type)
-                    && !limits.low.is_nan()
-                    && !limits.high.is_nan()
+                    && !(limits.low.is_nan() && limits.high.is_nan())
             }
         }
     }
 
-    fn limits(&self, range: Range) -> Limits {
+    pub(super) fn limits(&self, range: Range) -> Limits {
         let metadata = self.pv.metadata();
         match range {
             Range::Control => metadata.control,
@@ -91,7 +90,7 @@ impl<P: Pv> Reader<'_, P> {
         self.state() == CONNECTED
     }
 
-    fn is_unresponsive(&self) -> bool {
+    pub(super) fn is_unresponsive(&self) -> bool {
         self.is_connected() && !self.pv.heard_ms().is_nan()
     }
 
