@@ -83,7 +83,7 @@ fn is_json(text: &[u8]) -> bool {
 fn check(reply: Option<Reply>, socket: &mut Socket) {
     let texts = match reply {
         None | Some(Reply::Close(..)) => return,
-        Some(Reply::Texts(texts)) => texts,
+        Some(Reply::Texts(texts) | Reply::LogIn { texts, .. }) => texts,
         Some(Reply::Run(number, _)) => {
             socket.finish(number, |_, out| out.extend_from_slice(b"{\"data\":null}"))
         }

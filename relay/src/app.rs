@@ -30,6 +30,7 @@ use crate::access::keys;
 use crate::config::{Asked, Config, ConfigError};
 use crate::doors::coniql::Coniql;
 use crate::http::reload::Reload;
+use crate::http::server::HeaderCase;
 use crate::http::tls::Tls;
 use crate::limits::Limits;
 use crate::limits::connections::Callers;
@@ -104,6 +105,7 @@ pub async fn run(
         readiness,
         descriptors,
         coniql,
+        header_case: HeaderCase::read().await?,
     };
     let audit = access.audit.clone();
     let planes = (shared, ingest, access);

@@ -78,6 +78,8 @@ pub struct Config {
     pub jwt_user_claim: String,
     /// Claim with the user's groups.
     pub jwt_groups_claim: String,
+    /// The cookie that may have a client's token.
+    pub jwt_cookie: String,
     /// Networks of trusted proxies.
     pub trusted_proxy: Vec<IpNet>,
     /// The proxy's header with the user's name.
@@ -244,6 +246,7 @@ impl Default for Config {
             jwt_issuer: String::new(),
             jwt_user_claim: "sub".into(),
             jwt_groups_claim: "groups".into(),
+            jwt_cookie: "pvwire_token".into(),
             trusted_proxy: Vec::new(),
             user_header: HeaderName::from_static("x-forwarded-user"),
             groups_header: None,

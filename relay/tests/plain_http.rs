@@ -5,6 +5,7 @@
 
 mod access;
 mod bounds;
+mod browsers;
 mod client;
 mod get;
 mod image;

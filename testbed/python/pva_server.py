@@ -244,6 +244,7 @@ def pvs():
             )
         ),
         "image": SharedPV(nt=NTNDArray(), initial=IMAGE),
+        "small_image": SharedPV(nt=NTNDArray(), initial=IMAGE[:300, :200].astype("u1")),
         "growing": SharedPV(Growing(), nt=NTNDArray(), initial=IMAGE[:300, :200].astype("u1")),
         "channels": SharedPV(
             initial=Value(

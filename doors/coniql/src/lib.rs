@@ -21,7 +21,7 @@ pub use pvwire_core::store::part;
 
 pub use documents::Documents;
 pub use message::Protocol;
-pub use payload::{Payload, PayloadError};
+pub use payload::{MOST_IN_A_BATCH, Payload, PayloadError, Requests};
 pub use records::{Records, push_record};
 pub use selections::{Known, Selections};
 pub use socket::{Reply, Settings, Socket, Wanted};

@@ -32,8 +32,8 @@ impl Protocol {
 /// A client's message.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Message {
-    /// The client begins.
-    Init,
+    /// The client begins, perhaps with a token.
+    Init(Option<String>),
     /// The client ends the connection.
     Terminate,
     /// Answer with a pong of the same content.
@@ -90,7 +90,7 @@ pub(crate) fn read(text: &str, protocol: Protocol) -> Result<Message, BadMessage
         })
     };
     Ok(match (protocol, kind.as_str()) {
-        (_, "connection_init") => Message::Init,
+        (_, "connection_init") => Message::Init(payload.as_ref().and_then(token)),
         (Protocol::Transport, "ping") => Message::Ping(payload),
         (Protocol::Transport, "pong") => Message::Pong,
         (Protocol::Transport, "subscribe") | (Protocol::Legacy, "start") => Message::Subscribe {
@@ -106,6 +106,29 @@ pub(crate) fn read(text: &str, protocol: Protocol) -> Result<Message, BadMessage
             return Err(BadMessage::UnknownType(kind.chars().take(40).collect()));
         }
     })
+}
+
+/// Keys of a payload of `connection_init` that may have a token, in lower case.
+const TOKEN_KEYS: [&str; 4] = ["authorization", "authtoken", "accesstoken", "token"];
+
+/// The token in the payload of `connection_init`: under one of `TOKEN_KEYS`, perhaps within `headers`, with or without
+/// `Bearer`.
+fn token(payload: &Value) -> Option<String> {
+    let fields = payload.as_object()?;
+    let key = |key: &str| key.to_ascii_lowercase().replace(['_', '-'], "");
+    let of = |wanted: &&str| {
+        let mut fields = fields.iter();
+        let found = fields.find(|(name, _)| key(name) == **wanted)?.1.as_str()?;
+        let (scheme, rest) = found.split_once(' ').unwrap_or(("", found));
+        let token = match scheme {
+            "" => found,
+            scheme if scheme.eq_ignore_ascii_case("bearer") => rest,
+            _ => return None,
+        };
+        Some(token.trim().to_owned()).filter(|token| !token.is_empty())
+    };
+    let within = || token(fields.get("headers").filter(|value| value.is_object())?);
+    TOKEN_KEYS.iter().find_map(of).or_else(within)
 }
 
 /// The acknowledgement of `connection_init`.
@@ -197,11 +220,15 @@ mod tests {
         let complete = |id: &str| Message::Complete { id: id.to_owned() };
         let (transport, legacy) = (Protocol::Transport, Protocol::Legacy);
         for (protocol, text, expected) in [
-            (transport, r#"{"type":"connection_init"}"#, Message::Init),
+            (
+                transport,
+                r#"{"type":"connection_init"}"#,
+                Message::Init(None),
+            ),
             (
                 legacy,
                 r#"{"type":"connection_init","payload":{}}"#,
-                Message::Init,
+                Message::Init(None),
             ),
             (transport, r#"{"type":"ping"}"#, Message::Ping(None)),
             (
@@ -283,6 +310,29 @@ mod tests {
         fn no_text_makes_reading_panic(text: String) {
             let _ = read(&text, Protocol::Transport);
             let _ = read(&text, Protocol::Legacy);
+        }
+    }
+
+    #[test]
+    fn token_of_a_client_that_begins_is_found_where_clients_put_it() {
+        for (payload, expected) in [
+            (r#"{"Authorization":"Bearer a.b.c"}"#, Some("a.b.c")),
+            (r#"{"authorization":"bearer a"}"#, Some("a")),
+            (r#"{"headers":{"Authorization":"Bearer a"}}"#, Some("a")),
+            (r#"{"authToken":"a"}"#, Some("a")),
+            (r#"{"access_token":"a","x":1}"#, Some("a")),
+            (r#"{"token":"a"}"#, Some("a")),
+            (r#"{"Authorization":"Basic a"}"#, None),
+            (r#"{"Authorization":"Bearer "}"#, None),
+            (r#"{"token":5}"#, None),
+            (r#"{"headers":{"headers":5}}"#, None),
+            ("{}", None),
+            ("5", None),
+        ] {
+            let text = format!(r#"{{"type":"connection_init","payload":{payload}}}"#);
+            let message = read(&text, Protocol::Transport).unwrap();
+            let expected = expected.map(str::to_owned);
+            assert_eq!(message, Message::Init(expected), "{payload}");
         }
     }
 }

@@ -15,6 +15,9 @@ use crate::message::{ACK, KEEP_ALIVE, Message, Protocol, complete, pong, quoted,
 use crate::payload::Payload;
 use crate::selections::Known;
 
+/// Close code of graphql-ws for a client whose token is refused.
+const FORBIDDEN: u16 = 4403;
+
 /// Time in which a client must send `connection_init`.
 const INIT_WITHIN: Duration = Duration::from_secs(60);
 
@@ -45,6 +48,16 @@ pub enum Reply {
     Texts(Vec<Vec<u8>>),
     /// Carry out an operation; `Socket::finish` takes the number and the response.
     Run(u32, Arc<Operation>),
+    /// Log the client in by this token. If it is valid, send these texts; otherwise close the connection with the code
+    /// `refused`.
+    LogIn {
+        /// The token.
+        token: String,
+        /// The code.
+        refused: u16,
+        /// The texts.
+        texts: Vec<Vec<u8>>,
+    },
     /// Close the connection with this code and reason.
     Close(u16, String),
 }
@@ -142,7 +155,16 @@ impl Socket {
             Err(why) => return Some(close(4400, &why.to_string())),
         };
         match message {
-            Message::Init => return Some(self.begin()),
+            Message::Init(token) => {
+                return Some(match (self.begin(), token) {
+                    (Reply::Texts(texts), Some(token)) => Reply::LogIn {
+                        token,
+                        refused: FORBIDDEN,
+                        texts,
+                    },
+                    (reply, _) => reply,
+                });
+            }
             Message::Terminate => return Some(close(1000, "")),
             Message::Ping(payload) => return Some(Reply::Texts(vec![pong(payload.as_ref())])),
             Message::Subscribe { id, payload } => return self.start(id, &payload),

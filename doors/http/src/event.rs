@@ -2,11 +2,12 @@
 
 use crate::json::push_text;
 
-/// A comment, which keeps the connection open through proxies.
-pub const KEEP_ALIVE: &[u8] = b":\n\n";
+/// A comment, which keeps the connection open through proxies. No empty line follows, because that would end a
+/// block: some clients take a block without data for an event.
+pub const KEEP_ALIVE: &[u8] = b":\n";
 
-/// Begins every stream: how long a browser waits before it connects again, in milliseconds.
-pub const BEGIN: &[u8] = b"retry: 2000\n\n";
+/// Begins the first block of every stream: how long a browser waits before it connects again, in milliseconds.
+pub const BEGIN: &[u8] = b"retry: 2000\n";
 
 /// Appends the event of a change; `json` has no line breaks.
 pub fn push_change(json: &[u8], to: &mut Vec<u8>) {
@@ -33,14 +34,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_event_ends_with_an_empty_line_and_has_one_line_of_data() {
+    fn each_block_has_data_and_ends_with_an_empty_line() {
         let mut text = BEGIN.to_vec();
         push_skipped(3, &mut text);
         push_change(br#"{"value":1}"#, &mut text);
         text.extend_from_slice(KEEP_ALIVE);
         push_end(1012, "line\nbreak", &mut text);
-        let expected = "retry: 2000\n\nevent: skipped\ndata: {\"count\":3}\n\ndata: {\"value\":1}\n\n:\n\n\
+        let expected = "retry: 2000\nevent: skipped\ndata: {\"count\":3}\n\ndata: {\"value\":1}\n\n:\n\
                         event: end\ndata: {\"code\":1012,\"reason\":\"line\\nbreak\"}\n\n";
-        assert_eq!(String::from_utf8(text).unwrap(), expected);
+        let text = String::from_utf8(text).unwrap();
+        assert_eq!(text, expected);
+        for block in text.split_terminator("\n\n") {
+            assert!(block.contains("data: "), "{block}");
+        }
     }
 }

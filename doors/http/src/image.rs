@@ -155,6 +155,35 @@ impl Image {
         Ok(out)
     }
 
+    /// The image as JPEG, dark and crossed out: the PV's server can't be reached or doesn't respond, so that it may
+    /// show something else by now.
+    ///
+    /// # Errors
+    /// When a side is longer than 65,535 pixels.
+    pub fn outdated_jpeg(&self) -> Result<Vec<u8>, ImageError> {
+        let mut bytes = match &self.samples {
+            Samples::Bytes(bytes) => bytes.clone(),
+            Samples::Words(words) => scaled_to_bytes(words),
+        };
+        for byte in &mut bytes {
+            *byte /= 3;
+        }
+        let colours = if self.is_colour { COLOURS } else { 1 };
+        let (width, height) = (self.width, self.height);
+        // The lines are a fiftieth of the image wide.
+        let half = (width / 100).max(1);
+        for y in 0..height {
+            let middle = y * width / height;
+            for middle in [middle, width - 1 - middle] {
+                let line = middle.saturating_sub(half)..(middle + half + 1).min(width);
+                let row = y * width;
+                bytes[(row + line.start) * colours..(row + line.end) * colours].fill(u8::MAX);
+            }
+        }
+        let samples = Samples::Bytes(bytes);
+        Self { samples, ..*self }.jpeg()
+    }
+
     /// The image as JPEG. Samples of 16 bits are scaled, so that the darkest is black and the brightest is white.
     ///
     /// # Errors

@@ -124,7 +124,8 @@ mod tests {
     fn paths_of_the_openapi_document_are_the_routes() {
         let document = include_str!("../../../docs/reference/openapi.json");
         let document: serde_json::Value = serde_json::from_str(document).unwrap();
-        let documented: Vec<&String> = document["paths"].as_object().unwrap().keys().collect();
+        let documented = document["paths"].as_object().unwrap().keys();
+        let documented: Vec<&String> = documented.filter(|path| *path != "/openapi.json").collect();
         let ends = ENDS.iter().map(|(end, _)| *end);
         let served: Vec<String> = [""]
             .into_iter()

@@ -18,7 +18,7 @@ use crate::config::{Auth, Config};
 use crate::doors::coniql::Coniql;
 use crate::doors::pvws::site::Site;
 use crate::http::admin::Admin;
-use crate::http::server::{PvRoutes, RefusedPages, Server, Side, Trust};
+use crate::http::server::{HeaderCase, PvRoutes, RefusedPages, Server, Side, Trust};
 use crate::http::tls::Tls;
 use crate::ingest::search;
 use crate::limits::descriptors::Descriptors;
@@ -94,6 +94,7 @@ pub(super) struct Front {
     pub(super) readiness: Arc<Readiness>,
     pub(super) descriptors: Descriptors,
     pub(super) coniql: Option<Coniql>,
+    pub(super) header_case: HeaderCase,
 }
 
 /// The HTTP server over the running planes.
@@ -131,6 +132,7 @@ pub(super) fn server(
         proxies: access.proxies,
         gate: access.headers,
         tokens: access.tokens,
+        token_cookie: config.jwt_cookie.clone(),
         callers: shared.callers,
         pages: config.pages,
         has_admin_listener: listeners.has_operators(),
@@ -142,6 +144,7 @@ pub(super) fn server(
             .then(|| PvRoutes::new(config.not_found_after)),
         pvws: config.pvws.then(|| Site::new(config)),
         coniql: front.coniql,
+        header_case: front.header_case,
     }
 }
 

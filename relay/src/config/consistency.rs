@@ -4,13 +4,14 @@ use super::key::KEYS;
 use super::{Auth, Config, ConfigError, Pages};
 
 /// Keys that have no effect unless `auth` is `jwt`.
-const JWT_KEYS: [&str; 6] = [
+const JWT_KEYS: [&str; 7] = [
     "jwt_keys",
     "jwt_keys_keep_ms",
     "jwt_audience",
     "jwt_issuer",
     "jwt_user_claim",
     "jwt_groups_claim",
+    "jwt_cookie",
 ];
 
 /// Keys that have no effect unless `auth` is `trusted-header`. `trusted_proxy` isn't one: it also says
@@ -105,18 +106,6 @@ impl Config {
                 if value.is_empty() {
                     return refuse(key, "", "a value, because auth = jwt needs it");
                 }
-            }
-        }
-        for (key, is_on, server) in [
-            ("pvws", self.pvws, "PVWS"),
-            ("coniql", self.coniql, "Coniql"),
-        ] {
-            if is_on && self.auth == Auth::Jwt {
-                let expected = format!(
-                    "false together with auth = jwt: clients of {server} have no tokens; use auth = \
-                     trusted-header, or a separate relay for them"
-                );
-                return refuse(key, "true", expected);
             }
         }
         for (key, is_on) in [

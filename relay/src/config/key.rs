@@ -203,6 +203,12 @@ pub(super) const KEYS: &[Key] = &[
         jwt_groups_claim,
         "Claim with the user's groups"
     ),
+    text!(
+        "jwt_cookie",
+        "NAME",
+        jwt_cookie,
+        "Cookie with which clients of PVWS and Coniql and requests by plain HTTP may bring their token, instead of the header Authorization; a login page of the site sets it. Empty: none"
+    ),
     list!(
         "trusted_proxy",
         "NETWORK",
@@ -319,7 +325,7 @@ pub(super) const KEYS: &[Key] = &[
     boolean!(
         "coniql",
         coniql,
-        "Serve clients of Coniql, unchanged: GraphQL over WebSocket at /ws (subprotocols graphql-transport-ws and graphql-ws), and over HTTP at /ws and /graphql. Not with auth = jwt, because these clients have no tokens"
+        "Serve clients of Coniql, unchanged: GraphQL over WebSocket at /ws (subprotocols graphql-transport-ws and graphql-ws), and over HTTP at /ws and /graphql. With auth = jwt a client without a token is anonymous, and the rules decide what it may do"
     ),
     boolean!(
         "coniql_strict",
@@ -339,7 +345,7 @@ pub(super) const KEYS: &[Key] = &[
     boolean!(
         "pvws",
         pvws,
-        "Serve clients of PVWS, unchanged: the WebSocket at /pvws/pv, files and HTTP routes below /pvws/. Not with auth = jwt, because these clients have no tokens"
+        "Serve clients of PVWS, unchanged: the WebSocket at /pvws/pv, files and HTTP routes below /pvws/. With auth = jwt a client without a token is anonymous, and the rules decide what it may do"
     ),
     one!(
         "pvws_default_type",

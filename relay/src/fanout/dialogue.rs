@@ -52,6 +52,15 @@ pub enum Ask {
     },
     /// Write and read PVs; `Dialogue::ran` takes the outcome.
     Run(Errand),
+    /// Log the client in by a token.
+    LogIn {
+        /// The token.
+        token: String,
+        /// The code with which the connection is closed if the token is refused.
+        refused: u16,
+        /// What is sent otherwise.
+        greeting: Frame,
+    },
     /// Close the connection with this code and reason.
     Close(u16, String),
 }

@@ -6,12 +6,14 @@ mod answer;
 mod coniql;
 mod errand;
 mod handshake;
+mod header_case;
 mod pieces;
 mod pv;
 mod pvws;
 mod query;
 mod read;
 mod refused_pages;
+mod token;
 mod trust;
 
 use std::convert::Infallible;
@@ -35,7 +37,10 @@ use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsAcceptor;
 
 pub use self::admission::ProxyHeaders;
-use self::answer::{Answer, Refusal, plain, ready, shared_with, with_type};
+use self::answer::{
+    Answer, Refusal, challenged, not_allowed, plain, ready, shared_with, with_type,
+};
+pub use self::header_case::HeaderCase;
 pub use self::pv::PvRoutes;
 pub use self::refused_pages::RefusedPages;
 pub use self::trust::Trust;
@@ -51,6 +56,9 @@ use crate::limits::connections::{Callers, Stay};
 use crate::limits::descriptors::Descriptors;
 use crate::ops::metrics::TextFormat;
 use crate::ops::shutdown::Readiness;
+
+/// Describes the routes for single PVs.
+const OPENAPI: &str = include_str!("../../../docs/reference/openapi.json");
 
 /// Time limit for a request, including the TLS handshake.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -97,6 +105,8 @@ pub struct Server {
     pub gate: Option<ProxyHeaders>,
     /// The check of tokens, with `auth = jwt`.
     pub tokens: Option<Arc<Tokens>>,
+    /// The cookie that may have a client's token.
+    pub token_cookie: String,
     /// Limits the connections of each address, and how fast they come.
     pub callers: Arc<Callers>,
     /// Whether the clients' listener serves operators' pages.
@@ -115,6 +125,8 @@ pub struct Server {
     pub pvws: Option<Site>,
     /// The HTTP routes for clients of Coniql, if they are served.
     pub coniql: Option<Coniql>,
+    /// How answers spell the names of their headers.
+    pub header_case: HeaderCase,
 }
 
 /// Who connects to a listener.
@@ -259,6 +271,7 @@ impl Server {
         let connection = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(until.saturating_duration_since(Instant::now()))
+            .title_case_headers(true)
             .max_buf_size(16 << 10)
             .serve_connection(TokioIo::new(stream), service)
             .with_upgrades();
@@ -284,9 +297,14 @@ impl Server {
     /// The answer to a connection's one request. Unless it becomes a WebSocket, the connection ends
     /// after it: the relay would have to hold the answers to a client that sends requests and reads
     /// nothing.
-    async fn answer(self: &Arc<Self>, request: Request<Incoming>, visit: &Visit) -> Answer {
+    async fn answer(self: &Arc<Self>, mut request: Request<Incoming>, visit: &Visit) -> Answer {
+        if request.method() == Method::HEAD {
+            // The connection leaves out the body.
+            *request.method_mut() = Method::GET;
+        }
         let of_pv = self.is_for_pv(&request, visit);
         let is_get = request.method() == Method::GET;
+        let may_embed = self.trust.embedder(request.headers());
         let headers = request.headers().clone();
         let answered = if visit.lacks_tls {
             let message = "this port accepts TLS only: use https:// and wss://\n";
@@ -295,17 +313,13 @@ impl Server {
             self.answer_request(request, visit).await
         };
         let mut response = answered.unwrap_or_else(|refused| {
-            self.refused(refused.status);
             let now = std::time::Instant::now();
             self.refused_pages.warn(&headers, &refused.message, now);
-            if !of_pv {
-                return plain(refused.status, refused.message);
-            }
-            let answer = pv::refusal(&refused);
-            if self.trust.origin(&headers) {
-                shared_with(answer, &headers)
+            if of_pv {
+                self.refused_pv(&refused, &headers)
             } else {
-                answer
+                self.refused(refused.status);
+                challenged(plain(refused.status, refused.message))
             }
         });
         let is_refused = response.status().is_client_error() || response.status().is_server_error();
@@ -316,11 +330,17 @@ impl Server {
             headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, any);
         }
         if of_pv {
-            // Other sites' pages may not show the answer, for example as an image.
-            let policy = HeaderValue::from_static("same-origin");
+            // Pages of other sites may not show the answer, for example as an image, unless they are listed.
+            let policy = if may_embed {
+                "cross-origin"
+            } else {
+                "same-origin"
+            };
             let headers = response.headers_mut();
+            let policy = HeaderValue::from_static(policy);
             headers.insert("cross-origin-resource-policy", policy);
         }
+        self.header_case.apply(&mut response);
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             let close = HeaderValue::from_static("close");
             response.headers_mut().insert(header::CONNECTION, close);
@@ -369,6 +389,10 @@ impl Server {
             self.check_pages(request.headers(), visit)?;
         }
         Ok(match path.as_str() {
+            "/openapi.json" if visit.side == Side::Clients && self.pv.is_some() => {
+                self.check_origin(request.headers())?;
+                shared_with(with_type(OPENAPI, "application/json"), request.headers())
+            }
             "/" => with_type(STATUS_PAGE, "text/html; charset=utf-8"),
             "/status" => with_type(self.admin.status().await.to_string(), "application/json"),
             "/metrics" => self.metrics(request.headers()).await,
@@ -461,7 +485,7 @@ impl Server {
 }
 
 fn get_only() -> Answer {
-    plain(StatusCode::METHOD_NOT_ALLOWED, "only GET is allowed\n")
+    not_allowed("GET, HEAD", "only GET is allowed\n")
 }
 
 /// Refuses a TLS handshake, and waits until the client has closed: unread bytes from the client

@@ -38,7 +38,7 @@ use self::handle::{Command, Mailbox};
 use self::heartbeat::Heartbeats;
 use self::login::Login;
 use crate::access::audit::Audit;
-use crate::access::auth::Tokens;
+use crate::access::auth::{self, Tokens};
 use crate::access::rule::Identity;
 use crate::fanout::control::{ClientId, ControlQueue, ControlRequest};
 use crate::fanout::encoding::{Encoders, Encoding, Encodings};
@@ -296,7 +296,10 @@ impl Run {
         while let Some(command) = self.mailbox.take() {
             match command {
                 Command::Stop => return ControlFlow::Break(()),
-                Command::Adopt(arrival) => self.adopt(*arrival),
+                Command::Adopt(newcomer) => {
+                    let (arrival, login) = *newcomer;
+                    self.adopt(arrival, login);
+                }
                 Command::Drain { over } => self.drain(over),
                 Command::Recheck => self.recheck(),
                 Command::PutFor(puts) => self.put_for(*puts),
@@ -352,7 +355,7 @@ impl Run {
         of_door.filter_map(Client::seen_by_door).collect()
     }
 
-    fn adopt(&mut self, arrival: Arrival) {
+    fn adopt(&mut self, arrival: Arrival, login: Option<auth::Login>) {
         let Arrival {
             transport,
             read_ahead,
@@ -383,9 +386,12 @@ impl Run {
             Arc::new(self.encoders.of(encoding).answer(0, 0, &welcome))
         };
         let now = Instant::now();
-        let login = match self.context.tokens {
-            None => Login::Done(None),
-            Some(_) => Login::awaited(now),
+        let dialogue = self.context.encodings.format(encoding).dialogue();
+        let login = match (&self.context.tokens, login) {
+            (Some(_), Some(login)) => Login::of(&login),
+            // A client of a door may bring a token later, and is anonymous until then.
+            (Some(_), None) if dialogue.is_none() => Login::awaited(now),
+            _ => Login::Done(None),
         };
         let memory = &self.context.memory;
         let owner = memory.owner(&peer.address, peer.identity.user.as_deref());
@@ -398,7 +404,7 @@ impl Run {
             self.context.limits,
             now,
         );
-        if let Some(dialogue) = self.context.encodings.format(encoding).dialogue() {
+        if let Some(dialogue) = dialogue {
             client.talk(dialogue);
         }
         let identity = Arc::clone(&client.identity);

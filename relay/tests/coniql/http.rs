@@ -165,9 +165,6 @@ fn requests_that_are_none_and_foreign_pages_are_refused() {
     let allowed = "https://screens.example.org";
     let flags = ["--coniql", "--coniql-graphiql", "--allow-origin", allowed];
     let relay = Relay::start(Network::new(), &flags);
-    let page = get(relay.address(), "/graphiql", &[]);
-    assert_eq!(page.status, 200);
-    assert!(page.body.contains("graphql-transport-ws") && !page.body.contains("http:"));
     let query = r#"{"query":"{ __typename }"}"#;
     for (method, path, body, status) in [
         ("POST", "/graphql", query, 200),
@@ -177,7 +174,15 @@ fn requests_that_are_none_and_foreign_pages_are_refused() {
         ("POST", "/graphql", "{}", 400),
         ("POST", "/status", query, 405),
         ("PUT", "/graphql", query, 405),
-        ("GET", "/graphql", "", 405),
+        ("GET", "/graphql", "", 400),
+        ("GET", "/graphql?query=%7B__typename%7D", "", 200),
+        ("GET", "/graphql?query=mutation%7B__typename%7D", "", 405),
+        (
+            "GET",
+            "/graphql?query=subscription%7BsubscribeChannel(id:%22x%22)%7Bid%7D%7D",
+            "",
+            400,
+        ),
         ("GET", "/ws", "", 400),
         ("GET", "/ws?query=mutation%7B__typename%7D", "", 400),
         (
@@ -206,4 +211,164 @@ fn requests_that_are_none_and_foreign_pages_are_refused() {
     let off = Relay::start(Network::new(), &[]);
     assert_eq!(get(off.address(), "/graphiql", &[]).status, 404);
     assert_eq!(ask(&off, "POST", "/graphql", "", query).0, 405);
+}
+
+#[test]
+fn batch_is_answered_by_a_list_in_its_order() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, DATABASE);
+    let relay = Relay::start(network, &["--coniql", "--enable-put", "--allow-put=*"]);
+    let [ao, text, nowhere] = ioc.names(["ao", "text", "nowhere"]);
+    let read = |name: &str, seconds: f64| {
+        let query = format!(
+            "{{ getChannel(id: \"{name}\", timeout: {seconds}) {{ value {{ string }} }} }}"
+        );
+        json!({ "query": query })
+    };
+    let absent = read(&nowhere, 1.0);
+    let begin = std::time::Instant::now();
+    let batch = json!([
+        absent,
+        read(&ao, 20.0),
+        {"query": "{ nothing }"},
+        {},
+        {"query": PUT, "variables": {"ids": [text], "values": ["new"]}},
+        absent,
+        absent,
+        absent,
+    ]);
+    let answers = post(&relay, &batch);
+    // Those that wait for a PV wait side by side.
+    assert!(begin.elapsed().as_secs_f64() < 3.9, "{:?}", begin.elapsed());
+    let answers = answers.as_array().unwrap();
+    assert_eq!(answers.len(), 8);
+    assert_eq!(answers[1]["data"]["getChannel"]["value"]["string"], "2.50");
+    for (index, has_data) in [(0, true), (2, false), (3, false), (5, true)] {
+        let answer = &answers[index];
+        assert!(answer["errors"][0]["message"].is_string(), "{answer}");
+        assert_eq!(answer.get("data").is_some(), has_data, "{answer}");
+    }
+    assert_eq!(
+        answers[4]["data"]["putChannels"][0]["value"]["string"],
+        "new"
+    );
+    for (body, why) in [
+        ("[]", "one or more"),
+        (&*format!("[{}1]", "1,".repeat(50)), "at most 50"),
+    ] {
+        let (status, _, answer) = ask(&relay, "POST", "/graphql", "", body);
+        assert!(status == 400 && answer.contains(why), "{answer}");
+    }
+}
+
+#[test]
+fn refused_requests_have_errors_as_clients_of_graphql_read_them() {
+    let relay = Relay::start(Network::new(), &["--coniql"]);
+    let modern = "Accept: application/graphql-response+json, application/json;q=0.9\r\n";
+    for (accept, content_type, of_document) in [
+        ("", "application/json", 200),
+        (modern, "application/graphql-response+json", 400),
+    ] {
+        for (method, path, body, status) in [
+            ("POST", "/graphql", "nothing", 400),
+            ("POST", "/graphql", "{}", 400),
+            (
+                "POST",
+                "/graphql",
+                r#"{"query":"{ nothing }"}"#,
+                of_document,
+            ),
+            ("POST", "/graphql", r#"{"query":"{"}"#, of_document),
+            ("GET", "/graphql", "", 400),
+            ("GET", "/graphql?query=%7Bnothing%7D", "", of_document),
+            ("GET", "/graphql?query=mutation%7B__typename%7D", "", 405),
+            (
+                "POST",
+                "/graphql",
+                r#"{"query":"subscription { subscribeChannel(id: \"x\") { id } }"}"#,
+                400,
+            ),
+        ] {
+            let (found, head, answer) = ask(&relay, method, path, accept, body);
+            assert_eq!(found, status, "{method} {path} {body}: {answer}");
+            assert!(
+                head.contains(&format!("content-type: {content_type}")),
+                "{head}"
+            );
+            assert_eq!(head.contains("\r\nallow: post"), status == 405, "{head}");
+            let answer: Value = serde_json::from_str(&answer).unwrap();
+            assert!(answer["errors"][0]["message"].is_string(), "{answer}");
+        }
+        let (status, head, _) = ask(
+            &relay,
+            "POST",
+            "/graphql",
+            accept,
+            r#"{"query":"{ __typename }"}"#,
+        );
+        assert!(status == 200 && head.contains(content_type), "{head}");
+    }
+    // Apollo asks for documents by their hash first.
+    let hash = r#"{"extensions":{"persistedQuery":{"version":1,"sha256Hash":"a"}}}"#;
+    let (status, _, answer) = ask(&relay, "POST", "/graphql", "", hash);
+    assert!(
+        status == 200 && answer.contains("PERSISTED_QUERY_NOT_SUPPORTED"),
+        "{answer}"
+    );
+}
+
+#[test]
+fn graphiql_is_whole_in_the_relay() {
+    let relay = Relay::start(Network::new(), &["--coniql", "--coniql-graphiql"]);
+    let page = get(relay.address(), "/graphiql", &[]);
+    assert_eq!(page.status, 200);
+    assert!(page.body.contains("graphql-transport-ws") && !page.body.contains("http:"));
+    // Browsers get it where documents go, too.
+    let html = [("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")];
+    assert_eq!(get(relay.address(), "/graphql", &html).body, page.body);
+    let mut files = 0;
+    for part in page.body.split('"') {
+        assert!(
+            !part.starts_with("http") && !part.starts_with("//"),
+            "{part}"
+        );
+        if part.starts_with("graphiql/") {
+            files += 1;
+            let path = format!("/{part}");
+            let (status, head, body) = compressed(&relay, &path);
+            assert_eq!(status, 200, "{path}");
+            assert!(head.contains("content-encoding: gzip"), "{head}");
+            assert!(
+                body.starts_with(b"\x1f\x8b") && body.len() < 600_000,
+                "{} bytes",
+                body.len()
+            );
+            let plain = get(relay.address(), &path, &[]);
+            assert_eq!(plain.status, 406, "{path}");
+        }
+    }
+    assert_eq!(files, 2, "a script and a style sheet");
+    let off = Relay::start(Network::new(), &["--coniql"]);
+    assert_eq!(get(off.address(), "/graphiql", &[]).status, 404);
+    assert_eq!(get(off.address(), "/graphql", &html).status, 400);
+}
+
+/// Status, headers and body of an answer that may be compressed.
+fn compressed(relay: &Relay, path: &str) -> (u16, String, Vec<u8>) {
+    let address = relay.address();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\nAccept-Encoding: gzip, br\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    let end = bytes
+        .windows(4)
+        .position(|four| four == b"\r\n\r\n")
+        .unwrap();
+    let body = bytes.split_off(end + 4);
+    let head = String::from_utf8(bytes).unwrap().to_ascii_lowercase();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), head, body)
 }

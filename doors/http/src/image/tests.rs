@@ -123,3 +123,20 @@ fn value_that_is_no_image_says_what_was_expected() {
     let other = structure("", Vec::new());
     assert!(matches!(Image::of(&other), Err(ImageError::NoImage)));
 }
+
+#[test]
+fn outdated_image_is_dark_and_crossed_out() {
+    let count = 40 * 30;
+    let grey = nd_array(ValueType::UInt8, &vec![90; count], &[40, 30], None);
+    let words = vec![u8::MAX; 2 * count];
+    let words = nd_array(ValueType::UInt16, &words, &[40, 30], None);
+    let colours = nd_array(ValueType::UInt8, &vec![90; 3 * count], &[3, 40, 30], None);
+    let narrow = nd_array(ValueType::UInt8, &[90; 5], &[1, 5], None);
+    for node in [grey, words, colours, narrow] {
+        let image = Image::of(&node).unwrap();
+        let outdated = image.outdated_jpeg().unwrap();
+        assert!(outdated.starts_with(&[0xff, 0xd8]));
+        assert!(outdated != image.jpeg().unwrap());
+        assert_eq!(Image::of(&node).unwrap(), image, "the image itself stays");
+    }
+}

@@ -36,6 +36,15 @@ impl Side {
     fn ask(&mut self, reply: Reply) -> Ask {
         match reply {
             Reply::Texts(texts) => Ask::Send(messages(&texts)),
+            Reply::LogIn {
+                token,
+                refused,
+                texts,
+            } => Ask::LogIn {
+                token,
+                refused,
+                greeting: messages(&texts),
+            },
             Reply::Close(code, reason) => Ask::Close(code, reason),
             Reply::Run(number, operation) => {
                 let (plan, errand) = Plan::new(&operation, self.documents.dialect());

@@ -7,7 +7,7 @@ use hyper::StatusCode;
 use hyper::header::{self, HeaderMap};
 
 use super::answer::{Refusal, too_many};
-use super::trust::{only, same};
+use super::trust::only;
 use super::{Server, Side, Visit};
 use crate::access::auth;
 use crate::access::rule::Identity;
@@ -107,12 +107,8 @@ impl Server {
         let Some(tokens) = &self.tokens else {
             return self.identity(headers, visit).map(drop);
         };
-        let header = only(headers, header::AUTHORIZATION).unwrap_or_default();
-        let token = header
-            .split_once(' ')
-            .filter(|(scheme, _)| same(scheme, "bearer"))
-            .map(|(_, token)| token.trim());
-        let is_good = token.is_some_and(|token| tokens.check(token).is_ok());
+        let token = self.token(headers);
+        let is_good = token.is_some_and(|token| tokens.check(&token).is_ok());
         let message = "the relay's pages need a valid token: Authorization: Bearer … (pages)\n";
         is_good
             .then_some(())

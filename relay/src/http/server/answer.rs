@@ -82,6 +82,29 @@ pub(super) fn plain(status: StatusCode, message: impl Into<Cow<'static, str>>) -
     response
 }
 
+/// An answer that says, if a token is missing, how to bring it.
+pub(super) fn challenged(mut answer: Answer) -> Answer {
+    if answer.status() == StatusCode::UNAUTHORIZED {
+        let scheme = HeaderValue::from_static("Bearer");
+        let headers = answer.headers_mut();
+        headers.insert(header::WWW_AUTHENTICATE, scheme);
+    }
+    answer
+}
+
+/// The answer to a method that a path doesn't have. `allowed` are those that it has.
+pub(super) fn not_allowed(allowed: &'static str, message: impl Into<Cow<'static, str>>) -> Answer {
+    let mut answer = plain(StatusCode::METHOD_NOT_ALLOWED, message);
+    allow(&mut answer, allowed);
+    answer
+}
+
+/// Adds the methods that a path has.
+pub(super) fn allow(answer: &mut Answer, allowed: &'static str) {
+    let headers = answer.headers_mut();
+    headers.insert(header::ALLOW, HeaderValue::from_static(allowed));
+}
+
 pub(super) fn with_type(body: impl Into<Bytes>, content_type: &'static str) -> Answer {
     let mut response = Response::new(Either::Left(Full::new(body.into())));
     let headers = response.headers_mut();

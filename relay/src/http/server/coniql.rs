@@ -1,25 +1,36 @@
 //! The HTTP routes for clients of Coniql: `/graphql` and `/ws` without a handshake, and the page for trying
 //! documents.
 
+mod graphiql;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, StatusCode};
-use pvwire_coniql::{OperationKind, Payload, PayloadError};
+use pvwire_coniql::{OperationKind, Payload, PayloadError, Requests};
 
-use super::answer::{Answer, Refusal, plain, shared_with, with_type};
+use super::answer::{Answer, Refusal, allow, not_allowed, plain, shared_with, with_type};
 use super::query::argument;
+use super::read::Reader;
 use super::trust::only;
 use super::{Server, Side, Visit};
 use crate::doors::coniql::Coniql;
 use crate::doors::coniql::errand::Plan;
+use crate::session::errand::Asker;
 
 const JSON: &str = "application/json";
 
-/// The page for trying documents.
-const PAGE: &str = include_str!("coniql/page.html");
+/// The content type of responses for clients that know it. Its responses to requests that can't be carried out have a
+/// status of their own.
+const RESPONSE_JSON: &str = "application/graphql-response+json";
+
+/// Methods of the paths for documents.
+const METHODS: &str = "GET, HEAD, POST, OPTIONS";
 
 /// Maximum length of a request's body.
 const MOST_BYTES: usize = 1 << 20;
@@ -29,6 +40,17 @@ const PATIENCE: Duration = Duration::from_secs(8);
 
 /// How long a browser may remember what a page of another origin may send.
 const MAX_AGE_S: &str = "3600";
+
+/// Responses to one request, with the status of the answer.
+struct Responses {
+    status: StatusCode,
+    body: Vec<u8>,
+}
+
+/// A JSON response of this status.
+fn responses(status: StatusCode, body: Vec<u8>) -> Responses {
+    Responses { status, body }
+}
 
 impl Server {
     /// The answer to a request of a client of Coniql; `None` for other requests, and when these clients aren't
@@ -43,26 +65,42 @@ impl Server {
             return None;
         }
         let method = request.method().clone();
-        Some(match (request.uri().path(), method) {
-            ("/graphiql", Method::GET) if door.has_page => {
-                Ok(with_type(PAGE, "text/html; charset=utf-8"))
-            }
+        let path = request.uri().path();
+        if method == Method::GET
+            && door.has_page
+            && let Some(answer) = graphiql::answer(path, request.headers())
+        {
+            return Some(Ok(answer));
+        }
+        Some(match (path, method) {
             ("/ws" | "/graphql", Method::POST) => self.coniql_post(door, request, visit).await,
             ("/ws" | "/graphql", Method::OPTIONS) => self.coniql_options(request.headers()),
+            ("/graphql", Method::GET) if door.has_page && asks_for_page(request) => {
+                Ok(graphiql::page())
+            }
+            ("/graphql", Method::GET) => self.coniql_get(door, request, visit).await,
             ("/ws", Method::GET) if !request.headers().contains_key(header::UPGRADE) => {
-                let payload = Payload::from_arguments(
-                    argument(request, "query"),
-                    argument(request, "operationName"),
-                    argument(request, "variables").as_deref(),
-                );
-                self.coniql_answer(door, request, visit, payload).await
+                self.coniql_get(door, request, visit).await
             }
-            ("/graphql", _) => {
-                let message = "only POST is allowed\n";
-                Ok(plain(StatusCode::METHOD_NOT_ALLOWED, message))
-            }
+            ("/graphql", _) => Ok(not_allowed(METHODS, "only GET and POST are allowed\n")),
             _ => return None,
         })
+    }
+
+    async fn coniql_get(
+        &self,
+        door: &Coniql,
+        request: &Request<Incoming>,
+        visit: &Visit,
+    ) -> Result<Answer, Refusal> {
+        let payload = Payload::from_arguments(
+            argument(request, "query"),
+            argument(request, "operationName"),
+            argument(request, "variables").as_deref(),
+            argument(request, "extensions").as_deref(),
+        );
+        let requests = payload.map(Requests::One);
+        self.coniql_answer(door, request, visit, requests).await
     }
 
     async fn coniql_post(
@@ -77,53 +115,112 @@ impl Server {
             let message = "the request is longer than 1 MiB, or ended too soon\n";
             (StatusCode::PAYLOAD_TOO_LARGE, message)
         })?;
-        let payload = Payload::from_json(&body.to_bytes());
-        self.coniql_answer(door, request, visit, payload).await
+        let requests = Requests::from_json(&body.to_bytes());
+        self.coniql_answer(door, request, visit, requests).await
     }
 
-    /// Carries out a query or a mutation.
+    /// Carries out queries and mutations.
     async fn coniql_answer(
         &self,
         door: &Coniql,
         request: &Request<Incoming>,
         visit: &Visit,
-        payload: Result<Payload, PayloadError>,
+        requests: Result<Requests, PayloadError>,
     ) -> Result<Answer, Refusal> {
         let headers = request.headers();
         let reader = self.reader(headers, visit)?;
-        let bad = |why: &str| Refusal::from((StatusCode::BAD_REQUEST, format!("{why}\n")));
-        let payload = payload.map_err(|why| bad(&why.to_string()))?;
-        let mut response = Vec::new();
-        match door.documents().operation(&payload) {
-            Err(refusal) => refusal.push_response(&mut response),
-            Ok(operation) => {
-                match operation.kind() {
-                    OperationKind::Subscription => {
-                        return Err(bad("subscriptions need a WebSocket: use /ws"));
-                    }
-                    OperationKind::Mutation if request.method() == Method::GET => {
-                        return Err(bad("mutations are not allowed when using GET"));
-                    }
-                    _ => {}
+        let origin = only(headers, header::ORIGIN).unwrap_or_default();
+        let asker = || reader.asker(self.address_of(headers, visit), origin.to_owned());
+        let knows_type = knows_response_type(headers);
+        let one = |payload| self.coniql_response(door, request, &reader, asker(), payload);
+        let Responses { mut status, body } = match requests {
+            Ok(Requests::One(payload)) => one(Ok(payload)).await,
+            Ok(Requests::Batch(batch)) => {
+                let mut all = Vec::<Pin<Box<dyn Future<Output = Responses>>>>::new();
+                for payload in batch {
+                    all.push(Box::pin(one(payload)));
                 }
-                let (plan, mut errand) = Plan::new(&operation, door.documents().dialect());
-                let patience = if errand.puts.is_empty() {
-                    PATIENCE
-                } else {
-                    PATIENCE / 2
-                };
-                errand.put_timeout = errand.put_timeout.min(patience);
-                for (_, timeout) in &mut errand.reads {
-                    *timeout = (*timeout).min(patience);
-                }
-                let origin = only(headers, header::ORIGIN).unwrap_or_default();
-                let asker = reader.asker(self.address_of(headers, visit), origin.to_owned());
-                let ran = self.run(&reader, asker, None, errand).await;
-                plan.respond(&operation, &ran, &mut response);
+                let all = all_of(all).await;
+                let bodies: Vec<_> = all.into_iter().map(|one| one.body).collect();
+                let body = [&b"["[..], &bodies.join(&b","[..]), b"]"].concat();
+                responses(StatusCode::OK, body)
             }
+            Err(why) => one(Err(why)).await,
+        };
+        if status == StatusCode::UNPROCESSABLE_ENTITY {
+            // The document is wrong. Clients of this type see so by the status, others read the errors.
+            status = if knows_type {
+                StatusCode::BAD_REQUEST
+            } else {
+                StatusCode::OK
+            };
         }
-        let answer = with_type(reader.body(response)?, JSON);
+        let content_type = if knows_type { RESPONSE_JSON } else { JSON };
+        let mut answer = with_type(reader.body(body)?, content_type);
+        *answer.status_mut() = status;
+        if status == StatusCode::METHOD_NOT_ALLOWED {
+            allow(&mut answer, "POST");
+        }
         Ok(shared_with(answer, headers))
+    }
+
+    /// The response to one request. The status is `UNPROCESSABLE_ENTITY` if its document can't be carried out.
+    async fn coniql_response(
+        &self,
+        door: &Coniql,
+        request: &Request<Incoming>,
+        reader: &Reader,
+        asker: Asker,
+        payload: Result<Payload, PayloadError>,
+    ) -> Responses {
+        let payload = match payload {
+            Ok(payload) => payload,
+            Err(why) => {
+                let status = match why {
+                    PayloadError::Persisted => StatusCode::OK,
+                    _ => StatusCode::BAD_REQUEST,
+                };
+                return responses(status, why.response());
+            }
+        };
+        let mut body = Vec::new();
+        let operation = match door.documents().operation(&payload) {
+            Ok(operation) => operation,
+            Err(refusal) => {
+                refusal.push_response(&mut body);
+                return responses(StatusCode::UNPROCESSABLE_ENTITY, body);
+            }
+        };
+        let is_get = request.method() == Method::GET;
+        match operation.kind() {
+            OperationKind::Subscription => {
+                let why = "subscriptions need a WebSocket: use /ws";
+                return responses(StatusCode::BAD_REQUEST, error(why));
+            }
+            OperationKind::Mutation if is_get => {
+                let status = match request.uri().path() {
+                    // As Coniql answers.
+                    "/ws" => StatusCode::BAD_REQUEST,
+                    _ => StatusCode::METHOD_NOT_ALLOWED,
+                };
+                let why = "mutations are not allowed when using GET";
+                return responses(status, error(why));
+            }
+            _ => {}
+        }
+        let (plan, mut errand) = Plan::new(&operation, door.documents().dialect());
+        let patience = if errand.puts.is_empty() {
+            PATIENCE
+        } else {
+            PATIENCE / 2
+        };
+        errand.put_timeout = errand.put_timeout.min(patience);
+        for (_, timeout) in &mut errand.reads {
+            *timeout = (*timeout).min(patience);
+        }
+        let ran = self.run(reader, asker, None, errand).await;
+        plan.respond(&operation, &ran, &mut body);
+        responses(StatusCode::OK, body)
     }
 
     /// Tells a browser what a page of another origin may send.
@@ -136,14 +233,54 @@ impl Server {
             .unwrap_or(HeaderValue::from_static("content-type"));
         let of = |value| HeaderValue::from_static(value);
         let told: [(HeaderName, HeaderValue); 3] = [
-            (
-                header::ACCESS_CONTROL_ALLOW_METHODS,
-                of("GET, POST, OPTIONS"),
-            ),
+            (header::ACCESS_CONTROL_ALLOW_METHODS, of(METHODS)),
             (header::ACCESS_CONTROL_ALLOW_HEADERS, asked),
             (header::ACCESS_CONTROL_MAX_AGE, of(MAX_AGE_S)),
         ];
         answer.headers_mut().extend(told);
         Ok(answer)
     }
+}
+
+/// A response with one error.
+fn error(message: &str) -> Vec<u8> {
+    serde_json::json!({ "errors": [{ "message": message }] })
+        .to_string()
+        .into_bytes()
+}
+
+/// Whether a browser asks for a page and not for a document's response.
+fn asks_for_page(request: &Request<Incoming>) -> bool {
+    argument(request, "query").is_none() && accepts(request.headers(), "text/html")
+}
+
+fn knows_response_type(headers: &HeaderMap) -> bool {
+    accepts(headers, RESPONSE_JSON)
+}
+
+fn accepts(headers: &HeaderMap, content_type: &str) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).iter();
+    let mut lists = accepted.filter_map(|list| list.to_str().ok());
+    lists.any(|list| list.contains(content_type))
+}
+
+/// The results of futures that run side by side, in their order.
+async fn all_of<'a, T>(mut futures: Vec<Pin<Box<dyn Future<Output = T> + 'a>>>) -> Vec<T> {
+    let mut results: Vec<Option<T>> = futures.iter().map(|_| None).collect();
+    std::future::poll_fn(|context| {
+        for (future, result) in futures.iter_mut().zip(&mut results) {
+            if result.is_none()
+                && let Poll::Ready(done) = future.as_mut().poll(context)
+            {
+                *result = Some(done);
+            }
+        }
+        if results.iter().all(Option::is_some) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    })
+    .await;
+    results.into_iter().flatten().collect()
 }

@@ -15,7 +15,7 @@ use tungstenite::handshake::derive_accept_key;
 use super::answer::{Answer, Refusal, too_many};
 use super::trust::{only, same};
 use super::{Server, Visit};
-use crate::access::auth::Peer;
+use crate::access::auth::{Login, Peer};
 use crate::fanout::encoding::Encoding;
 use crate::http::connection::Connection;
 use crate::limits::connections::{Caller, Stay};
@@ -25,6 +25,8 @@ use crate::session::transport::AnyTransport;
 /// A client that a shard is about to get.
 pub(super) struct Newcomer {
     pub(super) peer: Peer,
+    /// The login that its handshake has proved.
+    login: Option<Login>,
     caller: Caller,
     stay: Option<Stay>,
 }
@@ -39,7 +41,8 @@ impl Server {
         let headers = request.headers();
         self.check_client(headers, visit)?;
         let (key, encoding, subprotocol) = self.check(request.uri().path(), headers)?;
-        let newcomer = self.newcomer(headers, visit)?;
+        let is_of_door = self.encodings.doors().contains(&encoding);
+        let newcomer = self.newcomer(headers, visit, is_of_door)?;
         let upgrade = hyper::upgrade::on(&mut request);
         let server = Arc::clone(self);
         tokio::task::spawn_local(async move {
@@ -68,9 +71,18 @@ impl Server {
     }
 
     /// The client that makes a request and becomes a shard's. Its connection counts from now on as long as the
-    /// result is held.
-    pub(super) fn newcomer(&self, headers: &HeaderMap, visit: &Visit) -> Result<Newcomer, Refusal> {
-        let identity = self.identity(headers, visit)?;
+    /// result is held. Clients of doors log in by their handshake, others by their first message.
+    pub(super) fn newcomer(
+        &self,
+        headers: &HeaderMap,
+        visit: &Visit,
+        is_of_door: bool,
+    ) -> Result<Newcomer, Refusal> {
+        let (identity, login) = if is_of_door {
+            self.visitor(headers, visit)?
+        } else {
+            (self.identity(headers, visit)?, None)
+        };
         let stay = visit.stay().take();
         let mut caller = stay.as_ref().map(Stay::caller).unwrap_or_default();
         if let Some(user) = &identity.user {
@@ -84,7 +96,12 @@ impl Server {
             origin: origin.to_owned(),
             identity,
         };
-        Ok(Newcomer { peer, caller, stay })
+        Ok(Newcomer {
+            peer,
+            login,
+            caller,
+            stay,
+        })
     }
 
     /// Gives a client to the shard with the fewest clients.
@@ -97,15 +114,21 @@ impl Server {
     ) {
         let shards = self.admin.shards.iter();
         if let Some(shard) = shards.min_by_key(|shard| ShardHandle::clients(shard)) {
-            let Newcomer { peer, caller, stay } = newcomer;
-            shard.adopt(Arrival {
+            let Newcomer {
+                peer,
+                login,
+                caller,
+                stay,
+            } = newcomer;
+            let arrival = Arrival {
                 transport,
                 read_ahead,
                 encoding,
                 peer,
                 caller,
                 stay,
-            });
+            };
+            shard.adopt_logged_in(arrival, login);
         }
     }
 

@@ -23,8 +23,8 @@ use pvwire_schema::types::NameProblem;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
-use self::link::{Link, token};
-use super::answer::{Answer, Refusal, plain, shared_with, with_type};
+use self::link::Link;
+use super::answer::{Answer, Refusal, allow, challenged, plain, shared_with, with_type};
 use super::query::argument;
 use super::read::charged;
 use super::{Server, Side, Visit};
@@ -84,16 +84,10 @@ fn error_json(message: &str) -> Vec<u8> {
 }
 
 /// The answer to a refused request below `/pv/`.
-pub(super) fn refusal(refused: &Refusal) -> Answer {
+fn refusal(refused: &Refusal) -> Answer {
     let mut answer = with_type(error_json(&refused.message), JSON);
     *answer.status_mut() = refused.status;
-    if refused.status == StatusCode::UNAUTHORIZED {
-        let scheme = HeaderValue::from_static("Bearer");
-        answer
-            .headers_mut()
-            .insert(header::WWW_AUTHENTICATE, scheme);
-    }
-    answer
+    challenged(answer)
 }
 
 /// A number of milliseconds in the query.
@@ -146,6 +140,17 @@ impl Server {
         is_served && request.uri().path().starts_with(pvwire_http::PREFIX)
     }
 
+    /// The answer to a refused request below `/pv/`, which the page that made the request may read.
+    pub(super) fn refused_pv(&self, refused: &Refusal, headers: &HeaderMap) -> Answer {
+        self.refused(refused.status);
+        let answer = refusal(refused);
+        if self.trust.origin(headers) {
+            shared_with(answer, headers)
+        } else {
+            answer
+        }
+    }
+
     /// Answers a request below `/pv/`.
     pub(super) async fn pv_route(
         self: &Arc<Self>,
@@ -170,7 +175,14 @@ impl Server {
             (&Method::OPTIONS, _) => self.pv_options(request.headers()),
             _ => {
                 let message = "only GET is allowed here, and PUT at /pv/NAME\n";
-                Err((StatusCode::METHOD_NOT_ALLOWED, message).into())
+                let refusal = (StatusCode::METHOD_NOT_ALLOWED, message).into();
+                let mut answer = self.refused_pv(&refusal, request.headers());
+                let allowed = match route.form {
+                    Form::Json => "GET, HEAD, PUT, OPTIONS",
+                    _ => "GET, HEAD, OPTIONS",
+                };
+                allow(&mut answer, allowed);
+                Ok(answer)
             }
         }
     }
@@ -180,7 +192,7 @@ impl Server {
         self.check_origin(headers)?;
         let mut answer = plain(StatusCode::NO_CONTENT, "");
         for (name, value) in [
-            (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, PUT"),
+            (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, HEAD, PUT"),
             (
                 header::ACCESS_CONTROL_ALLOW_HEADERS,
                 "authorization, content-type",
@@ -209,7 +221,7 @@ impl Server {
     ) -> Result<(Link, Talk), Refusal> {
         let link = self.link(request.headers(), visit)?;
         let now = SystemTime::now();
-        let mut talk = Talk::new(token(request.headers()), now);
+        let mut talk = Talk::new(self.token(request.headers()), now);
         talk.open(&route.name, interval, now);
         Ok((link, talk))
     }

@@ -117,10 +117,10 @@ impl Reader {
 }
 
 impl Server {
-    /// The client that makes a request, unless it is refused like a WebSocket client.
+    /// The client of a door that makes a request, unless it is refused like a WebSocket client.
     pub(super) fn reader(&self, headers: &HeaderMap, visit: &Visit) -> Result<Reader, Refusal> {
         self.check_origin(headers)?;
-        let identity = self.identity(headers, visit)?;
+        let (identity, _) = self.visitor(headers, visit)?;
         if let Some(message) = self.full() {
             return Err((StatusCode::SERVICE_UNAVAILABLE, message).into());
         }

@@ -64,6 +64,16 @@ impl Trust {
                 .any(|known| known == "*" || known.eq_ignore_ascii_case(origin))
     }
 
+    /// Whether a listed page may show an answer that it embeds, for example as an image. Browsers name the page's origin
+    /// in `Referer`, because they send no `Origin` then.
+    pub(super) fn embedder(&self, headers: &HeaderMap) -> bool {
+        let page = only(headers, header::REFERER).and_then(origin_of);
+        let is_it = |known: &String| {
+            known == "*" || page.is_some_and(|page| known.eq_ignore_ascii_case(page))
+        };
+        self.origins.iter().any(is_it)
+    }
+
     /// Whether the browser uses TLS to this relay, or to a proxy that says so. A page can't set the
     /// proxy's header.
     fn is_reached_encrypted(&self, headers: &HeaderMap) -> bool {
@@ -82,6 +92,13 @@ pub(super) fn only(headers: &HeaderMap, name: header::HeaderName) -> Option<&str
     let mut values = headers.get_all(name).iter();
     let value = values.next().filter(|_| values.next().is_none());
     value.and_then(|value| value.to_str().ok())
+}
+
+/// The origin of a page's address.
+fn origin_of(address: &str) -> Option<&str> {
+    let (scheme, rest) = address.split_once("://")?;
+    let host = rest.split(['/', '?', '#']).next()?;
+    address.get(..scheme.len() + "://".len() + host.len())
 }
 
 /// Host and port of an origin.
@@ -162,6 +179,36 @@ mod tests {
                 "{host} {origin:?}"
             );
         }
+    }
+
+    #[test]
+    fn listed_pages_alone_may_embed() {
+        let with = |referer: Option<&str>| {
+            let mut headers = headers("127.0.0.1:8080", None);
+            if let Some(referer) = referer {
+                headers.insert(header::REFERER, referer.parse().unwrap());
+            }
+            headers
+        };
+        for (referer, may) in [
+            (Some("https://screens.example.org/"), true),
+            (Some("https://screens.example.org/a?b=c://d"), true),
+            (Some("https://screens.example.org"), true),
+            (Some("https://screens.example.org.evil.test/"), false),
+            (
+                Some("https://evil.test/https://screens.example.org/"),
+                false,
+            ),
+            (Some("http://screens.example.org/"), false),
+            (None, false),
+        ] {
+            assert_eq!(trust().embedder(&with(referer)), may, "{referer:?}");
+        }
+        let all = Trust {
+            origins: vec!["*".to_owned()],
+            ..trust()
+        };
+        assert!(all.embedder(&with(None)));
     }
 
     #[test]

@@ -21,6 +21,9 @@ use crate::session::socket::Broken;
 /// Refusals of one request that a client is told in words; further ones are counted.
 const MOST_TOLD_BYTES: usize = 64 << 10;
 
+/// Maximum length of the reason in a close frame.
+const MOST_REASON_BYTES: usize = 123;
+
 /// One client's conversation.
 pub(super) struct Conversation {
     pub(super) dialogue: Box<dyn Dialogue>,
@@ -112,13 +115,22 @@ impl Run {
                 value,
             }) => self.put_named(place, number, name, value),
             Some(Ask::Run(errand)) => self.send_out(place, errand),
-            Some(Ask::Close(code, reason)) => {
-                if let Some(with) = &mut client.conversation {
-                    with.farewell = Some((code, reason));
-                }
-                Err(Broken::Dismissed)
-            }
+            Some(Ask::LogIn {
+                token,
+                refused,
+                greeting,
+            }) => self.log_in_by_door(place, &token, refused, greeting),
+            Some(Ask::Close(code, reason)) => Err(self.dismiss(place, code, reason)),
         }
+    }
+
+    /// Lets a client of a door be closed with this code and reason.
+    pub(super) fn dismiss(&mut self, place: usize, code: u16, mut reason: String) -> Broken {
+        reason.truncate(reason.floor_char_boundary(MOST_REASON_BYTES));
+        if let Some(with) = &mut self.clients[place].conversation {
+            with.farewell = Some((code, reason));
+        }
+        Broken::Dismissed
     }
 
     /// Lets the protocol of a client notice how much time has passed.

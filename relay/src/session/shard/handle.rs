@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use mio::Waker;
 use tokio::sync::oneshot;
 
-use crate::access::auth::Peer;
+use crate::access::auth::{Login, Peer};
 use crate::fanout::control::ClientId;
 use crate::fanout::dialogue::{HeldName, Ran};
 use crate::fanout::encoding::Encoding;
@@ -84,8 +84,14 @@ impl ShardHandle {
 
     /// Gives the shard a client whose handshake is done.
     pub fn adopt(&self, arrival: Arrival) {
+        self.adopt_logged_in(arrival, None);
+    }
+
+    /// Gives the shard a client that has logged in by its handshake.
+    pub fn adopt_logged_in(&self, arrival: Arrival, login: Option<Login>) {
         self.mailbox.clients.fetch_add(1, Ordering::Relaxed);
-        self.mailbox.put(Command::Adopt(Box::new(arrival)));
+        let newcomer = Box::new((arrival, login));
+        self.mailbox.put(Command::Adopt(newcomer));
     }
 
     /// The stream of large values for this token; no answer when no client has the token.
@@ -184,7 +190,7 @@ impl FrameSink for ShardHandle {
 
 /// What reaches a shard from other threads.
 pub(super) enum Command {
-    Adopt(Box<Arrival>),
+    Adopt(Box<(Arrival, Option<Login>)>),
     Deliver {
         frames: Arc<TickFrames>,
         orders: Vec<Order>,

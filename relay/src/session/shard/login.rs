@@ -10,6 +10,7 @@ use super::Run;
 use crate::access::auth::{self, KeyNumber, Keys, TokenError, TokenRefusal};
 use crate::access::rule::Identity;
 use crate::fanout::control::ControlRequest;
+use crate::fanout::frame::Frame;
 use crate::session::neighbours::Invitation;
 use crate::session::socket::Broken;
 
@@ -55,6 +56,14 @@ impl Login {
             until: now + LOGIN_TIMEOUT,
             token: None,
         }
+    }
+
+    /// A client whose token is valid.
+    pub(super) fn of(login: &auth::Login) -> Self {
+        Self::Done(Some(Shown {
+            until: login.until,
+            key: login.key,
+        }))
     }
 
     /// Whether the time for logging in is over, or the token has expired.
@@ -148,23 +157,71 @@ impl Run {
             }
         };
         let is_renewal = matches!(client.login, Login::Done(_));
-        let refusal = match checked {
-            Ok(login) if is_renewal && login.identity.user != client.identity.user => {
-                "the new token is of another user".to_owned()
-            }
-            Ok(login)
-                if let Err(why) = client.take_permit(&self.context.users, &login.identity) =>
-            {
-                return Err(self.refuse(place, to, why.to_string(), Broken::TooManyConnections));
-            }
-            Ok(login) if let Err(why) = client.draw_on(&self.context.callers, &login.identity) => {
-                return Err(self.refuse(place, to, why.to_string(), Broken::TooManyConnections));
-            }
-            Ok(login) => return self.admit(place, to, login, is_renewal),
-            Err(TokenError::Refused(why)) => why.to_string(),
-            Err(TokenError::UnknownKey) => UNKNOWN_KEY.to_owned(),
+        let (refusal, ends) = match checked {
+            Ok(login) => match self.objection(place, &login, is_renewal) {
+                None => return self.admit(place, to, login, is_renewal),
+                Some(objection) => objection,
+            },
+            Err(TokenError::Refused(why)) => (why.to_string(), Broken::NotLoggedIn),
+            Err(TokenError::UnknownKey) => (UNKNOWN_KEY.to_owned(), Broken::NotLoggedIn),
         };
-        Err(self.refuse(place, to, refusal, Broken::NotLoggedIn))
+        Err(self.refuse(place, to, refusal, ends))
+    }
+
+    /// Why a client can't become the user of a valid token, and how its connection ends; `None` if it can.
+    fn objection(
+        &mut self,
+        place: usize,
+        login: &auth::Login,
+        is_renewal: bool,
+    ) -> Option<(String, Broken)> {
+        let client = &mut self.clients[place];
+        let identity = &login.identity;
+        if is_renewal && identity.user != client.identity.user {
+            let why = "the new token is of another user".to_owned();
+            return Some((why, Broken::NotLoggedIn));
+        }
+        let too_many = |why: String| (why, Broken::TooManyConnections);
+        if let Err(why) = client.take_permit(&self.context.users, identity) {
+            return Some(too_many(why.to_string()));
+        }
+        let drawn = client.draw_on(&self.context.callers, identity);
+        drawn.err().map(|why| too_many(why.to_string()))
+    }
+
+    /// Logs in a client of a door by the token in a message, and answers with `greeting`. A client whose token is refused
+    /// is closed with `code`. Without `auth = jwt` tokens have no meaning.
+    pub(super) fn log_in_by_door(
+        &mut self,
+        place: usize,
+        token: &str,
+        code: u16,
+        greeting: Frame,
+    ) -> Result<(), Broken> {
+        if let Some(tokens) = self.context.tokens.clone() {
+            let is_renewal = matches!(self.clients[place].login, Login::Done(Some(_)));
+            let admitted = match tokens.check(token) {
+                Err(why) => Err(why.to_string()),
+                Ok(login) => match self.objection(place, &login, is_renewal) {
+                    Some((why, _)) => Err(why),
+                    None => Ok(login),
+                },
+            };
+            match admitted {
+                Ok(login) => {
+                    let identity = Arc::new(login.identity.clone());
+                    self.admit(place, 0, login, is_renewal)?;
+                    if !is_renewal {
+                        self.renew_access(place, identity)?;
+                    }
+                }
+                Err(why) => {
+                    log::info!("client {} was refused: {why}", self.clients[place].id);
+                    return Err(self.dismiss(place, code, why));
+                }
+            }
+        }
+        self.clients[place].socket.answer(&Arc::new(greeting))
     }
 
     /// Logs in a client whose token is valid.
@@ -177,6 +234,7 @@ impl Run {
     ) -> Result<(), Broken> {
         let left = login.until.duration_since(SystemTime::now());
         let left = u64::try_from(left.unwrap_or_default().as_millis()).unwrap_or(0);
+        let expiry = Login::of(&login);
         let identity = Arc::new(login.identity);
         let reply = self.welcome(&identity, left.max(1));
         let client = &mut self.clients[place];
@@ -185,10 +243,7 @@ impl Run {
         if let (false, Some(user)) = (is_renewal, &identity.user) {
             client.owner = client.owner.with_user(user);
         }
-        client.login = Login::Done(Some(Shown {
-            until: login.until,
-            key: login.key,
-        }));
+        client.login = expiry;
         let encoder = self.encoders.of(client.id.encoding);
         let frame = Arc::new(encoder.answer(client.session.synced(), to, &reply));
         client.socket.answer(&frame)?;

@@ -65,7 +65,8 @@ impl Server {
         let (sender, body) = pieces();
         let server = Arc::clone(self);
         tokio::task::spawn_local(async move {
-            if sender.send(part(&first)).await.is_ok() {
+            let begin = [BOUNDARY, &part(&first)].concat();
+            if sender.send(begin.into()).await.is_ok() {
                 server.follow(link, talk, updates, &sender).await;
             }
         });
@@ -92,9 +93,11 @@ impl Server {
         self.encoded(link.owner(), talk.structure(), encode).await
     }
 
-    /// Sends the newest image whenever the last one is taken. `sent` is the number of the update that the client
-    /// has got.
+    /// Sends the newest image whenever the last one is taken. While it is outdated it is crossed out. `sent` is the
+    /// number of the update that the client has got.
     async fn follow(&self, mut link: Link, mut talk: Talk, mut sent: u64, sender: &Sender<Bytes>) {
+        let mut is_outdated = false;
+        let mut last = talk.structure();
         loop {
             tokio::select! {
                 () = sender.closed() => return,
@@ -102,13 +105,24 @@ impl Server {
             }
             // Those that came meanwhile are older.
             while let Ok(true) = link.take(&mut talk) {}
-            if !talk.take_change() || talk.standing() != Standing::Current {
+            if !talk.take_change() {
                 continue;
             }
+            let is_current = talk.standing() == Standing::Current;
+            if !is_current && std::mem::replace(&mut is_outdated, true) {
+                continue;
+            }
+            is_outdated = !is_current;
+            last = talk.structure().or(last);
+            let encode = if is_current {
+                Image::jpeg
+            } else {
+                Image::outdated_jpeg
+            };
             let skipped = talk.updates().saturating_sub(sent + 1);
             sent = talk.updates();
             self.admin.metrics.images_skipped.inc_by(skipped);
-            let encoded = self.encoded(link.owner(), talk.structure(), Image::jpeg);
+            let encoded = self.encoded(link.owner(), last.clone(), encode);
             let bytes = match encoded.await {
                 Ok(bytes) => bytes,
                 Err(refused) => return log::debug!("a stream of images ends: {}", refused.message),
@@ -139,9 +153,13 @@ impl Server {
     }
 }
 
-/// One image of the body.
+/// Precedes each image of the body.
+const BOUNDARY: &[u8] = b"--image\r\n";
+
+/// One image of the body. The boundary before the next one follows at once: a browser shows an image only when it has
+/// read that.
 fn part(jpeg: &Bytes) -> Bytes {
     let length = jpeg.len();
-    let head = format!("--image\r\nContent-Type: image/jpeg\r\nContent-Length: {length}\r\n\r\n");
-    [head.as_bytes(), jpeg, b"\r\n"].concat().into()
+    let head = format!("Content-Type: image/jpeg\r\nContent-Length: {length}\r\n\r\n");
+    [head.as_bytes(), jpeg, b"\r\n", BOUNDARY].concat().into()
 }

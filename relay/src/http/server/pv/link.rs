@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use hyper::StatusCode;
-use hyper::header::{self, HeaderMap};
+use hyper::header::HeaderMap;
 use pvwire_http::{NoAnswer, ReceiveError, Talk};
 use pvwire_schema::close::CloseCode;
 use pvwire_schema::limits::MAX_FRAME_BYTES;
@@ -19,7 +19,6 @@ use tokio::time::timeout;
 
 use crate::http::server::answer::Refusal;
 use crate::http::server::read::charged;
-use crate::http::server::trust::{only, same};
 use crate::http::server::{Server, Visit};
 use crate::limits::memory::{Charge, Owner, TooMuch};
 use crate::session::transport::AnyTransport;
@@ -122,12 +121,6 @@ pub(super) struct Link {
     sent: usize,
 }
 
-/// The token in a request.
-pub(super) fn token(headers: &HeaderMap) -> Option<String> {
-    let (scheme, token) = only(headers, header::AUTHORIZATION)?.split_once(' ')?;
-    same(scheme, "bearer").then(|| token.trim().to_owned())
-}
-
 impl Server {
     /// Makes a request's client one of a shard's, unless it is refused like a WebSocket client.
     pub(super) fn link(&self, headers: &HeaderMap, visit: &Visit) -> Result<Link, Refusal> {
@@ -135,7 +128,7 @@ impl Server {
         if let Some(message) = self.full() {
             return Err((StatusCode::SERVICE_UNAVAILABLE, message).into());
         }
-        let newcomer = self.newcomer(headers, visit)?;
+        let newcomer = self.newcomer(headers, visit, false)?;
         let user = newcomer.peer.identity.user.as_deref();
         let owner = (self.admin.memory).owner(&newcomer.peer.address, user);
         let connected = || -> io::Result<_> {

@@ -8,7 +8,7 @@ use hyper::{Request, StatusCode};
 use pvwire_http::{PutBody, Route, Talk, put_answer, put_body};
 use tokio::time::timeout;
 
-use super::link::{Link, token};
+use super::link::Link;
 use super::{JSON, lacks_token};
 use crate::http::server::answer::{Answer, Refusal, shared_with, with_type};
 use crate::http::server::{Server, Visit};
@@ -37,7 +37,7 @@ impl Server {
         let headers = &head.headers;
         let mut link = self.link(headers, visit)?;
         let now = SystemTime::now();
-        let mut talk = Talk::new(token(headers), now);
+        let mut talk = Talk::new(self.token(headers), now);
         let body = received(body, &link).await?;
         talk.put(&route.name, body, now);
         let result = loop {

@@ -100,7 +100,8 @@ impl Server {
             return Ok(None);
         }
         self.check_pages(headers, visit)?;
-        self.identity(headers, visit).map(Some)
+        let (identity, _) = self.visitor(headers, visit)?;
+        Ok(Some(identity))
     }
 
     /// Whether the reader of a page may see a name.

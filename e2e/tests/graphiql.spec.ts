@@ -1,0 +1,71 @@
+/** GraphiQL, which is part of the relay, and images of the relay in pages of other origins. */
+
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+
+import path from "node:path";
+
+import { expect, test } from "../fixtures/test";
+import { Child } from "../../testbed/ts/child";
+import { PYTHON, ROOT } from "../../testbed/ts/paths";
+import { Relay } from "../../testbed/ts/relay";
+
+test("GraphiQL of the relay runs a subscription and loads nothing from elsewhere", async ({
+  network,
+  page,
+}) => {
+  const relay = await Relay.start(network, ["--coniql", "--coniql-graphiql"]);
+  const origin = `http://127.0.0.1:${String(relay.port)}`;
+  const foreign: string[] = [];
+  page.on("request", (request) => {
+    if (!/^(data:|blob:)/u.test(request.url()) && !request.url().startsWith(origin))
+      foreign.push(request.url());
+  });
+  const errors: string[] = [];
+  page.on("pageerror", (error) => errors.push(String(error)));
+  await page.goto(`${origin}/graphiql`);
+  // The schema is read by introspection.
+  await page.getByRole("button", { name: /documentation/iu }).click();
+  await expect(page.getByText("Subscription", { exact: true }).first()).toBeVisible();
+  await page.getByRole("button", { name: /execute query/iu }).click();
+  const result = page.locator(".result-window");
+  await expect(result).toContainText("ssim://sine");
+  await expect(result).toContainText("VALID");
+  await page.getByRole("button", { name: /stop query/iu }).click();
+  expect(foreign).toEqual([]);
+  expect(errors).toEqual([]);
+});
+
+test("a listed page shows an image of the relay, another page doesn't", async ({
+  network,
+  page,
+  prefix,
+}) => {
+  const camera = Child.start({
+    what: "the pvAccess server",
+    command: PYTHON,
+    args: ["-u", path.join(ROOT, "e2e/fixtures/structures.py"), prefix],
+    env: network.env,
+  });
+  await camera.waitForOutput(/serving/);
+  const server = createServer((request, response) => {
+    const address = new URL(request.url ?? "/", "http://127.0.0.1").searchParams.get("image") ?? "";
+    response.setHeader("content-type", "text/html");
+    response.end(`<!doctype html><img src="${address.replaceAll('"', "")}" alt="detector">`);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  const listed = await Relay.start(network, [`--allow-origin=http://127.0.0.1:${String(port)}`]);
+  const other = await Relay.start(network, []);
+  const width = async (relay: Relay): Promise<number> => {
+    const image = `http://127.0.0.1:${String(relay.port)}/pv/pva:%2F%2F${prefix}:CAMERA.png?timeout_ms=20000`;
+    await page.goto(`http://127.0.0.1:${String(port)}/?image=${encodeURIComponent(image)}`, {
+      waitUntil: "load",
+    });
+    return page.locator("img").evaluate((element) => (element as HTMLImageElement).naturalWidth);
+  };
+  expect(await width(listed)).toBeGreaterThan(0);
+  expect(await width(other)).toBe(0);
+  server.close();
+  await camera.kill();
+});
