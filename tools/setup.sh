@@ -98,6 +98,27 @@ coniql() {
   mark coniql tools/coniql_clients.txt
 }
 
+# Clients of GraphQL and of server-sent events as their users have them, for the tests of the doors.
+script_clients() {
+  done_for script_clients tools/script_clients.txt && [ -d .local/script-clients/gql ] && return
+  say "Clients in Python (.local/script-clients)"
+  rm -rf .local/script-clients
+  .local/venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+    --target .local/script-clients -r tools/script_clients.txt
+  mark script_clients tools/script_clients.txt
+}
+
+graphql_clients() {
+  local lock=tools/graphql_clients/package-lock.json
+  done_for graphql_clients "$lock" && [ -d .local/graphql-clients/node_modules ] && return
+  say "Clients of GraphQL in JavaScript (.local/graphql-clients)"
+  rm -rf .local/graphql-clients
+  mkdir -p .local/graphql-clients
+  cp tools/graphql_clients/package.json "$lock" .local/graphql-clients
+  npm ci --prefix .local/graphql-clients --no-audit --no-fund --loglevel=error
+  mark graphql_clients "$lock"
+}
+
 npm_packages() {
   done_for npm package-lock.json && [ -d node_modules ] && return
   say "npm packages (node_modules)"
@@ -189,6 +210,8 @@ pvws_clients
 nats
 promtool
 coniql
+script_clients
+graphql_clients
 npm_packages
 case "${1:-}" in
   browser) browser && java_servers ;;

@@ -4,6 +4,7 @@
 
 mod client;
 mod gone;
+mod clients;
 mod http;
 mod messages;
 mod one_tick;

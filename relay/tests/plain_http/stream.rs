@@ -1,7 +1,9 @@
 //! `GET /pv/NAME/stream`: each change, losses that are counted, and ends that say why.
 
+use std::process::Command;
+
 use serde_json::{Value, json};
-use testbed::{Network, Relay, SoftIoc, eventually, file, prefix};
+use testbed::{Network, Relay, SoftIoc, eventually, file, in_repository, prefix, python};
 
 use super::client::{Events, encoded};
 
@@ -101,4 +103,40 @@ fn interval_throttles_a_stream_and_rules_end_it() {
     std::fs::write(&rules, "[[rule]]\npv = \"sim://*\"\ndeny = \"read\"\n").unwrap();
     relay.signal("HUP");
     assert_eq!(events.wait_end()["code"], 4403);
+}
+
+/// The first events that httpx-sse of Python hands to its user.
+fn by_httpx(relay: &Relay, path: &str, count: usize) -> Vec<Value> {
+    let folder = in_repository(".local/script-clients");
+    assert!(
+        folder.join("httpx_sse").exists(),
+        "make setup installs {}",
+        folder.display()
+    );
+    let output = Command::new(python())
+        .env("PYTHONPATH", folder)
+        .arg(in_repository("relay/tests/plain_http/events.py"))
+        .arg(format!("http://{}/pv/{path}", relay.address()))
+        .arg(count.to_string())
+        .output()
+        .unwrap();
+    let [said, failed] =
+        [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert!(output.status.success(), "{said}{failed}");
+    said.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+#[test]
+fn httpx_sse_of_python_finds_data_in_each_event() {
+    let relay = Relay::start(Network::new(), &[]);
+    let asked = encoded("{ value { number } }");
+    let path = format!("sim:%2F%2Fcounter(rate_hz=10)/stream?select={asked}");
+    let events = by_httpx(&relay, &path, 3);
+    assert_eq!(events[0]["retry"], 2_000, "{events:?}");
+    for event in &events {
+        assert_eq!(event["event"], "message", "{event}");
+        assert!(event["data"]["value"]["number"].is_number(), "{event}");
+    }
 }
