@@ -3,8 +3,8 @@
 //! Topology: soft IOCs with Channel Access, a relay with `--coniql`, clients with GraphQL over WebSocket and HTTP.
 
 mod client;
-mod gone;
 mod clients;
+mod gone;
 mod http;
 mod messages;
 mod one_tick;
