@@ -120,7 +120,7 @@ def connect(names, wait):
 def read(names, wait):
     """All that is known of each name; a long string is whole, though a string has 39 bytes."""
     told = ask(names, wait)
-    cut = [name for name, of in told.items() if of and may_be_cut(of) and not set(name) & set("${[")]
+    cut = [name for name, of in told.items() if of and may_be_cut(of) and not has_filter(name)]
     long = {name: (name if "." in name else f"{name}.VAL") + "$" for name in cut}
     for name, of in ask(long.values(), 1.0).items() if long else ():
         if of and of["element_count"] > 40:
@@ -128,6 +128,11 @@ def read(names, wait):
             for cut_name in (each for each, full in long.items() if full == name):
                 told[cut_name]["value"] = whole
     return told
+
+
+def has_filter(name):
+    # A record's name may contain these characters; a field's name can't.
+    return bool(set(name.partition(".")[2]) & set("${["))
 
 
 def describe(told, wait):

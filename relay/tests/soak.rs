@@ -4,7 +4,7 @@
 //! Topology: a soft IOC with a hundred records of all kinds, a relay that reaches it through a
 //! proxy, and clients that read well or badly, some of them clients of PVWS and of Coniql; all of them stop,
 //! stall and restart at random. An independent Channel Access client then reads the IOC for comparison.
-//! Other clients put all the time, and each outcome is compared with what the IOC has written. A second IOC
+//! Servers of other makers fail beside it. Other clients put all the time, and each outcome is compared with what the IOC has written. A second IOC
 //! with three clients stays healthy throughout. With `PVWIRE_SOAK_FLEET` the relay is one of two edges of a fleet, whose
 //! owners and bus fail too, and a client watches some of the records by pvAccess. `make soak` runs it; `PVWIRE_SOAK_SECONDS` sets the duration,
 //! and `PVWIRE_SOAK_SEED` repeats the driver's choices.
@@ -22,8 +22,10 @@ mod faults;
 mod fleet;
 mod guards;
 mod liar;
+mod makers;
 mod pressure;
 mod pva;
+mod pva_rights;
 mod pvws;
 mod pvws_truth;
 mod rules;
@@ -43,6 +45,8 @@ use self::door::DoorClient;
 use self::entry::{Entry, description};
 use self::fleet::Fleet;
 use self::liar::Liar;
+use self::makers::Makers;
+use self::pva_rights::PvaRights;
 use self::pvws::PVWS;
 use self::rules::RulesFile;
 use self::waits::{CALM, Waits};
@@ -77,6 +81,10 @@ struct World {
     fleet: Option<Fleet>,
     audit: AuditDisk,
     liar: Liar,
+    /// Absent where the relay is one of a fleet.
+    makers: Option<Makers>,
+    /// Likewise.
+    pva_rights: Option<PvaRights>,
     waits: Waits,
     address: Address,
     watchers: Vec<Watcher>,
@@ -96,7 +104,11 @@ impl World {
         let mut random = Random(seed);
         let entries: Vec<Entry> = (0..RECORDS)
             .map(|number| Entry {
-                name: format!("{prefix}{number}"),
+                // Many facilities' names contain braces, which also begin a filter.
+                name: match number % 3 {
+                    0 => format!("{prefix}D{{{number}}}"),
+                    _ => format!("{prefix}{number}"),
+                },
                 kind: KINDS[number % KINDS.len()],
                 variant: random.below(1000) as u32,
                 exists: true,
@@ -118,6 +130,8 @@ impl World {
             relay: None,
             audit: AuditDisk::new(),
             liar: Liar::start(),
+            makers: fleet.is_none().then(|| Makers::start(&address)),
+            pva_rights: fleet.is_none().then(|| PvaRights::start(&prefix)),
             waits: Waits::start(network, &address),
             writers: Writers::start(&prefix, seed, [&address, second]),
             prefix,
@@ -249,10 +263,15 @@ impl World {
         let window = self.random.pick(&["200", "500", "2000"]);
         // Few file descriptors, so that an attack can use them up.
         let mut command = relay_command_with_limit(self.network, "-n 256");
-        command.env(
-            "EPICS_CA_ADDR_LIST",
-            self.liar.addresses(&format!("127.0.0.2 {}", waits::HOST)),
-        );
+        let searched = self.liar.addresses(&format!("127.0.0.2 {}", waits::HOST));
+        match &self.makers {
+            Some(makers) => makers.apply(&mut command, &searched),
+            None => drop(command.env("EPICS_CA_ADDR_LIST", searched)),
+        }
+        if let Some(rights) = &self.pva_rights {
+            let others = format!("127.0.0.1:{}", self.network.pva_port());
+            command.env("EPICS_PVA_NAME_SERVERS", rights.name_servers(&others));
+        }
         let throttle = self.random.pick(&["0", "100"]);
         let audit = self.audit.flags(&format!("{}*", self.prefix));
         let [put, allowed, file] = audit.each_ref().map(String::as_str);
@@ -316,6 +335,8 @@ impl World {
             Self::press_memory,
             Self::break_audit_disk,
             Self::change_rules,
+            Self::break_maker,
+            Self::restart_pva_rights,
         ];
         if self.fleet.is_some() {
             let faults: [fn(&mut Self); 2] = [Self::restart_ioc, Self::restart_relay];
@@ -353,6 +374,7 @@ impl World {
                     self.attack(kind);
                 }
                 75..78 => self.press_memory(),
+                78..81 => self.break_maker(),
                 _ => self.burst(),
             }
             let pause = self.random.millis(10, 500);
@@ -401,6 +423,10 @@ impl World {
             self.writers.wait_done();
         }
         self.writers.check();
+        let relay = self.relay.as_ref().unwrap().address();
+        if let Some(rights) = &mut self.pva_rights {
+            rights.check(relay);
+        }
     }
 
     /// Waits until every PV in every client equals the IOC's; returns how many were compared.
@@ -453,6 +479,11 @@ impl World {
                         different.push(format!("{server}, {title}: {name}: {found}"));
                     }
                 }
+            }
+            if let Some(makers) = &mut self.makers {
+                let (found, wanted) = makers.differences();
+                different.extend(found);
+                compared += wanted;
             }
             if different.is_empty() {
                 let took = start.elapsed().as_secs_f64();

@@ -23,11 +23,13 @@ public final class CaServer {
 
   private CaServer(String prefix) {
     this.prefix = prefix;
-    add("number", DBRType.DOUBLE, new double[] {1.5}).setUnits("mA");
+    MemoryProcessVariable number = add("number", DBRType.DOUBLE, new double[] {1.5});
+    number.setUnits("mA");
+    number.setPrecision((short) 2);
     add("still", DBRType.INT, new int[] {7});
     add("text", DBRType.STRING, new String[] {"abc"});
     add("choice", DBRType.ENUM, new short[] {1}).setEnumLabels(new String[] {"Closed", "Open"});
-    add("array", DBRType.DOUBLE, new double[] {1, 2, 3});
+    add("array", DBRType.DOUBLE, new double[] {1, 2, 3}).setPrecision((short) 1);
   }
 
   private MemoryProcessVariable add(String name, DBRType type, Object value) {

@@ -57,6 +57,9 @@ impl World {
             puts.push(process(random, entry));
         }
         self.write(&puts);
+        if let Some(makers) = &mut self.makers {
+            makers.post(&mut self.random);
+        }
     }
 
     /// Writes fields in the IOC, one after the other, soon.
