@@ -366,7 +366,7 @@ mod tests {
         let refuse = |session: &mut Session| {
             let value = PutValue::Number(1.0);
             (session.stage_put("TEMP".into(), value, false, 0, None)).unwrap();
-            session.put(false);
+            session.put(false, false);
             let reply = Reply::PutDone {
                 outcome: Outcome::NoAccess,
                 message: String::new(),

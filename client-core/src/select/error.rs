@@ -145,6 +145,9 @@ impl<'a> Locations<'a> {
     }
 }
 
+/// Maximum number of errors of a document that are reported.
+pub(crate) const MAX_ERRORS: usize = 100;
+
 /// Maximum number of locations of an error that are reported.
 const MAX_PLACES: usize = 100;
 

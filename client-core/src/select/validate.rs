@@ -4,7 +4,7 @@
 mod arguments;
 mod fragments;
 
-use crate::select::error::DocumentError;
+use crate::select::error::{DocumentError, MAX_ERRORS};
 use crate::select::overlap::Overlaps;
 use crate::select::schema::{self, Field, Kind, Parameter, Ty, id};
 use crate::select::suggest::Names;
@@ -23,9 +23,6 @@ struct Usage {
 /// Maximum number of nodes visited in the search for nested schema lists: applications' documents
 /// have fewer.
 const BUDGET: u32 = 1_000_000;
-
-/// Maximum number of errors that are reported.
-pub(crate) const MAX_ERRORS: usize = 100;
 
 struct Validator<'a> {
     document: &'a Document,

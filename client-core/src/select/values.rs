@@ -1,12 +1,11 @@
 //! Validates the values of variables and arguments against their types and writes them as JSON.
 //! Numbers keep all their digits.
 
-use crate::select::error::{DocumentError, fill, push_number, push_quoted};
+use crate::select::error::{DocumentError, MAX_ERRORS, fill, push_number, push_quoted};
 use crate::select::parser::{Bounds, Form, parse};
 use crate::select::schema::{Kind, Parameter, Ty, id};
 use crate::select::suggest::Names;
 use crate::select::tree::{Document, Span, kind, unquoted};
-use crate::select::validate::MAX_ERRORS;
 
 /// A variable that has a value.
 pub(crate) struct Given {
