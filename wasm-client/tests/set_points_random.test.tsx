@@ -57,7 +57,7 @@ function show(name: Name): void {
   });
 }
 
-/** Sets a field's text as a browser does when somebody types it. */
+/** Sets a field's text as a browser does when a user types it. */
 function type(field: HTMLInputElement, text: string): void {
   Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value")?.set?.call(field, text);
   field.dispatchEvent(new Event("input", { bubbles: true }));

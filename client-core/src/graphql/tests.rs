@@ -281,7 +281,7 @@ fn a_number_has_the_form_of_its_dialect() {
     let pv = pv(&metadata, Sample::Number(1.0 / 3.0), &CONNECTED);
     let fields = "{ id value { float string(units: true) } time { datetime seconds userTag } \
                   status { quality message mutable } display { description role widget form \
-                  units precision controlRange { min max } displayRange { min } choices } }";
+                  units precision controlRange { min max } displayRange { min max } choices } }";
     assert_eq!(
         coniql(fields, &pv),
         "{\"id\":\"ca://M\",\"value\":{\"float\":0.3333333333333333,\"string\":\"0.33 mm\"},\

@@ -416,11 +416,11 @@ mod tests {
         for connections in 1..=40 {
             let looked_at = counted();
             line.connected(false);
-            line.update(0, RowValue::Number(0.0), CALM);
+            line.update(1, RowValue::Number(0.0), CALM);
             assert_eq!(counted(), looked_at, "connection {connections}");
         }
         for _ in 0..32 {
-            line.update(0, RowValue::Number(0.0), CALM);
+            line.update(1, RowValue::Number(0.0), CALM);
         }
         assert_eq!(counted(), 2);
     }

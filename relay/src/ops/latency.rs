@@ -147,7 +147,9 @@ mod tests {
         let sampled = (1..=RECEIVED_EVERY).filter(|sequence| AgeCounter::is_sampled(*sequence));
         assert_eq!(sampled.collect::<Vec<_>>(), [RECEIVED_EVERY / 2]);
         let (ages, other) = (AgeCounter::default(), AgeCounter::default());
+        // Without a time stamp it has no age.
         ages.add_now(0);
+        ages.add_now(1);
         assert_eq!(ages.read().counts.iter().sum::<u64>(), 1);
         other.set(ages.read());
         assert_eq!(other.read(), ages.read());

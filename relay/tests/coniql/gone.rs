@@ -107,7 +107,9 @@ fn merging_client_forgets_what_a_reopened_structure_has_no_longer() {
                 let is_text = |shown: &str| shown.contains(text);
                 // With units, Coniql shows the index of an enum, and a number without a precision without a fraction.
                 value["string"].as_str().is_some_and(is_text)
-                    || value["float"].to_string() == text
+                    || value["float"]
+                        .as_f64()
+                        .is_some_and(|float| text.parse() == Ok(float))
                     || shape == "enum" && truth["display"]["choices"].is_array()
             });
         }

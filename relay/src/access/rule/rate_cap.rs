@@ -26,7 +26,7 @@ impl RateCaps {
         Self(caps.collect())
     }
 
-    /// Whether there is none.
+    /// Whether no pattern has a cap.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
