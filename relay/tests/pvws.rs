@@ -3,9 +3,11 @@
 //! Topology: soft IOCs with Channel Access and pvAccess, a relay with `--pvws`, WebSocket clients that send and
 //! receive text messages only.
 
+mod classes;
 mod client;
 mod formulas;
 mod gone;
+mod hangs;
 mod http;
 mod http_get;
 mod life;

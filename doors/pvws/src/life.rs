@@ -15,10 +15,10 @@ use crate::{json, text};
 /// What is known of a PV now.
 #[derive(Clone, Copy, Debug)]
 pub struct State<'a> {
-    /// Whether it is connected.
+    /// Whether it is connected and its server responds.
     pub is_connected: bool,
-    /// Whether its search has found nothing so far.
-    pub is_not_found: bool,
+    /// Whether its clients are told so if it isn't connected. While it is, they wait for its value.
+    pub is_absent: bool,
     /// Whether its clients may not write it.
     pub readonly: bool,
     /// Its type and display information.
@@ -55,7 +55,7 @@ pub struct Life {
     last: Option<VType>,
     /// The class has changed since `take_new_class`.
     has_new_class: bool,
-    is_not_found: bool,
+    is_absent: bool,
     merged: Merged,
     text: Vec<u8>,
 }
@@ -96,7 +96,7 @@ impl Life {
             shown: None,
             last: None,
             has_new_class: false,
-            is_not_found: state.is_not_found,
+            is_absent: state.is_absent,
             merged: Merged::default(),
             text: Vec::new(),
         };
@@ -146,7 +146,7 @@ impl Life {
         // It may have changed while there was no client.
         self.shown = self.now(state);
         self.last = self.shown.as_ref().map(|shown| shown.vtype).or(self.last);
-        self.is_not_found = state.is_not_found;
+        self.is_absent = state.is_absent;
         match (state.shown(), self.shown.clone()) {
             (Some(_), Some(_)) if apart => 0,
             (Some((metadata, sample)), Some(now)) => {
@@ -154,8 +154,8 @@ impl Life {
                 1
             }
             _ => {
-                if state.is_not_found {
-                    self.readonly_alone(out, state.now_ns);
+                if state.is_absent {
+                    self.readonly_alone(out, state);
                 }
                 0
             }
@@ -193,7 +193,7 @@ impl Life {
             self.refresh_unshown(out, state);
             return 0;
         };
-        self.is_not_found = false;
+        self.is_absent = false;
         self.has_new_class |= self.last.replace(now.vtype) != Some(now.vtype);
         let before = self.shown.replace(now.clone());
         if apart {
@@ -235,10 +235,10 @@ impl Life {
             .filter(|_| is_taken && self.merged.is_text_shown())
         {
             self.gone(out, last, true, state.now_ns);
-        } else if state.is_not_found && !self.is_not_found {
-            self.readonly_alone(out, state.now_ns);
+        } else if state.is_absent && !self.is_absent {
+            self.readonly_alone(out, state);
         }
-        self.is_not_found = state.is_not_found;
+        self.is_absent = state.is_absent;
     }
 
     /// Appends one update of a PV that is shown.
@@ -303,8 +303,8 @@ impl Life {
             _ => {
                 if let Some(last) = self.last {
                     self.gone(out, last, state.latest.is_none(), state.now_ns);
-                } else if state.is_not_found {
-                    self.readonly_alone(out, state.now_ns);
+                } else if state.is_absent {
+                    self.readonly_alone(out, state);
                 }
                 0
             }
@@ -351,7 +351,7 @@ impl Life {
         }
     }
 
-    /// Reports a lost connection. The value becomes `NaN` or an empty array; values with a class also get the
+    /// Reports a connection that is lost, or a server that doesn't respond. The value becomes `NaN` or an empty array; values with a class also get the
     /// severity `INVALID`. The text stays as the last one, unless the value `is_taken` from the clients.
     fn gone(&mut self, out: &mut Vec<u8>, vtype: VType, is_taken: bool, now_ns: i64) {
         let text = &mut self.text;
@@ -385,12 +385,12 @@ impl Life {
         text_message(out, text);
     }
 
-    /// The only message about a PV that isn't found.
-    fn readonly_alone(&mut self, out: &mut Vec<u8>, now_ns: i64) {
+    /// The only message about a PV that isn't connected.
+    fn readonly_alone(&mut self, out: &mut Vec<u8>, state: &State<'_>) {
         let text = &mut self.text;
         text.clear();
         text.extend_from_slice(&self.head);
-        update::end(text, Some(true), now_ns);
+        update::end(text, Some(state.readonly), state.now_ns);
         text_message(out, text);
     }
 }

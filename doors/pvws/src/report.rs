@@ -31,15 +31,26 @@ pub fn info(started_ns: i64, program: &str, settings: Option<&[(&str, String)]>)
     out
 }
 
-/// What `/pvws/pvget` reports: one update with metadata and without `readonly`.
+/// What `/pvws/pvget` reports: one update with metadata and without `readonly`. `responds`: the PV's server does.
 #[must_use]
-pub fn got(spelling: &str, dialect: Dialect, metadata: &Metadata, sample: &Sample<'_>) -> Vec<u8> {
+pub fn got(
+    spelling: &str,
+    dialect: Dialect,
+    metadata: &Metadata,
+    sample: &Sample<'_>,
+    responds: bool,
+) -> Vec<u8> {
     let vtype = VType::of(sample.value, metadata, dialect);
     let mut out = update::head(spelling);
     update::block(&mut out, vtype, metadata, dialect, Keys::default());
-    let severity = vtype.name().map(|_| update::severity(sample, dialect));
-    write_severity(&mut out, severity);
-    update::value(&mut out, vtype, sample, metadata, dialect);
+    if responds {
+        let severity = vtype.name().map(|_| update::severity(sample, dialect));
+        write_severity(&mut out, severity);
+        update::value(&mut out, vtype, sample, metadata, dialect);
+    } else {
+        write_severity(&mut out, vtype.name().map(|_| "INVALID"));
+        update::no_value(&mut out, vtype);
+    }
     update::end(&mut out, None, sample.time_ns);
     out
 }

@@ -1,5 +1,7 @@
 //! The text of one update: `type`, `pv`, metadata, value, `readonly`, `seconds` and `nanos`, in this order.
 
+use std::borrow::Cow;
+
 use pvwire_schema::types::{Alarm, BlobValue, Limits, Metadata, Severity};
 
 use crate::local::UDF;
@@ -68,7 +70,7 @@ fn display(out: &mut Vec<u8>, vtype: VType, metadata: &Metadata, dialect: Dialec
         Dialect::Ca | Dialect::Relay => out.extend_from_slice(b"null"),
         Dialect::Pva => json::string(out, &metadata.description),
     }
-    if let Some(digits) = digits(vtype, metadata) {
+    if let Some(digits) = digits(vtype, metadata, dialect) {
         key(out, "precision");
         java::integer(out, digits.into());
     }
@@ -85,17 +87,20 @@ fn display(out: &mut Vec<u8>, vtype: VType, metadata: &Metadata, dialect: Dialec
     }
 }
 
+/// Digits after the decimal point of values whose source gives no precision, except those of Channel Access.
+const DEFAULT_DIGITS: i16 = 3;
+
 /// Digits after the decimal point; `None` if the display form or a negative precision gives none.
-fn digits(vtype: VType, metadata: &Metadata) -> Option<i16> {
+fn digits(vtype: VType, metadata: &Metadata, dialect: Dialect) -> Option<i16> {
     let form = metadata.form.to_ascii_lowercase();
     if ["hex", "exponential", "string"].contains(&&*form) {
         return None;
     }
-    let known = metadata.precision.filter(|digits| *digits >= 0);
-    if vtype.is_integer() && metadata.precision.is_none() {
-        return Some(0);
+    match (metadata.precision, dialect) {
+        (Some(digits), _) => Some(digits).filter(|digits| *digits >= 0),
+        (None, Dialect::Ca) => vtype.is_integer().then_some(0),
+        (None, Dialect::Pva | Dialect::Relay) => Some(DEFAULT_DIGITS),
     }
-    known
 }
 
 /// The range between two limits. A missing limit is infinite, and limits in the wrong order are swapped.
@@ -165,8 +170,7 @@ pub(crate) fn value(
             key(out, "value");
             java::integer(out, index as i64);
             key(out, "text");
-            let label = metadata.choices.get(index as usize);
-            json::string(out, label.map_or("", String::as_str));
+            json::string(out, &label(index, &metadata.choices));
         }
         (VType::String, Value::Blob(BlobValue::Text(string))) => {
             key(out, "text");
@@ -181,6 +185,19 @@ pub(crate) fn value(
             json::string(out, &text::other(sample, metadata, dialect));
         }
     }
+}
+
+/// The label of an index, or the text that PVWS has instead of it. Clients that merge updates show the last label
+/// for ever if a message has no text.
+fn label(index: f64, labels: &[String]) -> Cow<'_, str> {
+    let known = (index >= 0.0).then(|| labels.get(index as usize)).flatten();
+    known.map_or_else(
+        || {
+            let labels = labels.join(", ");
+            format!("Invalid index : {index} must be within the label range [{labels}]").into()
+        },
+        |label| label.as_str().into(),
+    )
 }
 
 /// Appends the substitute for the value of a PV that is no longer connected.

@@ -45,9 +45,8 @@ pub(crate) enum VType {
 impl VType {
     /// The class of a value with this metadata.
     pub(crate) fn of(value: Value<'_>, metadata: &Metadata, dialect: Dialect) -> Self {
-        let number = |index| number(metadata, index, dialect);
         match value {
-            Value::Number(index) => number(index),
+            Value::Number(_) => number(metadata, dialect),
             Value::Blob(BlobValue::Text(_)) => Self::String,
             Value::Blob(BlobValue::Int64(_)) => Self::Integer("VLong"),
             Value::Blob(BlobValue::UInt64(_)) => Self::Integer("VULong"),
@@ -100,12 +99,11 @@ impl VType {
     }
 }
 
-fn number(metadata: &Metadata, index: f64, dialect: Dialect) -> VType {
+fn number(metadata: &Metadata, dialect: Dialect) -> VType {
     VType::Integer(match metadata.value_type {
         ValueType::Float32 => return VType::Float,
-        ValueType::Enum if index >= 0.0 && index < metadata.choices.len() as f64 => {
-            return VType::Enum;
-        }
+        // Also with an index that has no label. An enum without any label is a number.
+        ValueType::Enum if !metadata.choices.is_empty() => return VType::Enum,
         ValueType::Boolean => return VType::Other,
         ValueType::Int8 => "VByte",
         // Channel Access doesn't say whether a byte is signed; PVWS treats it as signed.

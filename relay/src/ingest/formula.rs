@@ -41,6 +41,8 @@ pub struct FormulaInput {
     pub detail: Option<Arc<Detail>>,
     /// Nanoseconds past the POSIX epoch.
     pub time_ns: i64,
+    /// When its server was last heard from, if it doesn't respond; otherwise 0.
+    pub heard_ns: i64,
 }
 
 /// The inputs of a formula in its order; `None` for those without a value.
@@ -218,7 +220,9 @@ impl Source for FormulaSource {
             line,
             formula: Some(Formula::read(name, self.default)),
             shown: None,
+            last: None,
             is_connected: false,
+            heard_ns: 0,
             rests_until: Instant::now(),
         };
         Ok(Box::new(FormulaMonitor(Arc::new(OpenFormula {
@@ -267,7 +271,11 @@ struct Running {
     formula: Option<Result<Formula, FormulaError>>,
     /// The metadata that clients know.
     shown: Option<Metadata>,
+    /// The last update: value, alarm, message and time.
+    last: Option<(RowValue, Alarm, String, i64)>,
     is_connected: bool,
+    /// When the server of an input was last heard from, if one doesn't respond; otherwise 0.
+    heard_ns: i64,
     /// It is not evaluated again before this time.
     rests_until: Instant,
 }
@@ -280,7 +288,11 @@ impl Running {
         let begun = Instant::now();
         // A panic of one formula must not end the others, which share this thread.
         match catch_unwind(AssertUnwindSafe(|| value_of(formula, inputs))) {
-            Ok(Some(computed)) => self.show(computed),
+            Ok(Some(computed)) => {
+                let silent = inputs.iter().flatten().map(|input| input.heard_ns);
+                let heard_ns = silent.filter(|heard_ns| *heard_ns != 0).min();
+                self.show(computed, heard_ns.unwrap_or(0));
+            }
             Ok(None) => self.disconnect(),
             Err(_) => {
                 log::error!(
@@ -295,7 +307,8 @@ impl Running {
         self.rests_until = ended + (ended - begun) * REST;
     }
 
-    fn show(&mut self, computed: Computed) {
+    /// Shows a value. `heard_ns`: when the server of an input was last heard from, if one doesn't respond.
+    fn show(&mut self, computed: Computed, heard_ns: i64) {
         let Computed {
             metadata,
             value,
@@ -313,14 +326,29 @@ impl Running {
             })));
             self.shown = Some(metadata);
             self.is_connected = true;
+            (self.heard_ns, self.last) = (0, None);
         }
-        let detail = (!message.is_empty()).then(|| {
-            Arc::new(Detail {
-                message,
-                ..Detail::default()
-            })
-        });
-        (self.line).update_with(time_ns, local::row(value), alarm, detail);
+        let newest = (local::row(value), alarm, message, time_ns);
+        let has_moved = self.heard_ns != heard_ns;
+        // A server that stops responding brings no new value.
+        if !has_moved || self.last.as_ref() != Some(&newest) {
+            let (value, alarm, message, time_ns) = newest.clone();
+            let detail = (!message.is_empty()).then(|| {
+                Arc::new(Detail {
+                    message,
+                    ..Detail::default()
+                })
+            });
+            self.line.update_with(time_ns, value, alarm, detail);
+            self.last = Some(newest);
+        }
+        if has_moved {
+            self.heard_ns = heard_ns;
+            self.line.event(match heard_ns {
+                0 => Event::Responsive,
+                heard_ns => Event::Unresponsive { heard_ns },
+            });
+        }
     }
 
     fn disconnect(&mut self) {

@@ -96,9 +96,10 @@ fn killed_ioc_is_told_as_each_class_can_and_its_return_as_new() {
     let array = json!({"severity": "INVALID", "b64srt": ""});
     assert_eq!(gone, [nan.clone(), nan.clone(), nan, array]);
     assert!(client.so_far().is_empty());
-    // A new client gets no message about a PV that is disconnected.
+    // A new client is told only that it may not write.
     let mut late = Pvws::connect(&relay);
     late.subscribe(&[&names[0]]);
+    assert_eq!(inner(&late.next()), json!({"readonly": true}));
 
     let _ioc = SoftIoc::with_prefix(network, &prefix, &database("A"), "");
     let back = two_of_each(&mut client);

@@ -144,7 +144,8 @@ for i in range({begin}, {end} + 1):
     let mut last = 0;
     while merged.get("value") != Some(&Value::from(end)) {
         let update = slow.next();
-        if update["pv"] == *number {
+        // A busy IOC may not respond for a while.
+        if update["pv"] == *number && update["value"].is_number() {
             let value = update["value"].as_u64().unwrap();
             assert!(value >= last, "{value} after {last}");
             last = value;
@@ -218,7 +219,7 @@ fn many_names_of_one_pv_are_taken_and_too_many_refused_by_name() {
 fn name_beyond_a_limit_is_refused_by_name_and_may_come_again() {
     let network = Network::new();
     let ioc = SoftIoc::start(network, &database());
-    let more = ["--max-unresolved", "1", "--not-found-after-ms", "300"];
+    let more = ["--max-unresolved", "1", "--not-found-after-ms", "100"];
     let relay = Relay::start(network, &flags(&more));
     let mut client = Pvws::connect(&relay);
     let (missing, name) = (ioc.name("missing"), ioc.name("n"));

@@ -64,7 +64,7 @@ fn sample(value: Value<'_>) -> Sample<'_> {
 fn state<'a>(metadata: &'a Metadata, value: Value<'a>) -> State<'a> {
     State {
         is_connected: true,
-        is_not_found: false,
+        is_absent: false,
         readonly: false,
         metadata: Some(metadata),
         latest: Some(sample(value)),
@@ -74,7 +74,7 @@ fn state<'a>(metadata: &'a Metadata, value: Value<'a>) -> State<'a> {
 
 const SEARCHED: State<'_> = State {
     is_connected: false,
-    is_not_found: false,
+    is_absent: false,
     readonly: true,
     metadata: None,
     latest: None,
@@ -258,11 +258,11 @@ fn connection_that_came_back_within_a_tick_is_told_as_new() {
 }
 
 #[test]
-fn pv_that_is_not_found_has_one_message_without_a_value() {
+fn pv_that_is_absent_has_one_message_without_a_value() {
     let mut life = Life::new("X", Dialect::Ca, &SEARCHED);
     assert!(newcomer(Dialect::Ca, &SEARCHED).is_empty());
     let lost = State {
-        is_not_found: true,
+        is_absent: true,
         ..SEARCHED
     };
     let message = format!(r#"{{"type":"update","pv":"X","readonly":true,{TIME}"#);
@@ -308,12 +308,30 @@ fn changed_right_to_write_comes_with_the_value() {
 
 #[test]
 fn class_that_changes_brings_its_metadata() {
+    let (text, numbers) = text_and_numbers();
+    let shorts = metadata(ValueType::Int16);
+    let mut life = Life::new("X", Dialect::Ca, &state(&shorts, Value::Number(0.0)));
+    let array = row(&mut life, &shorts, &sample(Value::Blob(&numbers)));
+    assert!(array.contains(r#""vtype":"VShortArray""#), "{array}");
+    let again = row(&mut life, &shorts, &sample(Value::Number(0.0)));
+    assert!(again.contains(r#""vtype":"VShort""#), "{again}");
+    assert!(!again.contains("text"), "{again}");
+    let text = row(&mut life, &shorts, &sample(Value::Blob(&text)));
+    assert!(text.contains(r#""vtype":"VString""#), "{text}");
+}
+
+#[test]
+fn index_without_a_label_stays_an_enum_and_has_a_text() {
     let labels = labelled();
     let mut life = Life::new("X", Dialect::Ca, &state(&labels, Value::Number(0.0)));
-    let beyond = row(&mut life, &labels, &sample(Value::Number(1.0)));
-    assert!(beyond.contains(r#""vtype":"VShort""#), "{beyond}");
-    let again = row(&mut life, &labels, &sample(Value::Number(0.0)));
-    assert!(again.contains(r#""vtype":"VEnum""#), "{again}");
+    for (index, text) in [(1.0, "1"), (65_535.0, "65535"), (-1.0, "-1")] {
+        let beyond = row(&mut life, &labels, &sample(Value::Number(index)));
+        let expected = format!(
+            r#""value":{text},"text":"Invalid index : {text} must be within the label range [off]","#
+        );
+        assert!(beyond.contains(&expected), "{beyond}");
+        assert!(!beyond.contains("vtype"), "the same class: {beyond}");
+    }
 }
 
 #[test]

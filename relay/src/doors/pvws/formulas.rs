@@ -82,5 +82,6 @@ fn input(table: &Table, pv: PvId) -> Option<FormulaInput> {
         alarm: latest.alarm,
         detail: latest.detail.clone(),
         time_ns: latest.time_ns,
+        heard_ns: entry.connection.heard_ns,
     })
 }

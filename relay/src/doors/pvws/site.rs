@@ -116,5 +116,6 @@ pub fn got(asked: &str, dialect: Dialect, seen: &Seen) -> Vec<u8> {
         dialect,
         &seen.metadata,
         &sample(&seen.latest, wall_ns()),
+        seen.connection.heard_ns == 0,
     )
 }

@@ -85,11 +85,21 @@ fn alarm(entry: &Entry) -> Alarm {
     latest.map_or(Alarm::NONE, |latest| latest.alarm)
 }
 
+/// Whether a PV's server doesn't respond, although its connection isn't lost yet.
+fn is_unresponsive(connection: &Connection) -> bool {
+    connection.heard_ns != 0
+}
+
 fn state<'a>(entry: &'a Entry, form: &Form, now_ns: i64) -> State<'a> {
     let connection = &entry.connection;
+    let is_connected = entry.is_complete() && !is_unresponsive(connection);
+    let is_lost = matches!(
+        connection.state,
+        ConnectionState::NotFound | ConnectionState::Disconnected
+    );
     State {
-        is_connected: entry.is_complete(),
-        is_not_found: connection.state == ConnectionState::NotFound,
+        is_connected,
+        is_absent: entry.is_overdue() || is_lost || is_unresponsive(connection),
         readonly: !(connection.write && connection.puts && form.may_write),
         metadata: entry.metadata.as_deref(),
         latest: (entry.latest.as_ref()).map(|latest| sample(latest, now_ns)),
@@ -230,8 +240,9 @@ impl MessageEncoder for Texts {
         self.bytes.clear();
         self.spans.clear();
         self.away.clear();
-        let is_away =
-            |(_, connection): &&(PvId, Connection)| connection.state != ConnectionState::Connected;
+        let is_away = |(_, connection): &&(PvId, Connection)| {
+            connection.state != ConnectionState::Connected || is_unresponsive(connection)
+        };
         let away = changes.connections.iter().filter(is_away);
         self.away.extend(away.map(|(pv, _)| *pv));
         self.large.clear();
@@ -330,8 +341,9 @@ impl MessageEncoder for Texts {
         };
         let (connection, now_ns) = (of.connection, wall_ns());
         let state = State {
-            is_connected: connection.state == ConnectionState::Connected,
-            is_not_found: false,
+            is_connected: connection.state == ConnectionState::Connected
+                && !is_unresponsive(&connection),
+            is_absent: false,
             readonly: !(connection.write && connection.puts && form.may_write),
             metadata: Some(metadata),
             latest: Some(sample(latest, now_ns)),

@@ -197,7 +197,12 @@ fn enum_has_labels_index_and_text() {
         ]
     );
     let [beyond, _] = first(Dialect::Ca, &metadata, Value::Number(2.0));
-    assert!(beyond.starts_with(r#""vtype":"VShort","#), "{beyond}");
+    let expected =
+        r#""value":2,"text":"Invalid index : 2 must be within the label range [off, on \"x\"]"#;
+    assert!(
+        beyond.starts_with(r#""vtype":"VEnum","#) && beyond.contains(expected),
+        "{beyond}"
+    );
 }
 
 #[test]
@@ -292,7 +297,7 @@ fn limits_and_digits_follow_the_rules_of_pvws() {
     for (metadata, expected) in [
         (
             with(limits(nan, nan), "", None),
-            r#""description":"","min":"NaN","max":"NaN","#,
+            r#""description":"","precision":3,"min":"NaN","max":"NaN","#,
         ),
         (
             with(limits(nan, 1.0), "", Some(0)),
