@@ -13,7 +13,7 @@ export class PvwireError extends Error {
 
 // `JSON.stringify` leaves out the message of an error.
 (PvwireError.prototype as { toJSON?: () => object }).toJSON = function (this: PvwireError) {
-  return { ...this, message: this.message };
+  return Object.assign({}, this, { message: this.message });
 };
 
 /** One of the errors of the GraphQL engine. */

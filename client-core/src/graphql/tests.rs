@@ -289,7 +289,7 @@ fn a_number_has_the_form_of_its_dialect() {
          \"userTag\":0},\"status\":{\"quality\":\"ALARM\",\"message\":\"\",\"mutable\":true},\
          \"display\":{\"description\":\"M\",\"role\":\"RW\",\"widget\":\"TEXTINPUT\",\"form\":null,\
          \"units\":\"mm\",\"precision\":2,\"controlRange\":{\"min\":10,\"max\":90},\
-         \"displayRange\":{\"min\":0,\"max\":1.7976931348623157e308},\"choices\":null}}"
+         \"displayRange\":{\"min\":0,\"max\":1.7976931348623157e+308},\"choices\":null}}"
     );
     let own = "{ time { datetime } status { quality message } display { description \
                displayRange { min max } } }";

@@ -114,7 +114,7 @@ impl<'a> Subscription<'a> {
         Some(json!({ "data": { self.root.key.as_str(): value } }))
     }
 
-    /// Objects that did not change are null.
+    /// Objects that did not change are null, and the fields of one that is gone.
     fn changed(&self, before: &Json, mut now: Json) -> Json {
         for field in self
             .root
@@ -122,12 +122,27 @@ impl<'a> Subscription<'a> {
             .iter()
             .filter(|field| !matches!(field.name.as_str(), "id" | "skipped" | "__typename"))
         {
-            if now[&field.key] == before[&field.key] {
+            let (is, was) = (&now[&field.key], &before[&field.key]);
+            if is == was {
                 now[&field.key] = Json::Null;
+            } else if is.is_null() && !field.fields.is_empty() {
+                now[&field.key] = gone(field, was);
             }
         }
         now
     }
+}
+
+/// An object that is gone: null in its fields, but for the name of its type.
+fn gone(object: &Field, was: &Json) -> Json {
+    let fields = object.fields.iter().map(|field| {
+        let value = match field.name.as_str() {
+            "__typename" => was[&field.key].clone(),
+            _ => Json::Null,
+        };
+        (field.key.clone(), value)
+    });
+    Json::Object(fields.collect())
 }
 
 /// The names of the PVs of a root field.
