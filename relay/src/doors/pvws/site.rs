@@ -115,7 +115,7 @@ pub fn got(asked: &str, dialect: Dialect, seen: &Seen) -> Vec<u8> {
         asked,
         dialect,
         &seen.metadata,
-        &sample(&seen.latest, wall_ns()),
+        &sample(&seen.latest, dialect, wall_ns()),
         seen.connection.heard_ns == 0,
     )
 }

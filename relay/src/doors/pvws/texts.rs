@@ -66,18 +66,23 @@ pub(super) fn value(value: &RowValue) -> Value<'_> {
     }
 }
 
-/// A value with its time stamp; one without has the time of its message, as in PVWS.
-pub(super) fn sample(latest: &Latest, now_ns: i64) -> Sample<'_> {
+/// A value with its time stamp, see [`stamp`].
+pub(super) fn sample(latest: &Latest, dialect: Dialect, now_ns: i64) -> Sample<'_> {
     Sample {
         value: value(&latest.value),
         alarm: latest.alarm,
         message: (latest.detail.as_ref()).map_or("", |detail| &detail.message),
-        time_ns: stamp(latest.time_ns, now_ns),
+        time_ns: stamp(latest.time_ns, dialect, now_ns),
     }
 }
 
-fn stamp(time_ns: i64, now_ns: i64) -> i64 {
-    if time_ns == 0 { now_ns } else { time_ns }
+/// A value without a time stamp has the time of its message, as in PVWS. By Channel Access it is that of a record which
+/// was never processed, for which the door writes the start of the EPICS epoch.
+fn stamp(time_ns: i64, dialect: Dialect, now_ns: i64) -> i64 {
+    match time_ns {
+        0 if dialect != Dialect::Ca => now_ns,
+        stamp => stamp,
+    }
 }
 
 fn alarm(entry: &Entry) -> Alarm {
@@ -102,7 +107,7 @@ fn state<'a>(entry: &'a Entry, form: &Form, now_ns: i64) -> State<'a> {
         is_absent: entry.is_overdue() || is_lost || is_unresponsive(connection),
         readonly: !(connection.write && connection.puts && form.may_write),
         metadata: entry.metadata.as_deref(),
-        latest: (entry.latest.as_ref()).map(|latest| sample(latest, now_ns)),
+        latest: (entry.latest.as_ref()).map(|latest| sample(latest, dialect(form), now_ns)),
         now_ns,
     }
 }
@@ -197,6 +202,7 @@ impl Texts {
             return self.refresh(table, changes, pv, now_ns);
         };
         known.alarm = row.alarm.unwrap_or(known.alarm);
+        let dialect = dialect(&known.form);
         let begin = self.bytes.len();
         let whole = match &row.value {
             RowValue::Structure { whole, .. } => Value::Blob(whole),
@@ -205,8 +211,8 @@ impl Texts {
         let sample = Sample {
             value: whole,
             alarm: known.alarm,
-            time_ns: stamp(row.time_ns, now_ns),
-            ..sample(latest, now_ns)
+            time_ns: stamp(row.time_ns, dialect, now_ns),
+            ..sample(latest, dialect, now_ns)
         };
         known.life.row(&mut self.bytes, metadata, &sample);
         if known.life.take_new_class() {
@@ -346,7 +352,7 @@ impl MessageEncoder for Texts {
             is_absent: false,
             readonly: !(connection.write && connection.puts && form.may_write),
             metadata: Some(metadata),
-            latest: Some(sample(latest, now_ns)),
+            latest: Some(sample(latest, dialect(form), now_ns)),
             now_ns,
         };
         let text = Life::large(&form.spelling, dialect(form), &state);
