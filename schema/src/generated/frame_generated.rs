@@ -2663,7 +2663,7 @@ impl<'a> Connection<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<i64>(Connection::VT_HEARD_NS, Some(0)).unwrap()}
   }
-  /// The source does not report write access; a put shows it. `write` is true until a put is refused.
+  /// The source does not report write access; a put shows it. `write` is true, and a refused put concerns its client alone.
   #[inline]
   pub fn write_unknown(&self) -> bool {
     // Safety:

@@ -33,7 +33,7 @@ pub struct Connection {
     /// When the relay last received data from the PV's server. Set while Disconnected, and while
     /// Connected to a server that does not respond; 0 otherwise.
     pub heard_ns: i64,
-    /// The source does not report write access; `write` is true until a put is refused.
+    /// The source does not report write access; `write` is true, and a refused put concerns its client alone.
     pub write_unknown: bool,
 }
 
