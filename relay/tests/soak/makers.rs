@@ -227,6 +227,24 @@ impl Makers {
         }
     }
 
+    /// Posts each PV of pvAccessCPP once more. Of a burst that overruns a monitor's queue this server may not send the
+    /// last value before the next one, to any client.
+    pub(super) fn last_words(&mut self, random: &mut Random) {
+        for server in &mut self.servers {
+            if server.maker == Maker::PvAccessCpp {
+                let number = random.below(1_000);
+                for (name, value) in [
+                    ("number", format!("{number}.25")),
+                    ("long", format!("{}", 9_007_199_254_740_993 + number as i64)),
+                    ("text", format!("\"the last, {number}\"")),
+                ] {
+                    server.running().post(name, &value);
+                    server.posted.insert(name, value);
+                }
+            }
+        }
+    }
+
     /// In what their client differs from the truth, and how many PVs it has.
     pub(super) fn differences(&mut self) -> (Vec<String>, usize) {
         let report = self.watcher.tell();

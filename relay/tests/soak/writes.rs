@@ -1,11 +1,16 @@
 //! What changes in the IOC: bursts of updates, metadata and puts of another client.
 
 use std::collections::HashMap;
+use std::thread;
+use std::time::Duration;
 
 use super::World;
 use super::entry::{has_copies, process};
 use testbed::Truth;
 use testbed::records::{ANALOG, CHOICES, TEXTS, analog_value};
+
+/// Longer than the updates of a burst are on their way.
+const PAUSE: Duration = Duration::from_secs(1);
 
 impl World {
     pub(super) fn change_metadata(&mut self) {
@@ -98,6 +103,10 @@ for field, value in [{pairs}]: dbCore.dbpf(field.encode(), bytes.fromhex(value))
         let ioc = self.ioc.as_mut().unwrap();
         ioc.run("import time\ntime.sleep(1)");
         self.write(&puts);
+        if let Some(makers) = &mut self.makers {
+            thread::sleep(PAUSE);
+            makers.last_words(&mut self.random);
+        }
     }
 
     pub(super) fn put(&mut self) {

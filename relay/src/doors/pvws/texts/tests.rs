@@ -38,13 +38,18 @@ impl Pv {
             tick: 0,
         };
         pv.line.connected(false);
-        pv.line.event(Event::Metadata(Box::new(Metadata {
-            value_type: ValueType::Enum,
-            choices: vec!["off".to_owned()],
-            ..Metadata::default()
-        })));
+        pv.choices(&["off"]);
         pv.value(0.0);
         pv
+    }
+
+    /// Labels, with the next value.
+    fn choices(&self, labels: &[&str]) {
+        self.line.event(Event::Metadata(Box::new(Metadata {
+            value_type: ValueType::Enum,
+            choices: labels.iter().map(|label| (*label).to_owned()).collect(),
+            ..Metadata::default()
+        })));
     }
 
     fn value(&mut self, index: f64) -> Changes {
@@ -95,7 +100,8 @@ fn client_that_was_behind_gets_the_metadata_of_a_new_class() {
     let (mut pv, mut texts) = (Pv::new(), Texts::default());
     assert!(newcomer(&mut texts, &pv).contains(r#""vtype":"VEnum""#));
     let since = pv.tick;
-    // No label has this index, so the value is a number from now on.
+    // Without labels the value is a number from now on.
+    pv.choices(&[]);
     for index in [1.0, 2.0] {
         let changes = pv.value(index);
         texts.begin(&pv.table, &changes, now());
