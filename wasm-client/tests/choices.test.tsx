@@ -33,11 +33,14 @@ describe("buttons", () => {
       expect(part("outcome")).toMatch(/^Written/);
     });
     expect(relay.puts).toEqual([{ name: "MODE", value: 2 }]);
-    expect(buttons().map((button) => button.getAttribute("aria-pressed"))).toEqual([
-      "false",
-      "false",
-      "true",
-    ]);
+    // The PV's update may be shown a frame after the outcome.
+    await until(() => {
+      expect(buttons().map((button) => button.getAttribute("aria-pressed"))).toEqual([
+        "false",
+        "false",
+        "true",
+      ]);
+    });
   });
 
   it("of an empty label show and write the index", async () => {
@@ -143,6 +146,50 @@ describe("a list", () => {
     await userEvent.keyboard("{Enter}");
     await until(() => {
       expect(part("outcome")).toBe("Refused: the choice Five is Six now; nothing was sent");
+    });
+    expect(relay.puts).toEqual([]);
+  });
+
+  it("stays while a choice is typed, which can be taken back, and gives way to buttons", async () => {
+    relay.set("MODE", { value: 0, choices: LABELS });
+    show(<EnumChoice name="MODE" />);
+    await until(() => {
+      expect(options()).toHaveLength(5);
+    });
+    await userEvent.selectOptions(select(), select().options[4] as HTMLOptionElement);
+    relay.set("MODE", { choices: ["One", "Two"] });
+    await until(() => {
+      expect(options()).toEqual(["Five", "One", "Two"]);
+    });
+    page.querySelector<HTMLButtonElement>("button[type=submit]")?.click();
+    await until(() => {
+      expect(part("outcome")).toBe("Refused: the choice Five no longer exists; nothing was sent");
+    });
+    expect(part("hint")).toContain("Not sent");
+    page.querySelector<HTMLButtonElement>("button[type=reset]")?.click();
+    await shows("One", "Two");
+    expect(part("hint")).not.toContain("Not sent");
+    expect(relay.puts).toEqual([]);
+  });
+
+  it("doesn't become a field that sends a choice's label as a number", async () => {
+    relay.set("MODE", { value: 1, choices: ["9", "8", "7", "6", "0"] });
+    show(<SetPoint name="MODE" />);
+    await until(() => {
+      expect(options()).toHaveLength(5);
+    });
+    await userEvent.selectOptions(select(), select().options[4] as HTMLOptionElement);
+    relay.set("MODE", { choices: [], type: "Enum" });
+    await until(() => {
+      expect(options()).toEqual(["0"]);
+    });
+    page.querySelector<HTMLButtonElement>("button[type=submit]")?.click();
+    await until(() => {
+      expect(part("outcome")).toBe("Refused: the choice 0 no longer exists; nothing was sent");
+    });
+    page.querySelector<HTMLButtonElement>("button[type=reset]")?.click();
+    await until(() => {
+      expect(page.querySelector("input")?.value).toBe("1");
     });
     expect(relay.puts).toEqual([]);
   });

@@ -16,7 +16,7 @@ import { randomNumbers } from "./random.js";
 import { until } from "./until.js";
 
 const SEEDS = [1, 2, 3, 4, 5, 6, 7, 8];
-const STEPS = 40;
+const STEPS = 60;
 const NAMES = ["S", "T", "U"] as const;
 const LABELS = ["On", "Off", "", "0", "1", "Auto"] as const;
 const MOST_BUTTONS = 4;
@@ -205,7 +205,7 @@ function compare(model: Model, hasField: boolean, trace: string): void {
     const states = buttons().map((button) => ({
       text: button.textContent,
       isPressed: button.getAttribute("aria-pressed") === "true",
-      isSending: button.dataset["sending"] === "true",
+      isSending: button.getAttribute("data-sending") === "true",
       isDisabled: button.disabled,
     }));
     expect(states, trace).toEqual(

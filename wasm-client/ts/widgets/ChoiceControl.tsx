@@ -9,7 +9,8 @@ const MOST_BUTTONS = 4;
 
 export function ChoiceControl(props: ControlProps): ReactNode {
   const choices = props.pv?.display?.choices ?? [];
-  return choices.length > MOST_BUTTONS ? (
+  // Buttons have no place for what is typed: it stays in the list until it is sent or taken back.
+  return choices.length > MOST_BUTTONS || props.entry.phase === "typed" ? (
     <List {...props} choices={choices} />
   ) : (
     <Buttons {...props} choices={choices} />
@@ -86,8 +87,8 @@ function List(props: ChoicesProps) {
   const { pv, entry, enabled, choices, newestChoices, labelledBy, describedBy } = props;
   const { index = pv?.value?.number ?? undefined, text } = entry;
   const send = (): void => {
-    if (!enabled || entry.text === undefined) return;
-    const problem = problemOf(newestChoices(), entry.text, entry.index);
+    if (!enabled || entry.phase !== "typed") return;
+    const problem = problemOf(newestChoices(), shownText, entry.index);
     if (problem === undefined) entry.send(entry.index as number);
     else entry.refuse(problem);
   };

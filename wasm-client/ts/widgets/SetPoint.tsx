@@ -64,7 +64,8 @@ export const SetPoint = perPv(function SetPoint(props: SetPointProps): ReactNode
   // An alarm describes the present value: a disconnected PV has no alarm.
   const isAnswering = pv?.connection.connected === true && !isSilent;
   const severity = isAnswering ? (pv.status.severity ?? undefined) : undefined;
-  const kind = control ?? controlOf(pv);
+  // A choice isn't a number, not even if its label is one and the PV has no choices any more.
+  const kind = control ?? (entry.index === undefined ? controlOf(pv) : "choice");
   const isUnsent = entry.phase === "typed" && !isCurrent(entry, pv);
   const phase = isUnsent ? "unsent" : entry.phase === "sending" ? "sending" : "live";
   const rest = problem ?? (isUnsent ? "" : hintOf(pv, kind));
