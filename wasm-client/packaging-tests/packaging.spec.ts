@@ -28,7 +28,7 @@ test("README: what it says of a new app works as it is written", async ({
   const [make, create = "", install = ""] = block("sh").split("\n");
   // The fixture packed it.
   expect(make).toMatch(/^make package\b/);
-  expect(create).toMatch(/^cd \.\. && npm create vite@latest my-app /);
+  expect(create).toMatch(/^cd \.\. && npm create --yes vite@latest my-app /);
   expect(install).toMatch(/^cd my-app && .* npm install \S+\/pvwire-[\d.]+\.tgz$/);
   const commands = [
     create.replace("cd .. && ", "").replace("vite@latest", CREATE_VITE),
