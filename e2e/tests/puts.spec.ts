@@ -95,13 +95,13 @@ test("choices from buttons and lists reach the IOC and other pages", async ({
   expect(await ioc.get("FB:ORBIT:SET")).toBe("Fast");
 
   const mode = demo.setPoint("OP:MODE:SET");
-  await expect(mode.list).toHaveValue("Top-up");
+  await expect(mode.list).toHaveValue("1 Top-up");
   await mode.list.selectOption("Beam dump");
   await expect(mode.hint).toHaveText(/^Not sent · the PV has Top-up/);
   expect(await ioc.get("OP:MODE:SET")).toBe("Top-up");
   await mode.list.press("Enter");
   await expect(mode.outcome).toContainText("Written");
-  await expect(beside.setPoint("OP:MODE:SET").list).toHaveValue("Beam dump");
+  await expect(beside.setPoint("OP:MODE:SET").list).toHaveValue("4 Beam dump");
   expect(await ioc.get("OP:MODE:SET")).toBe("Beam dump");
 });
 

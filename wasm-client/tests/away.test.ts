@@ -163,6 +163,13 @@ describe("a refused page", () => {
     expect(await whyRefused("wss://r.test/ws")).toContain("certificate");
     answers({ "http://r.test/ws": [200, "<html>", "text/html"] });
     expect(await whyRefused("ws://r.test/ws")).toContain("is no relay (status 200)");
+    for (const answer of [
+      [502, "Bad Gateway"],
+      [503, "<html>", "text/html"],
+    ] as const) {
+      answers({ "http://r.test/ws": answer });
+      expect(await whyRefused("ws://r.test/ws")).toBeUndefined();
+    }
     answers({});
     expect(await whyRefused("ws://r.test/ws")).toBeUndefined();
     expect(await whyRefused("wss://r.test/ws")).toBeUndefined();

@@ -19,7 +19,12 @@ interface Answer {
 export async function whyRefused(url: string, subprotocol: string): Promise<string | undefined> {
   const address = url.replace(/^ws/, "http");
   const answer = await answerOf(address);
-  if (answer !== undefined) return reasonOf(address, answer, subprotocol);
+  if (answer !== undefined) {
+    // A proxy answers for a relay that it can't reach.
+    const { status, text } = answer;
+    const isGone = status === 502 || status === 504 || (status >= 500 && text === "");
+    return isGone ? undefined : reasonOf(address, answer, subprotocol);
+  }
   if (!address.startsWith("https:")) return undefined;
   const plain = await answerOf(address.replace("https:", "http:"));
   if (plain === undefined) return undefined;

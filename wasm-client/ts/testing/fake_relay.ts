@@ -150,6 +150,8 @@ class Relay implements FakeRelay {
     const before = { type: pv.type, count: pv.elementCount, state: pv.state, alarm: alarmOf(pv) };
     const had = pv.said.value !== undefined;
     pv.said = { ...pv.said, timeMs: this.clock.epochMs(), ...said };
+    // What was missing is there.
+    if (said.value !== undefined && said.missingField === undefined) delete pv.said.missingField;
     // A name that was not found becomes connected when another part of its state is set.
     if (said.state === undefined && before.state !== "connected") pv.said.state = "connected";
     if (pv.state !== before.state) pv.sinceMs = this.clock.epochMs();

@@ -39,6 +39,16 @@ function problemOf(newest: readonly string[], text: string, index: number | unde
   return `the choice ${text} ${change}; nothing was sent`;
 }
 
+/**
+ * What is sent of a choice: its label, so that the relay refuses one that was renamed meanwhile; the
+ * index where the label says nothing, or could be another choice's.
+ */
+function valueOf(newest: readonly string[], index: number): string | number {
+  const { [index]: label = "" } = newest;
+  const isPlain = label !== "" && Number.isNaN(Number(label));
+  return isPlain && newest.indexOf(label) === newest.lastIndexOf(label) ? label : index;
+}
+
 /** Buttons instead of radio buttons, which would write every choice that the arrow keys pass. */
 function Buttons(props: ChoicesProps) {
   const { pv, entry, enabled, choices, newestChoices, labelledBy, describedBy } = props;
@@ -65,8 +75,9 @@ function Buttons(props: ChoicesProps) {
               // One put at a time: a second click would act on a state that the first hasn't
               // changed yet.
               if (entry.phase === "sending") return;
-              const problem = problemOf(newestChoices(), text, index);
-              if (problem === undefined) entry.choose(text, index);
+              const newest = newestChoices();
+              const problem = problemOf(newest, text, index);
+              if (problem === undefined) entry.choose(text, index, valueOf(newest, index));
               else entry.refuse(problem);
             }}
           >
@@ -88,14 +99,15 @@ function List(props: ChoicesProps) {
   const { index = pv?.value?.number ?? undefined, text } = entry;
   const send = (): void => {
     if (!enabled || entry.phase !== "typed") return;
-    const problem = problemOf(newestChoices(), shownText, entry.index);
-    if (problem === undefined) entry.send(entry.index as number);
+    const newest = newestChoices();
+    const problem = problemOf(newest, shownText, entry.index);
+    if (problem === undefined) entry.send(valueOf(newest, entry.index as number));
     else entry.refuse(problem);
   };
-  const valueOf = (at: number): string => `${String(at)} ${choiceText(choices, at)}`;
+  const optionOf = (at: number): string => `${String(at)} ${choiceText(choices, at)}`;
   const shownText = text ?? (index === undefined ? "" : choiceText(choices, index));
   const shown = `${String(index)} ${shownText}`;
-  const isGone = index === undefined || !(index in choices) || shown !== valueOf(index);
+  const isGone = index === undefined || !(index in choices) || shown !== optionOf(index);
   return (
     <form
       className="pvwire-entry"
@@ -132,7 +144,7 @@ function List(props: ChoicesProps) {
         {/* An index without a label, or a label that is gone, is shown all the same. */}
         {isGone && <option value={shown}>{shownText}</option>}
         {choices.map((_, at) => (
-          <option key={at} value={valueOf(at)}>
+          <option key={at} value={optionOf(at)}>
             {choiceText(choices, at)}
           </option>
         ))}

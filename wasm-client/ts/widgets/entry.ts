@@ -35,7 +35,7 @@ export interface Entry {
   /** Sends the typed text, which stays if it is refused. */
   readonly send: (value: PutValue) => void;
   /** Sends a choice without typing; the PV's value is shown again if it is refused. */
-  readonly choose: (text: string, index: number) => void;
+  readonly choose: (text: string, index: number, value: PutValue) => void;
   /**
    * Sends one of many positions; if they arrive faster than they are written, only the last one is
    * sent. The position stays shown for a moment: updates from earlier positions must not move the
@@ -120,8 +120,8 @@ export function useEntry(name: string, stamp: string | undefined): Entry {
       if (phase !== "typed" || text === undefined) return;
       void write({ text, index }, value, { phase, text, index });
     },
-    choose: (text, index) => {
-      void write({ text, index }, index, LIVE);
+    choose: (text, index, value) => {
+      void write({ text, index }, value, LIVE);
     },
     slide: (text, value) => {
       void write({ text }, value, LIVE, { coalesce: true });
