@@ -12,7 +12,7 @@ const MAX_GZIP_BYTES = 16.25 * 1024;
 const MAX_GRAPHQL_GZIP_BYTES = 6.6 * 1024;
 
 /** What is fetched when the first large value comes, its worker aside, with the connection, or with the first `get`. */
-const MAX_LAZY_GZIP_BYTES = 2 * 1024;
+const MAX_LAZY_GZIP_BYTES = 2.25 * 1024;
 
 /** What formulas and `loc://` PVs load with the first of them, their WebAssembly module aside. */
 const MAX_PAGE_GZIP_BYTES = 5 * 1024;
