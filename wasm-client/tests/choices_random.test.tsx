@@ -91,6 +91,13 @@ function choose(list: HTMLSelectElement, option: number): void {
 }
 
 /** The text of a choice. */
+/** A label that no other choice has and that is no number is sent itself. */
+function sentAs(labels: readonly string[], index: number): string | number {
+  const label = labels[index] ?? "";
+  const isOwn = labels.filter((other) => other === label).length === 1;
+  return isOwn && label !== "" && Number.isNaN(Number(label)) ? label : index;
+}
+
 function textOf(labels: readonly string[], index: number): string {
   const label = labels[index] ?? "";
   return label === "" ? String(index) : label;
@@ -99,7 +106,9 @@ function textOf(labels: readonly string[], index: number): string {
 /** One operator's set point, and all that has been sent. */
 class Model {
   readonly pvs: Record<Name, ModelPv>;
-  readonly puts: { name: Name; value: number }[] = [];
+  readonly puts: { name: Name; value: string | number }[] = [];
+  /** The index of each put's choice. */
+  readonly indexes: number[] = [];
   /** The labels at the time of each put. */
   readonly labelsSent: (readonly string[])[] = [];
   shown: Name = "S";
@@ -159,7 +168,8 @@ class Model {
     } else if (textOf(labels, index) !== text) {
       this.outcome = `Refused: the choice ${text} is ${textOf(labels, index)} now; nothing was sent`;
     } else {
-      this.puts.push({ name: this.shown, value: index });
+      this.puts.push({ name: this.shown, value: sentAs(labels, index) });
+      this.indexes.push(index);
       this.labelsSent.push(labels);
       this.sending = { index, text, isTyped };
       this.typed = undefined;
@@ -338,15 +348,19 @@ describe("set points of choices", () => {
           case 8: {
             const first = model.puts.length - ends.length;
             for (const [nth, end] of ends.splice(0).entries()) {
-              const put = model.puts[first + nth] as { name: Name; value: number };
+              const put = model.puts[first + nth] as (typeof model.puts)[number];
               const pv = model.pvs[put.name];
               // The fake relay takes the number for a label if there is such a label.
-              const isMisread = model.labelsSent[first + nth]?.includes(String(put.value)) === true;
+              const isMisread =
+                model.labelsSent[first + nth]?.includes(String(put.value)) === true &&
+                typeof put.value === "number";
               const outcome = OUTCOMES[below(isMisread ? 2 : 3)] as Outcome;
               if (outcome === "refused") end("jammed");
               else {
                 const isOther = outcome === "changed" && !isMisread;
-                pv.value = isOther ? randomValue(pv.labels) : put.value;
+                pv.value = isOther
+                  ? randomValue(pv.labels)
+                  : (model.indexes[first + nth] as number);
                 pv.isConnected = true;
                 end(outcome === "changed" ? { readback: pv.value } : undefined);
               }
