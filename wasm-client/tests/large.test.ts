@@ -177,7 +177,7 @@ describe("a stream of large values", () => {
     for (const closed of [false, true]) {
       const body = new Body();
       serve(body);
-      const { stream, socket, applied } = fake();
+      const { stream, socket, applied, clock } = fake();
       stream.takes("ws/large?0-ab");
       body.give(record(0, 0));
       await turns();
@@ -186,9 +186,23 @@ describe("a stream of large values", () => {
       body.give(record(100, 40).slice(0, 50));
       body.end();
       await turns();
+      clock.advance(1000);
       expect(applied).toEqual([]);
       expect(socket.failed).toHaveLength(closed ? 0 : 1);
     }
+  });
+
+  it("that ends shortly before its connection is requested again by the next", async () => {
+    const { body, clock, socket, stream } = await held();
+    body.end();
+    await turns();
+    clock.advance(400);
+    stream.close();
+    clock.advance(1000);
+    expect(socket.failed).toEqual([]);
+    const before = socket.sent;
+    fake(socket, clock).stream.close();
+    expect(socket.sent).toBe(before + 1);
   });
 
   /** A stream in use, and a message that waits for the value announced before it. */

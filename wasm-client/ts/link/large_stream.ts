@@ -43,6 +43,9 @@ const STALL_MS = 2000;
 /** A timer that is this late waited with the page: the value may be queued behind it. */
 const LATE_MS = 500;
 
+/** A stream that ends as part of its connection ends this long before it, at most. */
+const TOGETHER_MS = 500;
+
 /** After a stream that broke in use, large values come over the WebSocket for this time. */
 const PAUSE_MS = 300_000;
 
@@ -110,7 +113,7 @@ export class LargeStream {
           this.#record(record);
         },
         (reason) => {
-          this.#lost(reason);
+          this.#ended(reason);
         },
       );
       return true;
@@ -190,9 +193,17 @@ export class LargeStream {
     else this.#lost("a value doesn't arrive");
   };
 
-  #lost(reason: string): void {
+  /** If the connection ends too, as with a restart of the relay, the stream isn't to blame. */
+  #ended(reason: string): void {
     // If no body gets through, large values continue over the WebSocket.
     if (!this.#open || this.#closed) return;
+    this.#clock.clearTimeout(this.#timer);
+    this.#wait(TOGETHER_MS, () => {
+      this.#lost(reason);
+    });
+  }
+
+  #lost(reason: string): void {
     this.#history.broken += 1;
     const why = `the stream of large values: ${reason}`;
     console.warn(`pvwire: ${why}; they come over the WebSocket`);
