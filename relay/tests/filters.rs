@@ -267,6 +267,24 @@ fn impossible_filter_is_refused_and_so_is_one_too_many() {
 }
 
 #[test]
+fn filter_that_is_replaced_in_one_go_is_no_filter_too_many() {
+    let (ioc, relay) = start(COUNTING);
+    let name = ioc.name("n");
+    let mut client = Client::connect(relay.address());
+    for every in 2..10 {
+        let filter = Filter { every, ..ALL };
+        assert_eq!(client.subscribe_with(&[&name], filter), []);
+    }
+    for every in 10..60 {
+        // The answer isn't awaited, as by a page that shows another filter.
+        let ids = vec![client.id(&name)];
+        client.request(RequestBody::Unsubscribe { ids });
+        let filter = Filter { every, ..ALL };
+        assert_eq!(client.subscribe_with(&[&name], filter), [], "{every}");
+    }
+}
+
+#[test]
 fn paced_client_is_updated_once_an_interval_and_at_its_end() {
     let (ioc, relay) = start(COUNTING);
     let names = ioc.names(["n", "m"]);

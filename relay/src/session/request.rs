@@ -153,11 +153,11 @@ impl Answerer {
                 Outcome::Answered(pong, asker.request)
             }
             RequestBody::Subscribe { names, filter } => self.subscribe(asker, &names, filter),
-            RequestBody::Unsubscribe { ids } => Outcome::Control(ControlRequest::Unsubscribe {
-                client: asker.client,
-                request: asker.request,
+            RequestBody::Unsubscribe { ids } => Outcome::Control(self.unsubscription(
+                (asker.client, asker.request),
+                asker.caller,
                 ids,
-            }),
+            )),
             RequestBody::Get {
                 names,
                 timeout_ms,
@@ -266,6 +266,21 @@ impl Answerer {
             actions: puts.into_iter().map(action).collect(),
             all_permitted,
             within_limits,
+        }
+    }
+
+    /// A client's request to be sent no more of these PVs.
+    pub fn unsubscription(
+        &self,
+        (client, request): (ClientId, u32),
+        caller: &Caller,
+        ids: Vec<PvId>,
+    ) -> ControlRequest {
+        self.registry.leave(&ids, caller);
+        ControlRequest::Unsubscribe {
+            client,
+            request,
+            ids,
         }
     }
 

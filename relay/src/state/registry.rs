@@ -416,6 +416,20 @@ impl Registry {
         }
     }
 
+    /// Filters and forms that this client removes no longer count as its own, although they stay open until
+    /// the tick thread has removed them: the client may add others in the same moment.
+    pub fn leave(&self, pvs: &[PvId], caller: &Caller) {
+        let mut open = self.lock();
+        for pv in pvs {
+            if let Some(Some(slot)) = open.slots.get_mut(pv.index())
+                && let Shows::Filtered { caller: by, .. } = &mut slot.shows
+                && by.is(caller)
+            {
+                *by = Caller::default();
+            }
+        }
+    }
+
     /// Asks the sources of these PVs for descriptions; PVs that aren't open are ignored. Returns the PVs
     /// whose source sends the description apart from the metadata.
     pub fn describe(&self, pvs: &[PvId]) -> Vec<PvId> {

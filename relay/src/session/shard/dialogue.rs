@@ -226,11 +226,8 @@ impl Run {
         if !ids.is_empty() {
             client.budget.open()?;
             with.open += 1;
-            control.push(ControlRequest::Unsubscribe {
-                client: id,
-                request,
-                ids,
-            });
+            let answerer = &self.answerer;
+            control.push(answerer.unsubscription((id, request), &client.caller, ids));
         }
         let wanted = with.dialogue.wanted();
         let asker = (id, &client.caller, &client.identity, &client.owner);

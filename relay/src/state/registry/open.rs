@@ -219,7 +219,7 @@ pub(super) enum Shows {
     Filtered {
         base: PvId,
         key: FilterKey,
-        /// The client that added it.
+        /// The client that added it, until it removes it.
         caller: Caller,
         _line: FilteredLine,
     },
