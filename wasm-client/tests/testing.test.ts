@@ -148,6 +148,31 @@ describe("a put", () => {
     ]);
   });
 
+  it("takes a number for an index and a text for a label, where labels are digits", async () => {
+    relay.set("MODE", { choices: ["1", "0", "Auto"] });
+    const mode = await watch("MODE");
+    const put = async (value: number | string): Promise<unknown> => {
+      const { ok } = await client.put("MODE", value);
+      return ok ? mode().value?.number : "refused";
+    };
+    expect(await put(0)).toBe(0);
+    expect(await put("0")).toBe(1);
+    expect(await put("2")).toBe(2);
+    expect(await put(1)).toBe(1);
+    for (const wrong of ["", "Off", 3, -1, 0.5]) expect(await put(wrong)).toBe("refused");
+    expect(mode().value?.number).toBe(1);
+  });
+
+  it("of a PV that isn't watched loses no update of others", async () => {
+    const temp = await watch("TEMP");
+    relay.set("MODE", 0);
+    expect(await client.put("MODE", 1)).toMatchObject({ ok: true });
+    relay.set("TEMP", 30);
+    expect(temp().value?.number).toBe(30);
+    expect(client.stats.getSnapshot()).toMatchObject({ gapsTotal: 0 });
+    expect(client.connection.getSnapshot().state).toBe("open");
+  });
+
   it("is refused for its value, by access, or as the test says", async () => {
     expect(await client.put("TEMP", "x")).toMatchObject({
       ok: false,

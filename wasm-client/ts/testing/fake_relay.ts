@@ -174,7 +174,7 @@ class Relay implements FakeRelay {
     const parts = rowParts(pv, isRow, !had || alarmOf(pv) !== before.alarm, isWithdrawn);
     for (const socket of this.#sockets) {
       if (!socket.ids.has(pv.id)) continue;
-      this.#send(socket, { kind: u8(FrameKind.Update), prevTick: i64(socket.tick), ...parts });
+      this.#send(socket, FrameKind.Update, { prevTick: i64(socket.tick), ...parts });
     }
   }
 
@@ -229,11 +229,7 @@ class Relay implements FakeRelay {
         ackIntervalMs: u32(250),
         notFoundAfterMs: u32(5000),
       });
-      this.#send(socket, {
-        kind: u8(FrameKind.Answer),
-        replyType: u8(ReplyBody.Hello),
-        reply: hello,
-      });
+      this.#send(socket, FrameKind.Answer, { replyType: u8(ReplyBody.Hello), reply: hello });
     });
   }
 
@@ -326,8 +322,7 @@ class Relay implements FakeRelay {
     ];
     const sequences = Uint32Array.from(rows, (pv) => pv.sequence);
     const ids = Uint32Array.from(pvs, (pv) => pv?.id ?? REFUSED);
-    this.#send(socket, {
-      kind: u8(kind === "subscribe" ? FrameKind.Snapshot : FrameKind.Answer),
+    this.#send(socket, kind === "subscribe" ? FrameKind.Snapshot : FrameKind.Answer, {
       metadata: list(there.filter((pv) => pv.isDescribed).map((pv) => pv.metadata())),
       connections: list(there.map((pv) => pv.connection())),
       ...valueParts(rows, true),
@@ -389,17 +384,18 @@ class Relay implements FakeRelay {
   }
 
   #reply(socket: FakeSocket, to: number, kind: number, body: Part): void {
-    this.#send(socket, {
-      kind: u8(FrameKind.Answer),
+    this.#send(socket, FrameKind.Answer, {
       replyTo: u32(to),
       replyType: u8(kind),
       reply: body,
     });
   }
 
-  #send(socket: FakeSocket, fields: FrameFields): void {
-    socket.tick = this.#tick;
-    const data = message("PVWF", table(FrameField, { ...fields, tick: i64(this.#tick) }));
+  #send(socket: FakeSocket, kind: number, fields: FrameFields): void {
+    // Answers are no updates: a client that gets one is at the same tick as before.
+    if (kind !== FrameKind.Answer) socket.tick = this.#tick;
+    const all = { ...fields, kind: u8(kind), tick: i64(this.#tick) };
+    const data = message("PVWF", table(FrameField, all));
     socket.onmessage?.({ data });
   }
 }
@@ -482,9 +478,11 @@ function fit(value: PutValue, pv: PvState): FakeValue | undefined {
     case "String":
       return String(value);
     case "Enum": {
-      const index = pv.said.choices?.indexOf(String(value)) ?? -1;
-      const number = index < 0 ? Number(value) : index;
-      return number >= 0 && number < (pv.said.choices?.length ?? 0) ? number : undefined;
+      const choices = pv.said.choices ?? [];
+      // A number is an index, also where a label has the same digits.
+      const label = typeof value === "string" ? choices.indexOf(value) : -1;
+      const index = label < 0 && value !== "" ? Number(value) : label;
+      return Number.isInteger(index) && index in choices ? index : undefined;
     }
     case "Int64":
     case "UInt64":
@@ -510,7 +508,7 @@ class FakeSocket {
   onleave: (() => void) | undefined;
   /** The subscribed PVs. */
   readonly ids = new Set<number>();
-  /** Tick of the last message. */
+  /** Tick of the last update or snapshot. */
   tick = 0n;
 
   send(bytes: Uint8Array): void {
