@@ -2,7 +2,7 @@
 
 import { expect, test, type AppName } from "../fixtures/graphql_apps";
 
-const APPS: readonly AppName[] = ["apollo", "urql"];
+const APPS: readonly AppName[] = ["apollo", "apollo3", "urql"];
 
 /** Without the fields that Apollo adds to every selection. */
 function plain(value: unknown): unknown {
@@ -175,6 +175,22 @@ for (const name of APPS) {
       });
       expect(second).toEqual({ subscribeChannel: { value: value(start + 1), display: null } });
       expect(third).toEqual({ subscribeChannel: { value: value(start + 2), display: null } });
+    });
+
+    test("a second equal subscription is complete too, as documented", async ({ app, prefix }) => {
+      const document = `subscription {
+        subscribeChannel(id: "ca://${prefix}:COUNT") { value { float } display { widget } }
+      }`;
+      const whole = {
+        subscribeChannel: { value: { float: 42 }, display: { widget: "TEXTINPUT" } },
+      };
+      for (const component of [1, 2]) {
+        // urql joins operations whose variables are equal.
+        await app(name).subscribe(document, name === "urql" ? { component } : {});
+        await expect
+          .poll(async () => plain(await app(name).results()))
+          .toEqual(Array.from({ length: component }, () => whole));
+      }
     });
 
     test("the documentation's own examples are answered as it says", async ({ app, prefix }) => {

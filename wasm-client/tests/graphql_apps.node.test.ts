@@ -3,6 +3,12 @@
 import { ApolloClient, gql, InMemoryCache } from "@apollo/client";
 import { GraphQLWsLink } from "@apollo/client/link/subscriptions";
 import { Client as UrqlClient, subscriptionExchange, type ExchangeIO } from "@urql/core";
+import {
+  ApolloClient as ApolloClient3,
+  gql as gql3,
+  InMemoryCache as InMemoryCache3,
+} from "apollo-client-3/core";
+import { GraphQLWsLink as GraphQLWsLink3 } from "apollo-client-3/link/subscriptions";
 import type { Client as GraphqlWsClient } from "graphql-ws";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
@@ -48,17 +54,78 @@ const PUT = `mutation Put($value: String!) {
   putChannels(ids: ["loc://n"], values: [$value]) { id value { string } }
 }`;
 
-describe("Apollo Client", () => {
-  const apollo = (): ApolloClient =>
-    new ApolloClient({ link: new GraphQLWsLink(client), cache: new InMemoryCache() });
+/** What the tests use of a version of Apollo Client. */
+interface Apollo {
+  subscribe(
+    document: string,
+    fetchPolicy: "no-cache" | "network-only",
+    options: object,
+    next: (data: unknown) => void,
+  ): { unsubscribe: () => void };
+  query(document: string): Promise<unknown>;
+  /** The data, and the message of the error if there is one. */
+  mutate(
+    document: string,
+    variables: Record<string, unknown>,
+  ): Promise<readonly [data: unknown, error?: string]>;
+}
 
+/** `of` are options of the client. */
+function apollo4(of: object = {}): Apollo {
+  const client4 = new ApolloClient({
+    link: new GraphQLWsLink(client),
+    cache: new InMemoryCache(),
+    ...of,
+  });
+  return {
+    subscribe: (document, fetchPolicy, options, next) =>
+      client4.subscribe({ query: gql(document), fetchPolicy, ...options }).subscribe(({ data }) => {
+        next(data);
+      }),
+    query: async (document) => (await client4.query({ query: gql(document) })).data,
+    mutate: async (document, variables) => {
+      const options = { variables, errorPolicy: "all" } as const;
+      const { data, error } = await client4.mutate({ mutation: gql(document), ...options });
+      return error === undefined ? [data] : [data, error.message];
+    },
+  };
+}
+
+function apollo3(of: object = {}): Apollo {
+  const client3 = new ApolloClient3({
+    link: new GraphQLWsLink3(client),
+    cache: new InMemoryCache3(),
+    ...of,
+  });
+  return {
+    subscribe: (document, fetchPolicy, options, next) =>
+      client3
+        .subscribe<unknown>({ query: gql3(document), fetchPolicy, ...options })
+        .subscribe(({ data }) => {
+          next(data);
+        }),
+    query: async (document) => (await client3.query<unknown>({ query: gql3(document) })).data,
+    mutate: async (document, variables) => {
+      const options = { variables, errorPolicy: "all" } as const;
+      // eslint-disable-next-line @typescript-eslint/no-deprecated -- of the next version
+      const { data, errors } = await client3.mutate<unknown>({
+        mutation: gql3(document),
+        ...options,
+      });
+      return errors === undefined ? [data] : [data, errors[0]?.message ?? ""];
+    },
+  };
+}
+
+describe.each([
+  ["3", apollo3],
+  ["4", apollo4],
+])("Apollo Client %s", (_, apollo) => {
   it.each(["no-cache", "network-only"] as const)(
     "shows a subscription as it goes on, with fetch policy %s",
     async (fetchPolicy) => {
       const told: unknown[] = [];
-      const subscription = apollo()
-        .subscribe({ query: gql(TEMP), fetchPolicy })
-        .subscribe((result) => told.push(result.data));
+      const subscription = apollo().subscribe(TEMP, fetchPolicy, {}, (data) => told.push(data));
       await until(() => {
         expect(told).toHaveLength(1);
       });
@@ -80,13 +147,10 @@ describe("Apollo Client", () => {
   ])(
     "gives a second equal subscription a whole first result, by an option %s",
     async (_, of, own) => {
-      const link = new GraphQLWsLink(client);
-      const shared = new ApolloClient({ link, cache: new InMemoryCache(), ...of });
+      const shared = apollo(of);
       const told: unknown[][] = [[], []];
       const subscribe = (at: number): { unsubscribe: () => void } =>
-        shared
-          .subscribe({ query: gql(TEMP), fetchPolicy: "no-cache", ...own })
-          .subscribe(({ data }) => told[at]?.push(data));
+        shared.subscribe(TEMP, "no-cache", own, (data) => told[at]?.push(data));
       const first = subscribe(0);
       await until(() => {
         expect(told[0]).toMatchObject([firstOfTemp]);
@@ -105,34 +169,19 @@ describe("Apollo Client", () => {
   );
 
   it("runs queries and mutations over the same link", async () => {
-    const put = await apollo().mutate({ mutation: gql(PUT), variables: { value: "5" } });
-    expect(put.data).toMatchObject({ putChannels: [{ id: "loc://n", value: { string: "5" } }] });
-    const query = gql`
-      {
-        getChannel(id: "loc://n") {
-          id
-          value {
-            float
-          }
-        }
-      }
-    `;
-    const { data } = await apollo().query({ query });
+    const [put] = await apollo().mutate(PUT, { value: "5" });
+    expect(put).toMatchObject({ putChannels: [{ id: "loc://n", value: { string: "5" } }] });
+    const data = await apollo().query('{ getChannel(id: "loc://n") { id value { float } } }');
     expect(data).toMatchObject({ getChannel: { value: { float: 5 } } });
   });
 
   it("is told what is wrong", async () => {
-    const query = gql("{ getChannel { id } }");
-    await expect(apollo().query({ query })).rejects.toThrow(
+    await expect(apollo().query("{ getChannel { id } }")).rejects.toThrow(
       /argument "id" of type "ID!" is required/,
     );
-    const failed = await apollo().mutate({
-      mutation: gql(PUT),
-      variables: { value: "x" },
-      errorPolicy: "all",
-    });
-    expect(failed.data).toMatchObject({ putChannels: [null] });
-    expect(failed.error?.message).toMatch(/is not a number/);
+    const [data, error] = await apollo().mutate(PUT, { value: "x" });
+    expect(data).toMatchObject({ putChannels: [null] });
+    expect(error).toMatch(/is not a number/);
   });
 });
 

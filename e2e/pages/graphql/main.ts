@@ -1,8 +1,14 @@
-/** Two apps written for Coniql, one with Apollo Client and one with urql. */
+/** Apps written for Coniql: with both versions of Apollo Client, and with urql. */
 
 import { ApolloClient, gql, InMemoryCache } from "@apollo/client";
 import { GraphQLWsLink } from "@apollo/client/link/subscriptions";
 import { Client as UrqlClient, subscriptionExchange, type ExchangeIO } from "@urql/core";
+import {
+  ApolloClient as ApolloClient3,
+  gql as gql3,
+  InMemoryCache as InMemoryCache3,
+} from "apollo-client-3/core";
+import { GraphQLWsLink as GraphQLWsLink3 } from "apollo-client-3/link/subscriptions";
 import { createGraphqlClient } from "pvwire/graphql";
 
 /** One app; the tests read what it shows. */
@@ -16,7 +22,7 @@ export interface App {
 
 declare global {
   interface Window {
-    apps?: Readonly<Record<"apollo" | "urql", App>>;
+    apps?: Readonly<Record<"apollo" | "apollo3" | "urql", App>>;
   }
 }
 
@@ -26,6 +32,7 @@ function apolloApp(): App {
   const apollo = new ApolloClient({
     link: new GraphQLWsLink(client),
     cache: new InMemoryCache(),
+    queryDeduplication: false,
   });
   const results: unknown[] = [];
   return {
@@ -43,6 +50,43 @@ function apolloApp(): App {
     subscribe: (document, variables = {}) => {
       apollo
         .subscribe({ query: gql(document), variables, fetchPolicy: "no-cache" })
+        .subscribe(({ data }) => results.push(data));
+    },
+  };
+}
+
+function apollo3App(): App {
+  const apollo = new ApolloClient3({
+    link: new GraphQLWsLink3(client),
+    cache: new InMemoryCache3(),
+    queryDeduplication: false,
+  });
+  const results: unknown[] = [];
+  return {
+    results,
+    query: async (document, variables = {}) => {
+      const options = { variables, fetchPolicy: "no-cache", errorPolicy: "all" } as const;
+      try {
+        // eslint-disable-next-line @typescript-eslint/no-deprecated -- of the next version
+        const { data, errors } = await apollo.query<unknown>({ query: gql3(document), ...options });
+        return { data, error: errors?.[0]?.message };
+      } catch (error) {
+        // This version rejects when a document can't be executed, whatever the policy.
+        return { data: undefined, error: (error as Error).message };
+      }
+    },
+    mutate: async (document, variables = {}) => {
+      const options = { variables, errorPolicy: "all" } as const;
+      // eslint-disable-next-line @typescript-eslint/no-deprecated -- of the next version
+      const { data, errors } = await apollo.mutate<unknown>({
+        mutation: gql3(document),
+        ...options,
+      });
+      return { data, error: errors?.[0]?.message };
+    },
+    subscribe: (document, variables = {}) => {
+      apollo
+        .subscribe<unknown>({ query: gql3(document), variables, fetchPolicy: "no-cache" })
         .subscribe(({ data }) => results.push(data));
     },
   };
@@ -81,4 +125,4 @@ function urqlApp(): App {
   };
 }
 
-window.apps = { apollo: apolloApp(), urql: urqlApp() };
+window.apps = { apollo: apolloApp(), apollo3: apollo3App(), urql: urqlApp() };
