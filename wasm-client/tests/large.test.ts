@@ -186,10 +186,42 @@ describe("a stream of large values", () => {
       body.give(record(100, 40).slice(0, 50));
       body.end();
       await turns();
-      clock.advance(1000);
+      clock.advance(2000);
       expect(applied).toEqual([]);
       expect(socket.failed).toHaveLength(closed ? 0 : 1);
     }
+  });
+
+  it("that ends alone ends the connection with its next message", async () => {
+    vi.spyOn(console, "warn").mockImplementation(() => undefined);
+    const { body, clock, socket, stream } = await used();
+    body.end();
+    await turns();
+    clock.advance(400);
+    expect(stream.takes(message(8)), "sent before the end").toBe(false);
+    clock.advance(200);
+    expect(socket.failed).toEqual([]);
+    stream.takes(message(8));
+    expect(socket.failed).toEqual(["the stream of large values: the relay ended the stream"]);
+    stream.close();
+  });
+
+  it("isn't blamed for its connection's end that comes late", async () => {
+    const { body, clock, socket, stream } = await used();
+    body.end();
+    await turns();
+    let suspendedMs = 0;
+    const now = clock.now.bind(clock);
+    clock.now = () => now() + suspendedMs;
+    suspendedMs = 1000;
+    clock.advance(500);
+    expect(stream.takes(message(8)), "queued behind the timer").toBe(false);
+    clock.advance(10_000);
+    stream.close();
+    expect(socket.failed).toEqual([]);
+    const before = socket.sent;
+    fake(socket, clock).stream.close();
+    expect(socket.sent).toBe(before + 1);
   });
 
   it("that ends shortly before its connection is requested again by the next", async () => {
@@ -205,17 +237,23 @@ describe("a stream of large values", () => {
     expect(socket.sent).toBe(before + 1);
   });
 
-  /** A stream in use, and a message that waits for the value announced before it. */
-  async function held(socket = { sent: 0, failed: [] as string[] }, clock = createFakeClock()) {
+  /** A stream in use. */
+  async function used(socket = { sent: 0, failed: [] as string[] }, clock = createFakeClock()) {
     const body = new Body();
     serve(body);
     const all = fake(socket, clock);
     all.stream.takes("ws/large?0-ab");
     body.give(record(0, 0));
     await turns();
+    return { ...all, body };
+  }
+
+  /** A stream in use, and a message that waits for the value announced before it. */
+  async function held() {
+    const all = await used();
     all.stream.takes(ANNOUNCEMENT);
     all.stream.takes(message(16));
-    return { ...all, body };
+    return all;
   }
 
   it("that stalls or trickles ends the connection before 3 s, and says so", async () => {

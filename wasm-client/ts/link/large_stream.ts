@@ -40,10 +40,10 @@ const TRIES = 3;
  */
 const STALL_MS = 2000;
 
-/** A timer that is this late waited with the page: the value may be queued behind it. */
+/** A timer that is this late waited with the page: what arrived meanwhile may be queued behind it. */
 const LATE_MS = 500;
 
-/** A stream that ends as part of its connection ends this long before it, at most. */
+/** What arrives this long after the stream's end was sent by a relay that goes on. */
 const TOGETHER_MS = 500;
 
 /** After a stream that broke in use, large values come over the WebSocket for this time. */
@@ -82,6 +82,8 @@ export class LargeStream {
   /** Requests the stream after a pause, or checks whether it stalls. */
   #timer: Timer | undefined;
   #dueAt = 0;
+  /** Why the stream ended, once it is not known to be part of the connection's end. */
+  #end: string | undefined;
 
   /** `apply` processes a message; `head` is the number of bytes before its array's elements. */
   constructor(
@@ -116,6 +118,11 @@ export class LargeStream {
           this.#ended(reason);
         },
       );
+      return true;
+    }
+    if (this.#end !== undefined) {
+      // The connection is alive, and so the stream alone has ended.
+      this.#lost(this.#end);
       return true;
     }
     const isData = message instanceof ArrayBuffer;
@@ -187,11 +194,16 @@ export class LargeStream {
     this.#timer = undefined;
     if (this.#waiting.length === 0) return;
     const now = this.#clock.now();
-    if (now - this.#dueAt >= LATE_MS) this.#since = now;
+    if (this.#isLate) this.#since = now;
     const leftMs = this.#since + STALL_MS - now;
     if (leftMs > 0) this.#wait(leftMs, this.#check);
-    else this.#lost("a value doesn't arrive");
+    else this.#lost(this.#end ?? "a value doesn't arrive");
   };
+
+  /** Whether the timer that is due now waited with the page. */
+  get #isLate(): boolean {
+    return this.#clock.now() - this.#dueAt >= LATE_MS;
+  }
 
   /** If the connection ends too, as with a restart of the relay, the stream isn't to blame. */
   #ended(reason: string): void {
@@ -199,7 +211,12 @@ export class LargeStream {
     if (!this.#open || this.#closed) return;
     this.#clock.clearTimeout(this.#timer);
     this.#wait(TOGETHER_MS, () => {
-      this.#lost(reason);
+      if (this.#isLate) {
+        this.#ended(reason);
+        return;
+      }
+      this.#end = reason;
+      this.#check();
     });
   }
 
