@@ -140,13 +140,23 @@ describe("a refused page", () => {
   it("is told what the relay says", async () => {
     for (const [status, said] of [
       [403, "pages of this origin may not connect: the operator adds it by --allow-origin"],
-      [404, "nothing here; try /ws"],
       [421, "this host name is not one of the relay's"],
       [400, "this port accepts TLS only: use https:// and wss://"],
     ] as const) {
       answers({ "http://r.test/ws": [status, `${said}\n`] });
       expect(await whyRefused("ws://r.test/ws")).toBe(said);
     }
+    answers({ "http://r.test/nothing": [404, "nothing here; try / /status /ws\n"] });
+    expect(await whyRefused("ws://r.test/nothing")).toBe(
+      "http://r.test/nothing isn't the address of a relay's WebSocket: nothing here; try / /status /ws",
+    );
+  });
+
+  it("of a relay with a door for Coniql, which answers plain requests itself", async () => {
+    const json = [400, '{"errors":[]}', "application/json"] as const;
+    answers({ "http://r.test/ws": json });
+    expect(await whyRefused("ws://r.test/ws")).toContain("proxy");
+    expect(await whyRefused("wss://r.test/ws")).toContain("r.test has no TLS: use ws://");
   });
 
   it("is told of other subprotocols, proxies, ports without TLS and other servers", async () => {

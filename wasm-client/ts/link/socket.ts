@@ -190,18 +190,24 @@ export class RelaySocket {
       return;
     }
     socket.binaryType = "arraybuffer";
-    // The close event reports the same. In Node an error event without a listener ends the process.
-    socket.onerror = () => undefined;
+    // In Node an error event without a listener ends the process.
+    socket.onerror = () => {
+      clock.setTimeout(() => {
+        // A connection that the page's policy forbids has no close event.
+        if (socket === this.#socket && socket.readyState > 2) closed({ code: CUT });
+      }, 0);
+    };
     socket.onmessage = (event: MessageEvent<unknown>) => {
       this.#options.onMessage(event.data);
     };
-    socket.onclose = ({ code }) => {
+    const closed = ({ code }: Pick<CloseEvent, "code">): void => {
       this.#drop();
       const neverOpen = this.#openedAt === undefined && code === CUT;
       this.#retry(code, neverOpen ? this.#why : closeCode(code).reason);
       // Other WebSockets than the browser's may have no relay.
       if (neverOpen && this.#options.webSocket === undefined) this.#explain(url);
     };
+    socket.onclose = closed;
     this.#socket = socket;
     this.#timer = clock.setTimeout(() => {
       this.fail("the relay doesn't answer");

@@ -34,7 +34,11 @@ export class Loader<T> {
     if (this.isLoaded(source)) return Promise.resolve();
     this.#loading ??= this.#instantiate(source ?? this.address()).catch((error: unknown) => {
       this.#loading = undefined;
-      const why = error instanceof Error ? error.message : String(error);
+      let why = error instanceof Error ? error.message : String(error);
+      // Browsers recommend more than is needed.
+      if (/unsafe-eval|CSP/.test(why)) {
+        why = `the page's Content Security Policy forbids it: whoever serves the page adds 'wasm-unsafe-eval' to script-src`;
+      }
       const failed = new LoadError(`the WebAssembly module can't be loaded: ${why}`);
       console.error(failed.message);
       throw failed;
@@ -67,6 +71,12 @@ async function fetched(source: string | URL | Request | Response): Promise<Buffe
     return readFile(source);
   }
   const response = source instanceof Response ? source : await fetch(source);
-  if (!response.ok) throw new Error(`${response.url}: ${String(response.status)}`);
-  return response.arrayBuffer();
+  const bytes = await response.arrayBuffer();
+  // Many servers of pages answer with the page where a file is missing.
+  if (!response.ok || new Uint8Array(bytes)[0] !== 0) {
+    throw new Error(
+      `${response.url} (status ${String(response.status)}) is another file: whoever serves the page copies the package's there`,
+    );
+  }
+  return bytes;
 }
