@@ -5,6 +5,8 @@ import { useClient, useConnection } from "pvwire/react";
 
 import { formatClock, formatOneDigit } from "pvwire/widgets";
 
+import { relayText } from "./relay_text";
+
 const COUNTDOWN_STEP_MS = 100;
 
 export function ConnectionBanner(): ReactNode {
@@ -27,14 +29,15 @@ export function ConnectionBanner(): ReactNode {
   if (connection.state !== "lost" && connection.state !== "closed") {
     return null;
   }
+  // What never was isn't lost, and there are no values that could be old.
+  const wasOpen = connection.relayInstance !== undefined;
   return (
     <section className="banner" role="alert" data-banner={connection.state}>
       <p>
         <strong>
-          {connection.state === "lost" ? "Relay lost" : "Connection closed"} since{" "}
-          {formatClock(connection.sinceMs)}.
+          {relayText(connection)} since {formatClock(connection.sinceMs)}.
         </strong>{" "}
-        All values below are old.{" "}
+        {wasOpen && "All values below are old. "}
         {connection.reason !== undefined && `${sentence(connection.reason)} `}
         {connection.state === "closed" && "Connecting again would not help."}
       </p>

@@ -7,14 +7,8 @@ import { formatClock, formatCount } from "pvwire/widgets";
 import { BreakThings } from "./BreakThings";
 import { PAGES, type PageSpec } from "./pages";
 import { Rates } from "./Rates";
+import { relayText } from "./relay_text";
 import { ThemeChoice } from "./ThemeChoice";
-
-const STATE_TEXT = {
-  connecting: "Connecting",
-  open: "Relay connected",
-  lost: "Relay lost",
-  closed: "Closed",
-} as const;
 
 export interface HeaderProps {
   readonly prefix: string;
@@ -29,7 +23,7 @@ export function Header({ prefix, page }: HeaderProps): ReactNode {
       <title>
         {connection.state === "open"
           ? `${prefix} · ${page.title}`
-          : `${STATE_TEXT[connection.state]} · ${prefix}`}
+          : `${relayText(connection)} · ${prefix}`}
       </title>
       <div className="page-header-top">
         <h1>
@@ -92,9 +86,7 @@ function PageStatus() {
         }`}
       >
         <span className="connection-dot" aria-hidden="true" />
-        <strong>
-          {connection.silentSinceMs === undefined ? STATE_TEXT[connection.state] : "No response"}
-        </strong>
+        <strong>{relayText(connection)}</strong>
       </p>
       <ul className="troubles" aria-label="PVs of this page">
         {isOpen && pvs > 0 && present.length === 0 && (
