@@ -13,6 +13,7 @@
 
 mod attacks;
 mod base64;
+mod checks;
 mod coniql;
 mod coniql_truth;
 mod disk;
@@ -21,6 +22,7 @@ mod entry;
 mod faults;
 mod fleet;
 mod guards;
+mod healthy;
 mod liar;
 mod makers;
 mod pressure;
@@ -29,12 +31,13 @@ mod pva_rights;
 mod pvws;
 mod pvws_truth;
 mod rules;
+mod streams;
 mod waits;
 mod watcher;
 mod writers;
 mod writes;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -44,28 +47,26 @@ use self::disk::AuditDisk;
 use self::door::DoorClient;
 use self::entry::{Entry, description};
 use self::fleet::Fleet;
+use self::healthy::Healthy;
 use self::liar::Liar;
 use self::makers::Makers;
 use self::pva_rights::PvaRights;
 use self::pvws::PVWS;
 use self::rules::RulesFile;
-use self::waits::{CALM, Waits};
+use self::streams::Streams;
+use self::waits::{ALLOWED, CALM, Waits};
 use self::watcher::{Address, Report, Watcher};
 use self::writers::Writers;
 use testbed::random::Random;
 use testbed::records::{KINDS, record};
-use testbed::{
-    How, Network, Relay, SoftIoc, Truth, Wire, eventually, prefix, relay_command_with_limit,
-    try_get,
-};
+use testbed::{How, Network, Relay, SoftIoc, Wire, prefix, relay_command_with_limit};
 
 const RECORDS: usize = 100;
 /// Time without faults before the first storm.
 const CALM_LASTS: Duration = Duration::from_secs(5);
-/// After this long everything must be right again.
-const SETTLES_WITHIN: Duration = Duration::from_secs(30);
-/// libca searches less and less often for a name that was absent during a storm.
-const FOUND_AGAIN_WITHIN: Duration = Duration::from_secs(100);
+
+/// The client that has all PVs and takes its large values by streams.
+const FETCHING: &str = "all PVs, large values by the stream";
 
 /// Everything that the driver breaks and repairs.
 struct World {
@@ -85,7 +86,9 @@ struct World {
     makers: Option<Makers>,
     /// Likewise.
     pva_rights: Option<PvaRights>,
+    healthy: Healthy,
     waits: Waits,
+    streams: Streams,
     address: Address,
     watchers: Vec<Watcher>,
     writers: Writers,
@@ -116,6 +119,12 @@ impl World {
             })
             .collect();
         let address = Address::default();
+        let healthy = Healthy::start(network);
+        let packed = How {
+            lz4: true,
+            ..How::default()
+        };
+        let steady = [How::default(), How::default(), packed].map(|how| (how, None));
         let fleet = setting("PVWIRE_SOAK_FLEET").map(|_| Fleet::start());
         // Where some of the clients are in a fleet.
         let second = fleet.as_ref().map_or(&address, |fleet| &fleet.second);
@@ -132,7 +141,9 @@ impl World {
             liar: Liar::start(),
             makers: fleet.is_none().then(|| Makers::start(&address)),
             pva_rights: fleet.is_none().then(|| PvaRights::start(&prefix)),
-            waits: Waits::start(network, &address),
+            waits: Waits::start(&healthy, &steady, ALLOWED, &address),
+            streams: Streams::start(&healthy, &address),
+            healthy,
             writers: Writers::start(&prefix, seed, [&address, second]),
             prefix,
             fleet,
@@ -180,6 +191,11 @@ impl World {
             let watcher = Watcher::start(title, how, wanted, &world.address);
             world.watchers.push(watcher);
         }
+        let names = [&all[..], &world.healthy.arrays].concat();
+        let fetching = Some(world.streams.fetching());
+        let how = (How::default(), fetching);
+        let watcher = Watcher::start_by_stream(FETCHING, how, names, &world.address);
+        world.watchers.push(watcher);
         if let Some(fleet) = &world.fleet {
             let how = How::default();
             let by_pva = pva::names(&world.entries);
@@ -263,7 +279,7 @@ impl World {
         let window = self.random.pick(&["200", "500", "2000"]);
         // Few file descriptors, so that an attack can use them up.
         let mut command = relay_command_with_limit(self.network, "-n 256");
-        let searched = self.liar.addresses(&format!("127.0.0.2 {}", waits::HOST));
+        let searched = self.liar.addresses(&format!("127.0.0.2 {}", healthy::HOST));
         match &self.makers {
             Some(makers) => makers.apply(&mut command, &searched),
             None => drop(command.env("EPICS_CA_ADDR_LIST", searched)),
@@ -304,14 +320,17 @@ impl World {
     /// Updates and nothing else for a while: the waits that attacks are compared with.
     fn calm(&mut self) {
         self.waits.wait_live();
+        self.streams.waits.wait_live();
         let begin = SystemTime::now();
         while begin.elapsed().unwrap_or(CALM_LASTS) < CALM_LASTS {
             self.burst();
             let pause = self.random.millis(10, 500);
             thread::sleep(pause);
         }
-        self.waits.add_window(CALM, begin, SystemTime::now());
-        self.waits.check();
+        for waits in [&mut self.waits, &mut self.streams.waits] {
+            waits.add_window(CALM, begin, SystemTime::now());
+            waits.check();
+        }
     }
 
     /// Random faults for `time`; at its end the relay runs, and mostly the IOC. Of three storms one
@@ -335,7 +354,12 @@ impl World {
             Self::press_memory,
             Self::break_audit_disk,
             Self::change_rules,
-            Self::break_maker,
+            |world| world.break_maker(0),
+            |world| world.break_maker(1),
+            |world| world.break_maker(2),
+            |world| world.break_stream(0),
+            |world| world.break_stream(1),
+            |world| world.break_stream(2),
             Self::restart_pva_rights,
         ];
         if self.fleet.is_some() {
@@ -374,22 +398,22 @@ impl World {
                     self.attack(kind);
                 }
                 75..78 => self.press_memory(),
-                78..81 => self.break_maker(),
+                78..81 => {
+                    let fault = self.random.below(makers::FAULTS.len());
+                    self.break_maker(fault);
+                }
+                81..83 => {
+                    let fault = self.random.below(streams::FAULTS.len());
+                    self.break_stream(fault);
+                }
                 _ => self.burst(),
             }
             let pause = self.random.millis(10, 500);
             thread::sleep(pause);
         }
-        for attack in self.attacks.drain(..) {
-            attack.end();
-        }
+        self.end_attacks();
         let faults = "all faults, beside a lying server";
         self.waits.add_window(faults, begin, SystemTime::now());
-        let relay = self.relay.as_ref().unwrap().address();
-        eventually("the relay is live", || {
-            // While it has few file descriptors left it ends connections at once.
-            try_get(relay, "/live").is_some_and(|answer| answer.status == 200)
-        });
         self.open_rules();
         // Some clients receive the last updates in a catch-up.
         self.hold_up();
@@ -407,96 +431,6 @@ impl World {
             // Its shell answers after all earlier commands.
             let answer = format!("dbgf {}switch", self.prefix);
             self.ioc.as_mut().unwrap().ask(&answer);
-        }
-    }
-
-    /// What the PVs don't show: all programs and clients still run, and each put's outcome was true.
-    fn check_others(&mut self) {
-        self.check_relays();
-        self.liar.fail_if_ended();
-        if self.fleet.is_some() {
-            self.waits.check_alive();
-        } else {
-            self.waits.check();
-        }
-        if self.ioc.is_some() {
-            self.writers.wait_done();
-        }
-        self.writers.check();
-        let relay = self.relay.as_ref().unwrap().address();
-        if let Some(rights) = &mut self.pva_rights {
-            rights.check(relay);
-        }
-    }
-
-    /// Waits until every PV in every client equals the IOC's; returns how many were compared.
-    fn settle(&mut self) -> usize {
-        let names: Vec<String> = self.watchers[0].wanted.clone();
-        let start = Instant::now();
-        let within = match self.has_returned {
-            true => FOUND_AGAIN_WITHIN,
-            false => SETTLES_WITHIN,
-        };
-        loop {
-            let truth = Truth::ask_described(self.network, &names);
-            let mut different = Vec::new();
-            let mut compared = 0;
-            for watcher in &mut self.watchers {
-                let report = watcher.tell();
-                compared += report.pvs.len();
-                let absent = watcher.wanted.iter();
-                let absent = absent.filter(|name| !report.pvs.contains_key(*name));
-                different
-                    .extend(absent.map(|name| format!("{}: {name} isn't held", watcher.title)));
-                let found = truth.differences(|name| report.pvs.get(name));
-                let kinds: HashMap<String, &str> = (self.entries.iter())
-                    .map(|entry| (entry.pv(), entry.kind))
-                    .collect();
-                different.extend(found.iter().map(|(name, fields)| {
-                    let kind = kinds[name];
-                    format!("{}: {name} ({kind}): {}", watcher.title, fields.join("; "))
-                }));
-                for (name, pv) in &report.pvs {
-                    let Some(record) = pva::record_of(name) else {
-                        continue;
-                    };
-                    let kind = kinds[record];
-                    let found = pva::differences(kind, truth.told(record), pv);
-                    if !found.is_empty() {
-                        different.push(format!("{name} ({kind}): {}", found.join("; ")));
-                    }
-                }
-            }
-            for door in &mut self.doors {
-                let report = door.tell();
-                compared += door.wanted.len();
-                for name in &door.wanted {
-                    let told = truth.told(name.trim_start_matches("ca://"));
-                    let found = (door.door.differences)(told, report.pvs.get(name));
-                    if !found.is_empty() {
-                        let found = found.join("; ");
-                        let (server, title) = (door.door.server, door.title);
-                        different.push(format!("{server}, {title}: {name}: {found}"));
-                    }
-                }
-            }
-            if let Some(makers) = &mut self.makers {
-                let (found, wanted) = makers.differences();
-                different.extend(found);
-                compared += wanted;
-            }
-            if different.is_empty() {
-                let took = start.elapsed().as_secs_f64();
-                let at = self.start.elapsed().as_secs_f64();
-                println!("{at:7.1} s  all {compared} are the truth, after {took:.1} s");
-                return compared;
-            }
-            assert!(
-                start.elapsed() < within,
-                "{} of {compared} differ from the truth for good:\n{}",
-                different.len(),
-                different.join("\n")
-            );
         }
     }
 }
@@ -532,6 +466,7 @@ fn pvs_are_the_truth_and_no_client_waits_under_random_faults() {
         world.check_others();
     }
     world.audit.check();
+    world.check_drawn();
     for (what, times) in &world.done {
         println!("{times:7} × {what}");
     }
@@ -553,6 +488,7 @@ fn pvs_are_the_truth_and_no_client_waits_under_random_faults() {
             door.door.server, door.title, report.connections, report.updates
         );
     }
-    print!("{}{}", world.waits.table(), world.writers.table());
+    print!("{}{}", world.waits.table(), world.streams.waits.table());
+    print!("{}", world.writers.table());
     println!("seed {seed}: {storms} storms, 0 of {compared} PVs differ from the truth");
 }

@@ -2,6 +2,7 @@
 //! fit.
 
 mod connect;
+mod large;
 mod message;
 mod pv;
 mod stream;
@@ -19,11 +20,13 @@ use pvwire_schema::{decode, encode};
 use tungstenite::{Error, Message as WsMessage, WebSocket};
 
 pub use connect::{How, connect_all};
+pub use large::Fetching;
 pub use message::Message;
 pub use pv::{Kept, Pv, RowSeen};
 pub use stream::Stream;
 
 use super::{DEADLINE, Line};
+use large::Large;
 use pv::{place, rows_of};
 
 /// Read time-out of one poll for a message.
@@ -46,8 +49,9 @@ pub struct Client {
     /// The last frame that didn't.
     last_answer: Vec<u8>,
     address: SocketAddr,
-    /// The stream by which large values come, unless they come by the WebSocket.
-    stream: Option<Stream>,
+    /// Its large values, if it has requested a stream of them.
+    large: Option<Large>,
+    has_lost_stream: bool,
     /// The last text message.
     text: Option<String>,
     /// Close code, 1006 where there was none.
@@ -67,27 +71,6 @@ impl Client {
             self.turn();
         }
         self.hello.is_some()
-    }
-
-    /// Takes large values from a stream from now on.
-    pub fn fetch_large(&mut self) {
-        let path = self.ask_for_stream();
-        let mut stream = Stream::open_by(self.how.trust, self.address, &path);
-        assert_eq!(stream.record(), (Vec::new(), 0), "it begins at once");
-        self.stream = Some(stream);
-        self.send(&[]);
-    }
-
-    /// The path of its stream of large values.
-    pub fn ask_for_stream(&mut self) -> String {
-        self.send(&[]);
-        self.wait("where the stream is", |client| client.text.is_some());
-        format!("/{}", self.text.take().unwrap())
-    }
-
-    /// Closes its stream.
-    pub fn drop_stream(&mut self) {
-        self.stream = None;
     }
 
     /// Reads until `done`.
@@ -363,6 +346,9 @@ impl Client {
 
     /// Polls for one message; returns whether there was one.
     fn turn(&mut self) -> bool {
+        if self.follow_stream() {
+            return true;
+        }
         let message = match self.socket.read() {
             Ok(message) => message,
             Err(Error::Io(error))
@@ -377,13 +363,13 @@ impl Client {
             }
         };
         match message {
-            WsMessage::Binary(bytes) if bytes.is_empty() => {
-                if let Some(stream) = &mut self.stream {
-                    let (bytes, _) = stream.record();
+            WsMessage::Binary(bytes) => {
+                let waits = self.large.as_mut().is_some_and(|large| large.takes(&bytes));
+                if !waits && !bytes.is_empty() {
                     self.apply(&bytes);
                 }
             }
-            WsMessage::Binary(bytes) => self.apply(&bytes),
+            WsMessage::Text(text) if self.large.is_some() => self.open_stream(&text),
             WsMessage::Text(text) => self.text = Some(text.as_str().to_owned()),
             WsMessage::Close(frame) => {
                 let code = frame.map_or(1005, |frame| frame.code.into());

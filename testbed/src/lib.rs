@@ -35,7 +35,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 #[cfg(feature = "client")]
-pub use client::{Client, How, Kept, Message, Pv, RowSeen, Stream, connect_all, keep_up};
+pub use client::{Client, Fetching, How, Kept, Message, Pv, RowSeen, Stream, connect_all, keep_up};
 #[cfg(feature = "client")]
 pub use http::{Answer, get, get_by, handshake, handshake_at, try_get};
 pub use ioc::SoftIoc;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use std::time::Duration;
 /// even the end of a connection, as in a network without a route; what was sent meanwhile passes
 /// when it is repaired.
 pub struct Wire {
+    near: SocketAddr,
     cut: Arc<(Mutex<bool>, Condvar)>,
     flow: Arc<Mutex<Flow>>,
 }
@@ -31,14 +32,30 @@ impl Wire {
 
     /// The same from another address of this machine.
     pub fn lay_from(near: &str, port: u16) -> Self {
-        let cut = Arc::<(Mutex<bool>, Condvar)>::default();
         let listener = TcpListener::bind((near, port)).unwrap();
+        Self::serve(listener, move || Some(([127, 0, 0, 1], port).into()))
+    }
+
+    /// The same from a port of 127.0.0.1 to the address that `far` gives for each connection.
+    pub fn lay_to(far: impl Fn() -> Option<SocketAddr> + Send + 'static) -> Self {
+        Self::serve(TcpListener::bind(("127.0.0.1", 0)).unwrap(), far)
+    }
+
+    /// Where clients connect to it.
+    pub fn address(&self) -> SocketAddr {
+        self.near
+    }
+
+    fn serve(listener: TcpListener, far: impl Fn() -> Option<SocketAddr> + Send + 'static) -> Self {
+        let address = listener.local_addr().unwrap();
+        let cut = Arc::<(Mutex<bool>, Condvar)>::default();
         let is_cut = Arc::clone(&cut);
         let flow = Arc::<Mutex<Flow>>::default();
         let flows = Arc::clone(&flow);
         thread::spawn(move || {
             for near in listener.incoming() {
-                let (Ok(near), Ok(far)) = (near, TcpStream::connect(("127.0.0.1", port))) else {
+                let far = far().and_then(|far| TcpStream::connect(far).ok());
+                let (Ok(near), Some(far)) = (near, far) else {
                     continue;
                 };
                 for (from, to) in [(&near, &far), (&far, &near)] {
@@ -51,7 +68,11 @@ impl Wire {
                 connections.extend([near, far]);
             }
         });
-        Self { cut, flow }
+        Self {
+            near: address,
+            cut,
+            flow,
+        }
     }
 
     /// The same for UDP too, by which PVs are searched; datagrams sent while it is cut are lost.

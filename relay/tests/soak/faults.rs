@@ -6,6 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 use super::watcher::Order;
 use super::{World, attacks, door, pva};
 use testbed::records::KINDS;
+use testbed::{eventually, try_get};
 
 /// Longer than any time-out: libca gives a circuit up after 10 s, the relay a client after 15.
 const STALL: Duration = Duration::from_millis(15_500);
@@ -50,6 +51,7 @@ impl World {
         self.say("the relay dies and comes back");
         *self.address.lock().unwrap() = None;
         self.waits.relay_ends();
+        self.streams.waits.relay_ends();
         self.relay = None;
         let pause = self.random.millis(1, 500);
         thread::sleep(pause);
@@ -119,6 +121,18 @@ impl World {
         self.say(name);
         self.attacks.push(attack);
         self.waits.add_window(name, begin, begin + time);
+    }
+
+    /// Waits for the end of all attacks under way.
+    pub(super) fn end_attacks(&mut self) {
+        for attack in self.attacks.drain(..) {
+            attack.end();
+        }
+        let relay = self.relay.as_ref().unwrap().address();
+        eventually("the relay is live", || {
+            // While it has few file descriptors left it ends connections at once.
+            try_get(relay, "/live").is_some_and(|answer| answer.status == 200)
+        });
     }
 
     pub(super) fn cut(&mut self) {

@@ -58,6 +58,16 @@ const INTEGERS: [&str; 5] = [
     "0",
 ];
 
+/// The faults of a server.
+pub(super) const FAULTS: [&str; 3] = [
+    "a server of another maker dies and comes back",
+    "a server of another maker hangs for a while",
+    "a server of another maker hangs, and its PVs come back elsewhere",
+];
+
+/// Integers of at least this magnitude have no exact double.
+const EXACT: u64 = 1 << 53;
+
 /// One server, which runs in one of two networks.
 struct Server {
     maker: Maker,
@@ -146,6 +156,12 @@ impl Server {
         self.posted.insert(name, value);
     }
 
+    /// Whether a double holds the 64-bit PV's value.
+    fn is_exact(&self) -> bool {
+        let long = self.posted["long"].parse::<i64>();
+        long.is_ok_and(|long| long.unsigned_abs() < EXACT)
+    }
+
     /// In what a client differs from the server's PVs.
     fn differences(&self, pvs: &HashMap<String, Pv>) -> Vec<String> {
         let mut found = Vec::new();
@@ -219,12 +235,17 @@ impl Makers {
         command.env("EPICS_PVA_ADDR_LIST", by_pva);
     }
 
-    pub(super) fn post(&mut self, random: &mut Random) {
+    /// Posts values; returns how often a 64-bit PV crossed 2^53.
+    pub(super) fn post(&mut self, random: &mut Random) -> u64 {
+        let mut crossed = 0;
         for server in &mut self.servers {
             for _ in 0..random.below(20) {
+                let before = server.is_exact();
                 server.post(random);
+                crossed += u64::from(server.is_exact() != before);
             }
         }
+        crossed
     }
 
     /// Posts each PV of pvAccessCPP once more. Of a burst that overruns a monitor's queue this server may not send the
@@ -256,16 +277,12 @@ impl Makers {
 
 impl World {
     /// One of the servers fails.
-    pub(super) fn break_maker(&mut self) {
-        let (fault, number) = (self.random.below(3), self.random.below(MAKERS.len()));
+    pub(super) fn break_maker(&mut self, fault: usize) {
+        let number = self.random.below(MAKERS.len());
         let pause = self.random.millis(50, 1_500);
-        self.say(
-            [
-                "a server of another maker dies and comes back",
-                "a server of another maker hangs for a while",
-                "a server of another maker hangs, and its PVs come back elsewhere",
-            ][fault],
-        );
+        if self.makers.is_some() {
+            self.say(FAULTS[fault]);
+        }
         let Some(makers) = &mut self.makers else {
             return;
         };

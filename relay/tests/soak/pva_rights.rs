@@ -12,6 +12,8 @@ record(ao, "$(P)open") { field(VAL, "1") }
 record(int64out, "$(P)guarded") { field(ASG, "GUARDED") field(VAL, "9007199254740993") }
 "#;
 
+pub(super) const RESTARTS: &str = "the IOC with rights by pvAccess dies and comes back";
+
 pub(super) struct PvaRights {
     network: Network,
     prefix: String,
@@ -79,9 +81,9 @@ impl PvaRights {
 
 impl World {
     pub(super) fn restart_pva_rights(&mut self) {
-        self.say("the IOC with rights by pvAccess dies and comes back");
         if let Some(rights) = &mut self.pva_rights {
             rights.restart();
+            self.say(RESTARTS);
         }
     }
 }

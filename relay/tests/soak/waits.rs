@@ -13,50 +13,37 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::healthy::Healthy;
 use super::watcher::Address;
-use testbed::{Client, How, Kept, Network, SoftIoc, eventually, prefix};
+use testbed::{Client, Fetching, How, Kept, RowSeen, eventually};
 
-/// An address of this machine at which nothing else of the run listens.
-pub(super) const HOST: &str = "127.0.0.3";
-/// PVs that each client watches.
-const COUNTERS: usize = 5;
-/// How often each of them changes.
+/// How often each counter changes.
 const PERIOD: Duration = Duration::from_millis(100);
 /// An attack may make clients wait this much longer than they do in the calm.
-const ALLOWED: Duration = Duration::from_secs(1);
+pub(super) const ALLOWED: Duration = Duration::from_secs(1);
 /// What the time without an attack is called.
 pub(super) const CALM: &str = "calm";
 
-/// The healthy IOC, its clients, and the times of the attacks.
+/// Clients of the healthy IOC, and the times of the attacks.
 pub(super) struct Waits {
-    _ioc: SoftIoc,
-    clients: Vec<Steady>,
+    pub(super) clients: Vec<Steady>,
     windows: Windows,
 }
 
 impl Waits {
-    pub(super) fn start(network: Network, address: &Address) -> Self {
-        let prefix = prefix();
-        let names: Vec<_> = (0..COUNTERS).map(|n| format!("{prefix}{n}")).collect();
-        let counter = |name: &String| {
-            format!(
-                r#"record(calc, "{name}") {{
-                    field(INPA, "{name}.VAL") field(CALC, "A+1") field(SCAN, ".1 second")
-                }}"#
-            )
-        };
-        let database: String = names.iter().map(counter).collect();
-        let packed = How {
-            lz4: true,
-            ..How::default()
-        };
-        let clients = [How::default(), How::default(), packed];
+    /// Starts clients. Those with streams watch the large arrays too.
+    pub(super) fn start(
+        healthy: &Healthy,
+        clients: &[(How, Option<Fetching>)],
+        allowed: Duration,
+        address: &Address,
+    ) -> Self {
+        let clients = clients.iter();
         Self {
-            _ioc: SoftIoc::with_prefix(network.at(HOST), &prefix, &database, ""),
             clients: clients
-                .map(|how| Steady::start(how, &names, address))
-                .into(),
-            windows: Windows::default(),
+                .map(|(how, fetching)| Steady::start(*how, *fetching, healthy, address))
+                .collect(),
+            windows: Windows::new(allowed),
         }
     }
 
@@ -128,8 +115,9 @@ struct Window {
 }
 
 /// The longest wait of each kind of window.
-#[derive(Default)]
 struct Windows {
+    /// A window may make clients wait this much longer than the calm.
+    allowed: Duration,
     /// Those that aren't measured yet.
     new: Vec<Window>,
     /// By name, with the number of windows.
@@ -137,6 +125,14 @@ struct Windows {
 }
 
 impl Windows {
+    fn new(allowed: Duration) -> Self {
+        Self {
+            allowed,
+            new: Vec::new(),
+            longest: BTreeMap::new(),
+        }
+    }
+
     fn check(&mut self, waits: &[Wait]) {
         for window in self.new.drain(..) {
             let during = waits.iter().filter(|wait| wait.overlaps(&window));
@@ -151,7 +147,7 @@ impl Windows {
         let (calm, _) = self.longest[CALM];
         for (attack, (longest, _)) in &self.longest {
             assert!(
-                *longest <= calm + ALLOWED,
+                *longest <= calm + self.allowed,
                 "\"{attack}\" made a client wait {:.3} s for an update, {:.3} s without an attack:\n{}",
                 longest.as_secs_f64(),
                 calm.as_secs_f64(),
@@ -188,12 +184,26 @@ impl Wait {
 
 /// What one client has received during the present life of the relay.
 #[derive(Default)]
-struct Book {
+pub(super) struct Book {
     /// How many PVs the client wants.
     wanted: usize,
     /// Of each PV the last count, and when the IOC made it.
     last: HashMap<String, (f64, SystemTime)>,
     waits: Vec<Wait>,
+    pub(super) by_stream: ByStream,
+}
+
+/// The large values of a client that takes them by streams.
+#[derive(Default)]
+pub(super) struct ByStream {
+    /// The present connection has a stream in use.
+    pub(super) is_in_use: bool,
+    /// Number of values that came by streams.
+    pub(super) values: usize,
+    /// Number of streams that broke in use.
+    pub(super) broken: usize,
+    /// The last value of each PV, however it came.
+    pub(super) last: HashMap<String, RowSeen>,
 }
 
 impl Book {
@@ -229,22 +239,26 @@ impl Book {
 }
 
 /// A client in a separate thread that reads all the time.
-struct Steady {
+pub(super) struct Steady {
     book: Arc<Mutex<Book>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Steady {
-    fn start(how: How, names: &[String], address: &Address) -> Self {
+    fn start(how: How, fetching: Option<Fetching>, healthy: &Healthy, address: &Address) -> Self {
+        let names = &healthy.counters;
         let book = Arc::new(Mutex::new(Book {
             wanted: names.len(),
             ..Book::default()
         }));
+        let arrays = fetching.map(|_| healthy.arrays.clone());
         let stop = Arc::new(AtomicBool::new(false));
         let reader = Reader {
             how,
-            names: names.to_vec(),
+            fetching,
+            names: names.clone(),
+            arrays: arrays.unwrap_or_default(),
             address: Arc::clone(address),
             book: Arc::clone(&book),
         };
@@ -257,7 +271,7 @@ impl Steady {
         }
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
+    pub(super) fn book(&self) -> MutexGuard<'_, Book> {
         self.book.lock().unwrap()
     }
 
@@ -278,13 +292,16 @@ impl Drop for Steady {
 /// The thread of a steady client.
 struct Reader {
     how: How,
+    fetching: Option<Fetching>,
+    /// The counters.
     names: Vec<String>,
+    arrays: Vec<String>,
     address: Address,
     book: Arc<Mutex<Book>>,
 }
 
 impl Reader {
-    fn run(&self, stopped: &AtomicBool) {
+    fn run(mut self, stopped: &AtomicBool) {
         let mut relay = None;
         let mut client = None;
         while !stopped.load(Ordering::Relaxed) {
@@ -293,6 +310,12 @@ impl Reader {
                 // The driver killed the relay: no attack made this client wait.
                 self.book.lock().unwrap().last.clear();
                 (relay, client) = (known, None);
+            }
+            if let (Some(fetching), Some(client)) = (&mut self.fetching, &mut client) {
+                fetching.follow(client);
+                if !is_open(client) {
+                    fetching.end(client);
+                }
             }
             // A connection that an attack has ended is a wait that goes on until there is a next
             // one.
@@ -311,7 +334,8 @@ impl Reader {
 
     fn connect(&self, relay: SocketAddr) -> Option<Client> {
         let mut client = Client::try_connect(relay, self.how)?;
-        client.try_subscribe(self.names.clone()).then_some(client)
+        let names = [&self.names[..], &self.arrays].concat();
+        client.try_subscribe(names).then_some(client)
     }
 
     fn note(&self, client: &mut Client) {
@@ -325,8 +349,22 @@ impl Reader {
                 }
             }
         }
+        self.note_arrays(client, &mut book.by_stream);
         drop(book);
         client.forget_history();
+    }
+}
+
+impl Reader {
+    fn note_arrays(&self, client: &mut Client, by_stream: &mut ByStream) {
+        for name in &self.arrays {
+            if let Some(row) = client.held(name).and_then(|pv| pv.rows.last()) {
+                by_stream.last.insert(name.clone(), row.clone());
+            }
+        }
+        by_stream.is_in_use = client.is_fetching() && is_open(client);
+        by_stream.values += client.take_fetched();
+        by_stream.broken = self.fetching.map_or(0, |fetching| fetching.broken);
     }
 }
 
@@ -368,7 +406,7 @@ mod tests {
 
     /// The windows of a calm with waits of 100 ms and an attack with this wait.
     fn checked(attack: Duration) -> Windows {
-        let mut windows = Windows::default();
+        let mut windows = Windows::new(ALLOWED);
         for (name, begin) in [(CALM, 0), ("attack", 1_000)] {
             let (begin, end) = (at(begin), at(begin + 1_000));
             windows.new.push(Window { name, begin, end });

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use pvwire_schema::types::RequestBody;
 
-use testbed::{Client, How, Pv};
+use testbed::{Client, Fetching, How, Pv};
 
 /// An order to a client.
 pub(super) enum Order {
@@ -51,9 +51,19 @@ impl Watcher {
         wanted: Vec<String>,
         address: &Address,
     ) -> Self {
+        Self::start_by_stream(title, (how, None), wanted, address)
+    }
+
+    /// The same of a client that may take its large values by streams.
+    pub(super) fn start_by_stream(
+        title: &'static str,
+        (how, fetching): (How, Option<Fetching>),
+        wanted: Vec<String>,
+        address: &Address,
+    ) -> Self {
         let (orders, taken) = channel();
         let (address, names) = (Arc::clone(address), wanted.clone());
-        let thread = thread::spawn(move || watch(how, &names, &address, &taken));
+        let thread = thread::spawn(move || watch(how, fetching, &names, &address, &taken));
         Self {
             title,
             wanted,
@@ -91,7 +101,13 @@ impl Watcher {
 }
 
 /// The client's thread: it follows orders and otherwise reads.
-fn watch(how: How, wanted: &[String], address: &Address, orders: &Receiver<Order>) {
+fn watch(
+    how: How,
+    mut fetching: Option<Fetching>,
+    wanted: &[String],
+    address: &Address,
+    orders: &Receiver<Order>,
+) {
     let mut client: Option<Client> = None;
     let mut muted_until = None;
     let mut report = Report::default();
@@ -119,6 +135,12 @@ fn watch(how: How, wanted: &[String], address: &Address, orders: &Receiver<Order
                 };
                 report.pvs = wanted.iter().filter_map(held).collect();
                 let _ = to.send(report.clone());
+            }
+        }
+        if let (Some(fetching), Some(client)) = (&mut fetching, &mut client) {
+            fetching.follow(client);
+            if client.closed.is_some() {
+                fetching.end(client);
             }
         }
         let Some(connected) = client.as_mut().filter(|client| client.closed.is_none()) else {

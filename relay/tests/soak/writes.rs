@@ -12,6 +12,9 @@ use testbed::records::{ANALOG, CHOICES, TEXTS, analog_value};
 /// Longer than the updates of a burst are on their way.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// A kind of update that every run has.
+pub(super) const CROSSED: &str = "a 64-bit PV crosses 2^53";
+
 impl World {
     pub(super) fn change_metadata(&mut self) {
         self.say("metadata changes");
@@ -63,7 +66,11 @@ impl World {
         }
         self.write(&puts);
         if let Some(makers) = &mut self.makers {
-            makers.post(&mut self.random);
+            let crossed = makers.post(&mut self.random);
+            *self.done.entry(CROSSED).or_default() += crossed;
+        }
+        if self.random.one_in(4) {
+            self.healthy.change_arrays(&mut self.random);
         }
     }
 
