@@ -17,6 +17,7 @@ mod monitor_state;
 mod node;
 mod operation;
 mod pacing;
+mod refusals;
 mod request;
 mod suspects;
 

@@ -174,8 +174,8 @@ public:
                 peer = event.peerName;
                 awaited = true;
             } catch (client::Finished &) {
-                on_gone();
                 fail("the server ended the monitor");
+                on_gone();
             } catch (client::Disconnect &) {
                 const bool is_known = awaited || live, had_values = !awaited;
                 on_gone();
@@ -185,11 +185,11 @@ public:
                 on_gone();
                 calls.unreadable(user.get(), pvs_text{error.what(), std::strlen(error.what())});
             } catch (std::exception &error) {
-                on_gone();
                 fail(error.what());
-            } catch (...) {
                 on_gone();
+            } catch (...) {
                 fail("an exception without a message");
+                on_gone();
             }
         }
     }

@@ -31,8 +31,8 @@ pub(super) enum Command {
     Checked(u64, Verdict),
     /// Values of the monitor with this id are refused for this reason.
     Unreadable(u64, String),
-    /// The monitor with this id is dead.
-    Failed(u64),
+    /// The monitor with this id is dead; whether it was refused, before it had a value.
+    Failed(u64, bool),
     /// Close the monitor with this id.
     Close(u64),
     /// Start an operation. If the command is dropped before, the operation ends as

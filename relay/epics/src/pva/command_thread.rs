@@ -13,6 +13,7 @@ use super::isolation::{Isolation, Side, Step};
 use super::monitor_state::{MonitorState, Peers};
 use super::operation::OperationState;
 use super::pacing::Pacing;
+use super::refusals::Refusals;
 use super::request::OpError;
 use super::suspects::{Suspects, Verdict};
 use crate::command_thread::{Commands, Contents, Library};
@@ -103,6 +104,7 @@ impl Library for Pvxs {
             questions: Vec::new(),
             suspects: Suspects::default(),
             isolation: Isolation::default(),
+            refused: Refusals::default(),
             check: None,
         };
         for (name, state) in kept {
@@ -135,6 +137,7 @@ pub(super) struct Monitors<'context> {
     questions: Vec<Question<'context>>,
     suspects: Suspects,
     isolation: Isolation,
+    refused: Refusals,
     /// The check in progress.
     check: Option<Check<'context>>,
     commands: Commands<Command>,
@@ -184,6 +187,7 @@ impl Contents for Monitors<'_> {
                 self.open(name, Arc::new(state));
             }
             Command::Connected(id) => {
+                self.refused.closed(id);
                 let monitor = self.monitors.get(&id);
                 if let Some(circuit) = monitor.and_then(|monitor| monitor.state.circuit()) {
                     self.watch.add(&circuit, id, Instant::now());
@@ -219,11 +223,19 @@ impl Contents for Monitors<'_> {
                     );
                 }
             }
-            Command::Failed(id) => self.retry(id),
+            Command::Failed(id, is_refused) => {
+                if is_refused {
+                    self.refused.answered(id);
+                } else {
+                    self.refused.closed(id);
+                }
+                self.retry(id);
+            }
             Command::Close(id) => {
                 self.pacing.closed(id);
                 self.suspects.closed(id);
                 self.isolation.closed(id);
+                self.refused.closed(id);
                 self.monitors.remove(&id);
             }
             Command::Operate {
@@ -252,11 +264,13 @@ impl Contents for Monitors<'_> {
         self.check_suspects();
         self.create_monitors();
         self.end_late_operations();
+        self.end_refused();
         self.look();
         let deadline = self.deadlines.peek().map(|&Reverse((at, _))| at);
         let look = self.watch.next();
         let (check, step) = (self.suspects.wake(), self.isolation.wake());
-        [self.pacing.wake(), check, step, deadline, look]
+        let answer = self.refused.wake();
+        [self.pacing.wake(), check, step, deadline, look, answer]
             .into_iter()
             .flatten()
             .min()
@@ -289,6 +303,15 @@ impl<'context> Monitors<'context> {
         if let Some(monitor) = self.monitors.get_mut(&id) {
             monitor.subscription = None;
             self.pacing.failed(id, Instant::now());
+        }
+    }
+
+    /// Disconnects refused monitors whose servers don't answer any more.
+    fn end_refused(&mut self) {
+        for id in self.refused.lost(Instant::now()) {
+            if let Some(monitor) = self.monitors.get(&id) {
+                monitor.state.closed();
+            }
         }
     }
 
@@ -411,6 +434,7 @@ impl<'context> Monitors<'context> {
                 self.pacing.closed(id);
                 continue;
             };
+            self.refused.asked(id, Instant::now());
             monitor.state.begin();
             let state = Arc::clone(&monitor.state);
             let created = (self.contexts.of(monitor.side))

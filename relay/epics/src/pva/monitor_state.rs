@@ -58,6 +58,8 @@ impl Peers {
 #[derive(Default)]
 struct Known {
     is_connected: bool,
+    /// The server refused the last attempt.
+    is_refused: bool,
     /// The circuit by which it is connected.
     circuit: Option<Arc<Circuit>>,
     /// The signature of its structure's definition.
@@ -123,6 +125,7 @@ impl MonitorState {
             known.kind = Some(kind);
             known.metadata = None;
             known.is_connected = true;
+            known.is_refused = false;
             known.circuit = circuit;
         }
         let _ = self.commands.send(Command::Connected(self.id));
@@ -137,7 +140,8 @@ impl MonitorState {
     pub(super) fn on_disconnected(&self) {
         let (mut was_connected, mut circuit) = (true, None);
         if let Ok(mut known) = self.known.lock() {
-            was_connected = std::mem::take(&mut known.is_connected);
+            was_connected =
+                std::mem::take(&mut known.is_connected) | std::mem::take(&mut known.is_refused);
             circuit = known.circuit.take();
         }
         if was_connected {
@@ -148,8 +152,8 @@ impl MonitorState {
         }
     }
 
-    /// The subscription was closed and another will be created; called by the pva-cmd thread when
-    /// no more callbacks will come.
+    /// The subscription was closed and another will be created, or its server, which refused it,
+    /// doesn't answer any more; called by the pva-cmd thread when no more callbacks will come.
     pub(super) fn closed(&self) {
         guard("disconnected", || self.on_disconnected());
     }
@@ -201,9 +205,14 @@ impl MonitorState {
         let _ = self.commands.send(Command::Unreadable(self.id, reason));
     }
 
-    /// The subscription is dead.
+    /// The subscription is dead, before it had a value or later.
     pub(super) fn on_failed(&self, reason: &str) {
-        let _ = self.commands.send(Command::Failed(self.id));
+        let mut is_refused = false;
+        if let Ok(mut known) = self.known.lock() {
+            is_refused = !known.is_connected;
+            known.is_refused = is_refused;
+        }
+        let _ = self.commands.send(Command::Failed(self.id, is_refused));
         self.events.failed(reason);
     }
 }

@@ -86,6 +86,8 @@ pub(super) struct Wiring {
     /// Of a field. Locked by the callback, and briefly by puts.
     shown: Mutex<Shown>,
     last_put: LastPut,
+    /// The server's error, while it refuses the monitor. Locked by callbacks other than `update`.
+    refusal: Mutex<Option<String>>,
 }
 
 impl PvaEvents for Events {
@@ -111,6 +113,7 @@ impl PvaEvents for Events {
     fn disconnected(&self) {
         for wiring in &self.0 {
             wiring.is_connected.store(false, Ordering::Release);
+            *wiring.refusal() = None;
             wiring.line.event(Event::Disconnected);
         }
     }
@@ -168,6 +171,9 @@ impl PvaEvents for Events {
 
     fn failed(&self, reason: &str) {
         log::warn!("a pvAccess monitor failed and is tried again: {reason}");
+        for wiring in &self.0 {
+            wiring.failed(reason);
+        }
     }
 }
 
@@ -185,7 +191,31 @@ impl Wiring {
             was_accepted: AtomicBool::new(false),
             shown: Mutex::default(),
             last_put: LastPut::default(),
+            refusal: Mutex::default(),
         }
+    }
+
+    fn refusal(&self) -> MutexGuard<'_, Option<String>> {
+        self.refusal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The server ended the monitor, and the end of the connection follows; or it refuses the monitor, and the PV is
+    /// connected without a value.
+    fn failed(&self, reason: &str) {
+        let mut refusal = self.refusal();
+        if refusal.is_none() && self.is_connected.load(Ordering::Acquire) {
+            return self.line.event(Event::Reason(reason.to_owned()));
+        }
+        if refusal.as_deref() == Some(reason) {
+            return;
+        }
+        self.is_connected.store(true, Ordering::Release);
+        self.was_connected.store(true, Ordering::Release);
+        self.line.event(Event::AccessUntried);
+        self.line.connected(false);
+        self.line
+            .refused(format!("the server refuses to send it: {reason}"));
+        *refusal = Some(reason.to_owned());
     }
 
     /// Whether the PV is a field that is looked up in the structure.
@@ -205,6 +235,7 @@ impl Wiring {
     fn connected(&self, info: &TypeInfo) {
         self.is_connected.store(true, Ordering::Release);
         self.was_connected.store(true, Ordering::Release);
+        *self.refusal() = None;
         let is_plain = info.kind != ValueKind::Structure;
         self.is_plain.store(is_plain, Ordering::Relaxed);
         self.was_accepted.store(false, Ordering::Release);
