@@ -16,8 +16,10 @@ use crate::put::PutBody;
 /// What is known of a PV at this moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// The relay hasn't said yet, or the first value has not arrived.
+    /// The relay hasn't said yet, or it is connected and its first value has not arrived.
     Awaited,
+    /// It is searched and not found yet, with the reason if a server has it that can't be reached.
+    Searched(String),
     /// It is connected and has a value.
     Current,
     /// Its server can't be reached or doesn't respond: the last value, if there is one, is outdated.
@@ -225,6 +227,10 @@ impl Talk {
         let Some(view) = self.view().filter(|_| self.is_subscribed) else {
             return Standing::Awaited;
         };
+        let reason = || {
+            let metadata = view.metadata();
+            metadata.map_or_else(String::new, |known| known.missing_field.clone())
+        };
         match view.state() {
             State::Connected if !view.is_readable() => Standing::Unreadable,
             State::Connected if view.value().is_some() => Standing::Current,
@@ -235,12 +241,8 @@ impl Talk {
                 _ => Standing::Awaited,
             },
             State::Unresponsive | State::Disconnected | State::RelayLost => Standing::Outdated,
-            State::NotFound => {
-                let metadata = view.metadata();
-                Standing::NotFound(
-                    metadata.map_or_else(String::new, |known| known.missing_field.clone()),
-                )
-            }
+            State::NotFound => Standing::NotFound(reason()),
+            State::Connecting => Standing::Searched(reason()),
             _ => Standing::Awaited,
         }
     }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use testbed::{Network, Relay, SoftIoc, StructureServer, eventually, prefix};
 
-use super::client::{PATIENT, encoded, get};
+use super::client::{PATIENT, encoded, get, request};
 
 const DATABASE: &str = r#"
 record(ao, "$(P)ao") {
@@ -143,11 +143,6 @@ fn pv_without_a_current_value_is_an_error_that_says_why() {
     };
     let json = error(&gone, 404, "no server has this PV");
     assert_eq!(json["pv"]["connection"]["state"], "notFound");
-    error(
-        &format!("{gone}2?timeout_ms=1"),
-        504,
-        "no value within 1 ms",
-    );
     error("", 400, "no PV name");
     error("a%20b", 400, "");
     error("%zz", 400, "percent-encoded");
@@ -182,4 +177,40 @@ fn first_request_for_a_pv_that_is_not_found_is_404() {
         let got = get(&relay, &path);
         assert_eq!(got.status, 404, "{path}: {}", got.json);
     }
+}
+
+#[test]
+fn pv_that_is_not_found_is_404_whatever_the_timeout() {
+    let network = Network::new();
+    let relay = Relay::start(network, &[]);
+    let name = format!("{}NOPE", prefix());
+    for (timeout_ms, form) in [
+        (0, ""),
+        (1, ""),
+        (20, ""),
+        (500, ""),
+        (1, ".png"),
+        (1, ".mjpeg"),
+    ] {
+        let path = format!("/pv/{name}{timeout_ms}{form}?timeout_ms={timeout_ms}");
+        for method in ["GET", "HEAD"] {
+            let got = request(relay.address(), method, &path, &[], "");
+            assert_eq!(got.status, 404, "{method} {path}: {}", got.json);
+            if method == "GET" {
+                let error = got.json["error"].as_str().unwrap();
+                let expected = format!("within {timeout_ms} ms");
+                assert!(error.contains(&expected), "{path}: {error}");
+            }
+        }
+    }
+    let pva = format!("pva:%2F%2F{name}?timeout_ms=1");
+    assert_eq!(get(&relay, &pva).status, 404);
+    let put = request(
+        relay.address(),
+        "PUT",
+        &format!("/pv/{name}"),
+        &[],
+        r#"{"value": 1, "timeout_ms": 1}"#,
+    );
+    assert_eq!(put.status, 403, "puts are off: {}", put.json);
 }

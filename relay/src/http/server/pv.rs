@@ -326,6 +326,15 @@ fn not_current(standing: Standing, patience: Duration) -> Result<(StatusCode, St
             StatusCode::SERVICE_UNAVAILABLE,
             "the PV's server can't be reached or doesn't respond; its last value is outdated",
         ),
+        Standing::Searched(reason) if reason.is_empty() => {
+            let message = format!(
+                "no server has answered for this PV within {} ms: check the name and the addresses that the relay \
+                 searches, or give it more time with timeout_ms",
+                patience.as_millis()
+            );
+            return Ok((StatusCode::NOT_FOUND, message));
+        }
+        Standing::Searched(reason) => return Ok((StatusCode::GATEWAY_TIMEOUT, reason)),
         Standing::Awaited | Standing::Current => {
             let message = format!("the PV has no value within {} ms", patience.as_millis());
             return Ok((StatusCode::GATEWAY_TIMEOUT, message));
@@ -334,7 +343,7 @@ fn not_current(standing: Standing, patience: Duration) -> Result<(StatusCode, St
     Ok((status, message.to_owned()))
 }
 
-/// Waits until it is known what the PV is, at most for `patience`.
+/// Waits until it is known what the PV is, at most for `patience`, and for what the relay knows already.
 async fn settled(
     link: &mut Link,
     talk: &mut Talk,
@@ -345,8 +354,13 @@ async fn settled(
         lacks_token(talk)?;
         let standing = talk.standing();
         let is_undescribed = standing == Standing::Current && talk.waits_for_description();
-        if standing != Standing::Awaited && !is_undescribed {
+        let is_open = matches!(standing, Standing::Awaited | Standing::Searched(_));
+        if !is_open && !is_undescribed {
             return Ok(standing);
+        }
+        if !talk.is_subscribed() {
+            link.turn(talk).await?;
+            continue;
         }
         match timeout_at(until, link.turn(talk)).await {
             Ok(done) => done?,

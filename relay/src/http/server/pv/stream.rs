@@ -85,7 +85,7 @@ impl Stream {
         let mut has_changed = true;
         let mut quiet_until = Instant::now() + QUIET;
         loop {
-            if has_changed && piece.is_none() && self.talk.standing() != Standing::Awaited {
+            if has_changed && piece.is_none() && !is_open(&self.talk.standing()) {
                 has_changed = false;
                 match self.event(&server).await {
                     Ok(event) => piece = event,
@@ -153,6 +153,11 @@ impl Stream {
         }
         end(sender, ended.code(), &ended.reason()).await;
     }
+}
+
+/// Whether it isn't known yet what the PV is.
+fn is_open(standing: &Standing) -> bool {
+    matches!(standing, Standing::Awaited | Standing::Searched(_))
 }
 
 /// Sends the last event, and waits until the server has taken it.
