@@ -29,7 +29,7 @@ pub mod wire;
 
 pub use self::error::{Fault, ParseError, Problem};
 pub use self::follow::{Link, leader};
-pub use self::operand::{Alarm, CALC, Operand, SOFT};
+pub use self::operand::{Alarm, CALC, Operand, SOFT, UDF};
 use self::parser::Program;
 use self::value::{Severity, Stamp, Value};
 

@@ -23,6 +23,7 @@ use std::sync::Arc;
 use self::declaration::Declaration;
 pub use self::declaration::Type;
 use crate::formula::value::{Severity, Value, number_in};
+use crate::formula::{Alarm, Operand};
 
 /// The scheme of local PVs.
 pub const SCHEME: &str = "loc://";
@@ -122,6 +123,16 @@ impl Local {
             kind: declaration.kind,
             is_open: !declaration.has_initial && declaration.kind == Type::Double,
         }
+    }
+
+    /// The value with its alarm, without a time stamp.
+    #[must_use]
+    pub fn operand(self) -> Operand {
+        let mut operand = Operand::new(self.value);
+        if self.severity == Severity::Undefined {
+            operand.alarm = Alarm::UNDEFINED;
+        }
+        operand
     }
 
     fn write(&mut self, value: &Value) -> Result<(), LocalError> {

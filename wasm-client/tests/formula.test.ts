@@ -112,7 +112,13 @@ describe("a formula", () => {
   });
 
   it("has severity, status and message of its worst PV", async () => {
-    const names = ["=A + B", "=`=A + B` * 2", "=`loc://gain(2)` * A + B", "=COUNT ? A : B"];
+    const names = [
+      "=A + B",
+      "=`=A + B` * 2",
+      "=`=A * 2` + B",
+      "=`loc://gain(2)` * A + B",
+      "=COUNT ? A : B",
+    ];
     const formulas = names.map((name) => listen(name));
     const alarm = (severity: string | null, alarmStatus: string | null, message: string) =>
       eventually(() => {

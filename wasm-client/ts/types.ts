@@ -114,7 +114,8 @@ export interface PvStatus {
   readonly severity: Severity | null;
   /**
    * EPICS's name of the alarm condition (`NO_ALARM`, `HIHI`, `UDF` …), or of the alarm's class where a
-   * pvAccess server names none (`DEVICE`, `DRIVER` …); `null` as `severity` is.
+   * pvAccess server names none (`DEVICE`, `DRIVER` …); `UDF` for a local PV that was never set; otherwise `null` as
+   * `severity` is.
    */
   readonly alarmStatus: string | null;
   /** The alarm, or why the value can't be trusted, as text for operators; empty without an alarm. */

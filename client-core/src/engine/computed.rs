@@ -8,7 +8,7 @@ use super::{Engine, Origin, PutDone, PutError, Pv, State, View};
 use crate::formula::value::{Severity, Stamp, Value};
 use crate::formula::wire::{self, MAX_SAFE_INTEGER};
 use crate::formula::{self, Alarm, Context, Formula, Input, Link, Operand};
-use crate::local::{self, Locals};
+use crate::local::{self, Local, Locals};
 use crate::store::{Slot, part};
 
 /// The parts of its inputs that a formula reads.
@@ -67,7 +67,7 @@ impl Engine {
         match opened.and_then(|key| Ok((key, self.computed.locals.open(name)?.clone()))) {
             Ok((key, local)) => {
                 self.computed.shown.push((slot, key));
-                self.show_local(slot, local.value, local.severity, now);
+                self.show_local(slot, local, now);
             }
             Err(error) => self.session.live.refuse(slot, &error.to_string()),
         }
@@ -127,7 +127,7 @@ impl Engine {
             .filter(|(_, shown)| shown == key)
             .map(|(slot, _)| *slot);
         for slot in slots.collect::<Vec<_>>() {
-            self.show_local(slot, local.value.clone(), local.severity, now);
+            self.show_local(slot, local.clone(), now);
         }
         Some(Ok(PutDone::default()))
     }
@@ -169,9 +169,8 @@ impl Engine {
         }
     }
 
-    fn show_local(&mut self, slot: Slot, value: Value, severity: Severity, now: SystemTime) {
-        let mut operand = Operand::new(value);
-        operand.alarm.severity = severity;
+    fn show_local(&mut self, slot: Slot, local: Local, now: SystemTime) {
+        let mut operand = local.operand();
         operand.time = stamp(now);
         self.show(slot, &operand, true);
     }
@@ -232,8 +231,8 @@ fn alarm(view: &View<'_>) -> Alarm {
             let severity = Severity::from_number(alarm.severity.number());
             Alarm::new(severity, alarm.status, alarm.message)
         }
-        None if is_computed(view.name()) => Alarm::new(Severity::Undefined, 0, ""),
-        None => Alarm::NOT_SENT,
+        // Its status says whether it is undefined or not sent.
+        None => Alarm::new(Severity::Undefined, view.pv_state().alarm_status, ""),
     }
 }
 

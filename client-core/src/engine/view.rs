@@ -261,7 +261,7 @@ impl<'a> View<'a> {
         self.pv_state().access
     }
 
-    fn pv_state(&self) -> &'a PvState {
+    pub(super) fn pv_state(&self) -> &'a PvState {
         &self.store.pvs[self.at()]
     }
 

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use pvwire_schema::types;
-
 use super::error::Fault;
 use super::value::{Severity, Stamp, Value};
 use super::{MAX_TEXT_BYTES, MAX_WORK};
 
 /// Alarm status CALC of `alarm.h`: a value can't be computed.
 pub const CALC: u16 = 12;
+
+/// Alarm status UDF of `alarm.h`: the severity is undefined.
+pub const UDF: u16 = 17;
 
 /// Alarm status SOFT of `alarm.h`: a formula raises the alarm.
 pub const SOFT: u16 = 15;
@@ -29,7 +30,14 @@ impl Alarm {
     /// The alarm of a PV whose server sends none.
     pub const NOT_SENT: Self = Self {
         severity: Severity::Undefined,
-        status: types::Alarm::NONE.status,
+        status: 0,
+        message: None,
+    };
+
+    /// That of a value that was never set.
+    pub const UNDEFINED: Self = Self {
+        severity: Severity::Undefined,
+        status: UDF,
         message: None,
     };
 
@@ -163,7 +171,7 @@ mod tests {
         let minor = Alarm::new(Severity::Minor, 6, "low");
         let major = Alarm::new(Severity::Major, 3, "");
         let other = Alarm::new(Severity::Major, 105, "worn");
-        let undefined = Alarm::new(Severity::Undefined, 0, "");
+        let undefined = Alarm::UNDEFINED;
         for (worse, alarms) in [
             (&minor, [&calm, &minor]),
             (&major, [&minor, &major]),

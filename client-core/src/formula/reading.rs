@@ -28,15 +28,6 @@ pub struct Reading {
     pub link: Link<String>,
 }
 
-/// What the name of an input says.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Named {
-    /// It requests a text: NAME.FIELD$ is EPICS's way to request a long string.
-    pub is_long_string: bool,
-    /// It is that of a formula or a local PV.
-    pub is_computed: bool,
-}
-
 /// Type and choices of a value, and what else the metadata say.
 struct Known {
     value_type: ValueType,
@@ -73,8 +64,9 @@ impl<'a> Readings<'a> {
         }
     }
 
-    /// The next input. `array` are its elements if its value is an array of numbers.
-    pub fn next(&mut self, array: Option<Array>, name: Named) -> Reading {
+    /// The next input. `array` are its elements if its value is an array of numbers. `is_long_string`: its name
+    /// requests a text, NAME.FIELD$.
+    pub fn next(&mut self, array: Option<Array>, is_long_string: bool) -> Reading {
         let state = self.constant().map_or(u8::MAX, state_of);
         let since = self.text().map(str::to_owned);
         let is_silent = self.text().is_some();
@@ -87,7 +79,7 @@ impl<'a> Readings<'a> {
         };
         let given = self.is_present().then(|| self.value());
         let time = self.time();
-        let alarm = self.alarm(name.is_computed);
+        let alarm = self.alarm();
         let known = self.known();
         let input = match given.filter(|_| is_connected) {
             None => Input::Disconnected,
@@ -95,7 +87,7 @@ impl<'a> Readings<'a> {
                 alarm,
                 time,
                 display: known.display,
-                value: value_of(given, known, array, name.is_long_string),
+                value: value_of(given, known, array, is_long_string),
             }),
         };
         Reading { input, link }
@@ -129,7 +121,7 @@ impl<'a> Readings<'a> {
     }
 
     /// Without a message of the server the cell has the name or number of the alarm status.
-    fn alarm(&mut self, is_computed: bool) -> Alarm {
+    fn alarm(&mut self) -> Alarm {
         let severity = self.constant().map(severity_of);
         let (status, name) = match self.cells.next() {
             Content::Other(Cell::Constant, index) => (status_of(index), None),
@@ -142,8 +134,8 @@ impl<'a> Readings<'a> {
                 let severity = Severity::from_number(severity);
                 Alarm::new(severity, status, message.unwrap_or_default())
             }
-            None if is_computed => Alarm::new(Severity::Undefined, 0, ""),
-            None => Alarm::NOT_SENT,
+            // Its status says whether it is undefined or not sent.
+            None => Alarm::new(Severity::Undefined, status, ""),
         }
     }
 

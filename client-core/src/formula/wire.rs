@@ -2,8 +2,8 @@
 
 use pvwire_schema::types::{self, Array, Node, NodeValue, PutValue, ValueType};
 
+use super::Operand;
 use super::value::{Severity, Value};
-use super::{Alarm, Operand};
 use crate::format::{push_characters, push_shortest};
 use crate::store::Shown;
 
@@ -97,16 +97,13 @@ pub fn shown(operand: &Operand, writable: bool) -> Shown {
         Value::Numbers(_) => ValueType::Float64,
         Value::Table(_) => ValueType::Structure,
     };
-    let Alarm {
-        severity, status, ..
-    } = operand.alarm;
+    let severity = operand.alarm.severity;
     Shown {
         value_type,
         precision,
-        alarm: (severity != Severity::Undefined).then(|| types::Alarm {
-            severity: types::Severity::from_number(severity as u8),
-            status,
-        }),
+        severity: (severity != Severity::Undefined)
+            .then(|| types::Severity::from_number(severity as u8)),
+        status: operand.alarm.status,
         seconds: operand.time.seconds as f64,
         nanoseconds: operand.time.nanoseconds,
         writable,

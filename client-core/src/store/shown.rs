@@ -1,9 +1,12 @@
 //! Shows the values of local PVs and formulas, which the client computes without the relay.
 
 use pvwire_schema::decode::DetailRow;
-use pvwire_schema::types::{Alarm, ConnectionState, Metadata, PutValue, ValueType};
+use pvwire_schema::types::{ConnectionState, Metadata, PutValue, Severity, ValueType};
 
-use super::{ACCESS_PUTS, ACCESS_READ, ACCESS_WRITE, LOCAL_SCHEME, Slot, Store, Text, kind, part};
+use super::{
+    ACCESS_PUTS, ACCESS_READ, ACCESS_WRITE, LOCAL_SCHEME, SEVERITY_UNKNOWN, Slot, Store, Text,
+    kind, part,
+};
 
 /// Prefixes of the names of such PVs: `loc://x`, `=A + B` and `eq://A + B`.
 const OF_PAGE: [&str; 3] = [LOCAL_SCHEME, "=", "eq://"];
@@ -20,8 +23,10 @@ pub struct Shown {
     pub value_type: ValueType,
     /// Digits after the point, if they are fixed.
     pub precision: Option<i16>,
-    /// Alarm severity and status; `None` if they are undefined.
-    pub alarm: Option<Alarm>,
+    /// Alarm severity; `None` if it is undefined or not sent.
+    pub severity: Option<Severity>,
+    /// Alarm status; UDF if the severity is undefined.
+    pub status: u16,
     /// Time stamp: whole seconds past the POSIX epoch.
     pub seconds: f64,
     /// Time stamp: the remaining nanoseconds.
@@ -73,7 +78,8 @@ impl Store {
         );
         self.show_value(slot, value, is_table);
         self.set_time(slot, shown.seconds, shown.nanoseconds);
-        self.set_alarm(slot, shown.alarm);
+        let severity = shown.severity.map(Severity::number);
+        self.set_severity(slot, severity.unwrap_or(SEVERITY_UNKNOWN), shown.status);
         let detail = DetailRow {
             row: 0,
             user_tag: 0,

@@ -117,9 +117,13 @@ impl Store {
 
     /// Sets the alarm of an update; `None` if it is not known.
     pub fn set_alarm(&mut self, slot: Slot, alarm: Option<Alarm>) {
-        let at = slot as usize;
         let (severity, status) = shown_alarm(alarm);
-        let pv = &mut self.pvs[at];
+        self.set_severity(slot, severity, status);
+    }
+
+    /// Sets severity, or [`SEVERITY_UNKNOWN`], and status.
+    pub(super) fn set_severity(&mut self, slot: Slot, severity: u8, status: u16) {
+        let pv = &mut self.pvs[slot as usize];
         if pv.severity != severity || pv.alarm_status != status {
             pv.severity = severity;
             pv.alarm_status = status;

@@ -3,11 +3,11 @@
 use std::fmt;
 
 use pvwire_core::formula::value::{Severity as FormulaSeverity, Stamp, Value as FormulaValue};
-use pvwire_core::formula::{self, CALC, Context, Fault, Input, Operand, ParseError, wire};
+use pvwire_core::formula::{self, CALC, Context, Fault, Input, Operand, ParseError, UDF, wire};
 use pvwire_core::local::Type;
 use pvwire_schema::types::{Alarm, BlobValue, Metadata, Severity};
 
-use crate::local::{LocalValue, UDF, described};
+use crate::local::{LocalValue, described};
 use crate::name::{Dialect, target};
 use crate::vtype::{Sample, Value};
 

@@ -1,6 +1,7 @@
 //! Local PVs, `loc://name<type>(initial value)`: their names, types and writes by the engine, and their values as the
 //! relay has them.
 
+use pvwire_core::formula::UDF;
 use pvwire_core::formula::value::{Severity as LocalSeverity, Value};
 use pvwire_core::formula::wire::{self, MAX_SAFE_INTEGER};
 use pvwire_core::local::{self, LocalError, Locals, SCHEME, Type};
@@ -11,9 +12,6 @@ pub const MOST_ELEMENTS: usize = 1 << 17;
 
 /// Most bytes of all texts of a value together.
 const MOST_TEXT_BYTES: usize = 1 << 20;
-
-/// Alarm status UDF of `alarm.h`.
-pub(crate) const UDF: u16 = 17;
 
 /// Why a value can't be written.
 #[derive(Debug, thiserror::Error)]

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
+use pvwire_core::formula::UDF;
 use pvwire_schema::types::{Alarm, BlobValue, Limits, Metadata, Severity};
 
-use crate::local::UDF;
 use crate::name::Dialect;
 use crate::vtype::{Sample, VType, Value};
 use crate::{array, java, json, text};

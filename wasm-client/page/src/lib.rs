@@ -4,11 +4,11 @@
 
 #![deny(unsafe_code)]
 
-use pvwire_core::formula::reading::{self, Named, Reading, Readings};
+use pvwire_core::formula::reading::{self, Reading, Readings};
 use pvwire_core::formula::value::{Stamp, Value};
 use pvwire_core::formula::wire::{self, MAX_SAFE_INTEGER};
-use pvwire_core::formula::{Context, Formula, Input, Operand, expression, leader};
-use pvwire_core::local::{Local, LocalError, Locals, SCHEME, key};
+use pvwire_core::formula::{Context, Formula, Input, Operand, leader};
+use pvwire_core::local::{Local, LocalError, Locals, key};
 use pvwire_schema::types::{Array, PutValue, ValueType};
 use wasm_bindgen::prelude::wasm_bindgen;
 
@@ -43,7 +43,7 @@ struct Linked {
 /// An input of formulas.
 #[derive(Debug, Default)]
 struct Given {
-    named: Named,
+    is_long_string: bool,
     reading: Option<Reading>,
 }
 
@@ -138,10 +138,7 @@ impl Page {
             if *at >= self.inputs.len() {
                 self.inputs.resize_with(at + 1, Given::default);
             }
-            self.inputs[*at].named = Named {
-                is_long_string: name.ends_with('$'),
-                is_computed: expression(name).is_some() || name.starts_with(SCHEME),
-            };
+            self.inputs[*at].is_long_string = name.ends_with('$');
         }
     }
 
@@ -202,8 +199,8 @@ impl Page {
                 data: own.to_vec().into(),
             });
             let given = self.inputs.get_mut(input);
-            let named = given.as_ref().map(|given| given.named);
-            let reading = readings.next(array, named.unwrap_or_default());
+            let is_long_string = given.as_ref().is_some_and(|given| given.is_long_string);
+            let reading = readings.next(array, is_long_string);
             if let Some(given) = given {
                 given.reading = Some(reading);
             }
@@ -319,8 +316,7 @@ impl Page {
     fn took(&mut self, local: Result<Local, LocalError>, now_ms: f64) -> Option<()> {
         match local {
             Ok(local) => {
-                let mut result = Operand::new(local.value);
-                result.alarm.severity = local.severity;
+                let mut result = local.operand();
                 result.time = stamp(now_ms);
                 self.set_result(result, true);
                 Some(())

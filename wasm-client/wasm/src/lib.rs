@@ -8,7 +8,7 @@ mod programs;
 use pvwire_core::ingest::{ArrayRow, Session};
 use pvwire_core::select::execute::{self, Held};
 use pvwire_core::store::{CAUSES, Shown, Slot, Store, kind, part};
-use pvwire_schema::types::{Alarm, Array, Filter, PutValue, Severity, ValueType};
+use pvwire_schema::types::{Array, Filter, PutValue, Severity, ValueType};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 pub use self::programs::{compile, constants, program, release};
@@ -346,7 +346,7 @@ impl Core {
     }
 
     /// Shows the value in the slot of a local PV or a formula. `precision` is -1 if it is not fixed;
-    /// a severity beyond the known ones is undefined. `texts` are the alarm message and the labels
+    /// a severity beyond the known ones is undefined, with the status UDF, or not sent. `texts` are the alarm message and the labels
     /// of an enum.
     // Each parameter is a number in JavaScript: an object would have to be taken apart.
     #[allow(clippy::too_many_arguments)]
@@ -367,10 +367,9 @@ impl Core {
         let shown = Shown {
             value_type: ValueType::from_number(value_type),
             precision: (precision >= 0).then_some(precision),
-            alarm: (severity <= Severity::Invalid.number()).then(|| Alarm {
-                severity: Severity::from_number(severity),
-                status,
-            }),
+            severity: (severity <= Severity::Invalid.number())
+                .then(|| Severity::from_number(severity)),
+            status,
             seconds,
             nanoseconds,
             writable,

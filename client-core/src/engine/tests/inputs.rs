@@ -2,13 +2,14 @@
 
 use pvwire_schema::decode::DetailRow;
 use pvwire_schema::types::{
-    Alarm, Array, Connection, ConnectionState, Limits, Metadata, Node, NodeValue, ValueType,
+    Alarm as WireAlarm, Array, Connection, ConnectionState, Limits, Metadata, Node, NodeValue,
+    PutValue, ValueType,
 };
 
 use super::*;
-use crate::engine::computed::{input, is_computed, link};
-use crate::formula::reading::{Named, Readings, SELECTION};
-use crate::formula::{Input, Link};
+use crate::engine::computed::{input, link};
+use crate::formula::reading::{Readings, SELECTION};
+use crate::formula::{self, Input, Link, Operand, value, wire};
 use crate::select::execute::{ALL_PARTS, Results, SlotPv, Surroundings, Units, execute};
 use crate::store::{Store, Text, kind};
 
@@ -154,7 +155,8 @@ impl Pvs {
         ] {
             let slot = self.add("A", &metadata(ValueType::Float64));
             self.store.set_number(slot, 1.0);
-            self.store.set_alarm(slot, Some(Alarm { severity, status }));
+            self.store
+                .set_alarm(slot, Some(WireAlarm { severity, status }));
             let detail = DetailRow {
                 row: 0,
                 user_tag: 0,
@@ -163,10 +165,21 @@ impl Pvs {
             self.store
                 .set_detail(slot, (!message.is_empty()).then_some(detail));
         }
-        for name in ["NOT_SENT", "loc://undefined", "=undefined"] {
+        for name in ["NOT_SENT", "=not_sent"] {
             let slot = self.add(name, &metadata(ValueType::Float64));
             self.store.set_number(slot, 1.0);
             self.store.set_alarm(slot, None);
+        }
+        for (name, alarm) in [
+            ("loc://undefined", formula::Alarm::UNDEFINED),
+            ("=undefined", formula::Alarm::UNDEFINED),
+            ("=not_sent_either", formula::Alarm::NOT_SENT),
+        ] {
+            let slot = self.add(name, &metadata(ValueType::Float64));
+            let mut operand = Operand::new(value::Value::Number(1.0));
+            operand.alarm = alarm;
+            let shown = wire::shown(&operand, false);
+            (self.store).show(slot, &PutValue::Number(1.0), &shown, "", &[]);
         }
         let display = Limits {
             low: -1.0,
@@ -240,11 +253,7 @@ fn inputs_from_cells_are_those_from_the_store() {
     for slot in slots {
         let name = store.name(slot);
         let view = View::new(name, store, slot, held, f64::NAN);
-        let named = Named {
-            is_long_string: name.ends_with('$'),
-            is_computed: is_computed(name),
-        };
-        let reading = readings.next(held.array(slot).cloned(), named);
+        let reading = readings.next(held.array(slot).cloned(), name.ends_with('$'));
         // NaN is not equal to itself.
         let shown = |input: &Input| format!("{input:?}");
         assert_eq!(shown(&reading.input), shown(&input(&view)), "{name} {slot}");
@@ -258,4 +267,61 @@ fn inputs_from_cells_are_those_from_the_store() {
         };
         assert_eq!(reading.link, expected, "{name} {slot}");
     }
+}
+
+#[test]
+fn alarm_that_is_not_sent_hides_none_through_nested_formulas() {
+    let mut engine = Engine::new();
+    let names = [
+        "=`UNSENT` + `M`",
+        "=`=UNSENT * 2` + `M`",
+        "=`=`=UNSENT` + 1` + M",
+        "=`=UNSENT * 2`",
+    ];
+    let names = names.map(str::to_owned);
+    let pvs = engine.open(&names, Filter::ALL, at(0.0));
+    let undefined = engine.open(["=`=loc://never * 2` + M"], Filter::ALL, at(0.0));
+    connect(&mut engine, 0.0);
+    let [(request, RequestBody::Subscribe { names, .. })] = &sent(&mut engine, 0.0)[..] else {
+        panic!("one request")
+    };
+    let ids: Vec<_> = (1..=names.len() as u32).map(PvId).collect();
+    let reply = Reply::Subscribed {
+        ids: ids.clone(),
+        errors: Vec::new(),
+    };
+    let major = WireAlarm {
+        severity: Severity::Major,
+        status: 3,
+    };
+    let bytes = frame(FrameKind::Snapshot, 10, 0, |e| {
+        e.reply(*request, &reply);
+        for id in &ids {
+            e.connection(*id, connected());
+        }
+        for (id, name) in ids.iter().zip(names) {
+            let alarm = if name == "M" { major } else { WireAlarm::NONE };
+            let marks = RowMarks {
+                sequence: 1,
+                alarm: Some(alarm),
+                ..RowMarks::default()
+            };
+            e.number(*id, 1_000_000_000, 1.0, marks);
+        }
+    });
+    engine.receive(bytes, at(0.0)).unwrap();
+    engine.changes();
+    let alarm = |pv: Pv| {
+        let view = engine.read(pv).unwrap();
+        view.alarm().map(|alarm| (alarm.severity, alarm.status))
+    };
+    for pv in &pvs[..3] {
+        assert_eq!(alarm(*pv), Some((Severity::Major, 3)));
+    }
+    assert_eq!(alarm(pvs[3]), None);
+    assert_eq!(
+        alarm(undefined[0]),
+        None,
+        "a value that was never set is worse"
+    );
 }

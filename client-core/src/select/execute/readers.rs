@@ -258,7 +258,9 @@ impl<P: Pv> Reader<'_, P> {
                 }
                 None => to.mark(Cell::Null),
             },
-            Read::AlarmStatus if self.severity().is_none() => to.mark(Cell::Null),
+            Read::AlarmStatus if self.severity().is_none() && self.pv.alarm_status() == 0 => {
+                to.mark(Cell::Null);
+            }
             Read::AlarmStatus => self.alarm_status(to),
             Read::Message => self.message(to),
             Read::Mutable => to.boolean(self.mutable() != Some(false)),
