@@ -6,6 +6,7 @@ mod client;
 mod clients;
 mod gone;
 mod http;
+mod max_rate;
 mod messages;
 mod one_tick;
 mod own;

@@ -12,6 +12,7 @@ mod http;
 mod http_get;
 mod life;
 mod limits;
+mod max_rate;
 mod messages;
 mod names;
 mod one_tick;
