@@ -272,12 +272,7 @@ fn inputs_from_cells_are_those_from_the_store() {
 #[test]
 fn alarm_that_is_not_sent_hides_none_through_nested_formulas() {
     let mut engine = Engine::new();
-    let names = [
-        "=`UNSENT` + `M`",
-        "=`=UNSENT * 2` + `M`",
-        "=`=`=UNSENT` + 1` + M",
-        "=`=UNSENT * 2`",
-    ];
+    let names = ["=UNSENT + M", "=`=UNSENT * 2` + M", "=`=UNSENT * 2`"];
     let names = names.map(str::to_owned);
     let pvs = engine.open(&names, Filter::ALL, at(0.0));
     let undefined = engine.open(["=`=loc://never * 2` + M"], Filter::ALL, at(0.0));
@@ -315,10 +310,10 @@ fn alarm_that_is_not_sent_hides_none_through_nested_formulas() {
         let view = engine.read(pv).unwrap();
         view.alarm().map(|alarm| (alarm.severity, alarm.status))
     };
-    for pv in &pvs[..3] {
-        assert_eq!(alarm(*pv), Some((Severity::Major, 3)));
+    for pv in &pvs[..2] {
+        assert_eq!(alarm(*pv), Some((Severity::Major, 3)), "{pv:?}");
     }
-    assert_eq!(alarm(pvs[3]), None);
+    assert_eq!(alarm(pvs[2]), None);
     assert_eq!(
         alarm(undefined[0]),
         None,
