@@ -321,6 +321,31 @@ fn server_that_answers_a_search_and_then_says_nothing_is_named() {
 }
 
 #[test]
+fn server_that_answers_a_search_and_then_refuses_the_connection_is_named() {
+    let network = Network::new();
+    let server = LyingServer::start(&["unreachable", "closes", "good"]);
+    let mut command = relay_command(network);
+    server.apply(&mut command);
+    let relay = Relay::spawn(command, &["--not-found-after-ms=1000"]);
+    let mut client = Client::connect(relay.address());
+    client.subscribe(&server.names);
+    for (index, what) in [
+        (0, "refuses the connection"),
+        (1, "ends the connection at once"),
+    ] {
+        let name = &server.names[index];
+        client.wait_pv(name, "says who", |pv| {
+            reason(pv).contains(what) && reason(pv).contains(&format!(":{}", server.port(index)))
+        });
+        assert_ne!(client.pv(name).state(), ConnectionState::Connected);
+        assert_eq!(client.pv(name).now, None);
+    }
+    let good = &server.names[2];
+    client.wait_number(good, 8.0);
+    assert_eq!(reason(client.pv(good)), "");
+}
+
+#[test]
 fn pv_whose_server_lies_once_is_connected_by_the_next_valid_value() {
     let network = Network::new();
     let server = LyingServer::start(&["repents"]);

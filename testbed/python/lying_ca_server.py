@@ -5,7 +5,9 @@
 
 The part of a name after the last colon selects the invalid message of its PV, one of `LIES`. The server sends
 it after one valid value, 7. A PV "silent" is found, and then the server says nothing; "refuses" is found and then
-refused, and "odd" gets a type that doesn't exist; "repents" lies once and then sends 8. The program ends when its standard input ends.
+refused, and "odd" gets a type that doesn't exist; "repents" lies once and then sends 8. The server of "unreachable"
+answers searches and refuses connections, that of "closes" ends them at once. The program ends when its standard input
+ends.
 """
 
 import asyncio
@@ -77,7 +79,8 @@ LIES = {
 
 
 class Circuit(asyncio.Protocol):
-    def __init__(self):
+    def __init__(self, name):
+        self.closes = name.endswith(":closes")
         self.received = b""
         self.lies = {}
         self.has_lied = False
@@ -85,6 +88,9 @@ class Circuit(asyncio.Protocol):
 
     def connection_made(self, transport):
         self.transport = transport
+        if self.closes:
+            transport.close()
+            return
         transport.write(message(VERSION, count=MINOR))
 
     def data_received(self, data):
@@ -177,7 +183,8 @@ class Search(asyncio.DatagramProtocol):
 async def serve(served):
     loop = asyncio.get_running_loop()
     for port, name in served:
-        await loop.create_server(Circuit, "127.0.0.1", port)
+        if not name.endswith(":unreachable"):
+            await loop.create_server(lambda n=name: Circuit(n), "127.0.0.1", port)
         await loop.create_datagram_endpoint(lambda p=port, n=name: Search(p, n), ("127.0.0.1", port))
     print("listening", flush=True)
     await loop.run_in_executor(None, sys.stdin.read)

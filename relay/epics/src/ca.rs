@@ -16,6 +16,7 @@ mod event;
 mod field;
 mod follow;
 mod handle;
+mod lost_circuit;
 mod messages;
 mod name;
 mod put;

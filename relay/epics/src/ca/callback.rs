@@ -20,6 +20,7 @@ use super::channel_state::ChannelState;
 use super::check::Lie;
 use super::dbr;
 use super::event::{AccessRights, Metadata, NativeType};
+use super::lost_circuit;
 use super::put::{Held, PutError};
 use super::sent_put::SentPut;
 use super::shape::Shape;
@@ -273,6 +274,10 @@ pub(super) unsafe extern "C" fn on_exception(args: exception_handler_args) {
         let what = unsafe { owned_text(ca_message(args.stat)) };
         // SAFETY: null or a string of libca that is valid during the callback.
         let context = unsafe { owned_text(args.ctx) };
+        if args.stat == ECA_DISCONN.into() {
+            // libca calls from the thread that reads the circuit, or would read it.
+            lost_circuit::ended(&context, CircuitSocket::of_this_thread().is_some());
+        }
         // A disconnect is also reported to each channel.
         let expected = args.stat == ECA_DISCONN.into()
             || args.stat & std::ffi::c_long::from(CA_M_SUCCESS) != 0;

@@ -24,6 +24,7 @@ use super::command::Purpose;
 use super::encode::{Encoded, Target, encode, is_doubtful};
 use super::event::{NativeType, text};
 use super::field::FieldKind;
+use super::lost_circuit;
 use super::put::{Job, PutError};
 use super::sent_put::SentPut;
 use super::shape::Shape;
@@ -148,6 +149,9 @@ impl<'context> OpenChannel<'context> {
             )
         })?;
         timers::search_starts();
+        if matches!(purpose, Purpose::Watch) {
+            lost_circuit::opened(channel, &state);
+        }
         let open = Self {
             channel,
             update: ptr::null_mut(),
@@ -405,6 +409,7 @@ impl<'context> OpenChannel<'context> {
 
 impl Drop for OpenChannel<'_> {
     fn drop(&mut self) {
+        lost_circuit::closed(self.channel);
         // SAFETY: the channel is ours and not used by any other call from now on. The call also
         // ends its subscriptions and waits for a running callback; this thread holds no lock.
         if let Err(refused) = checked(unsafe { ca_clear_channel(self.channel) }) {
