@@ -2,6 +2,7 @@
 //!
 //! Topology: a server of another maker, one relay, one client.
 
+use pvwire_schema::types::{ConnectionState, Outcome};
 use testbed::{
     Client, Kept, Maker, Network, OtherServer, PvaGateway, Relay, StructureServer, prefix,
 };
@@ -76,4 +77,25 @@ fn values_behind_a_pva_gateway_are_those_of_its_server() {
     let name = format!("pva://{prefix}step");
     client.subscribe(&[&name]);
     client.wait_pv(&name, "has a value", |pv| pv.now.is_some());
+}
+
+#[test]
+fn pv_that_pv_access_cpp_does_not_let_be_monitored_says_so_while_its_server_is_there() {
+    let network = Maker::PvAccessCppRpc.network();
+    let server = OtherServer::start(network, Maker::PvAccessCppRpc);
+    let relay = Relay::start(network, &["--enable-put", "--allow-put=*"]);
+    let name = format!("pva://{}", server.pv("service"));
+    let mut client = Client::connect(relay.address());
+    client.subscribe(&[&name]);
+    client.wait_state(&name, ConnectionState::Connected);
+    client.wait_pv(&name, "the server's reason", |pv| {
+        let metadata = pv.metadata.as_ref();
+        metadata.is_some_and(|it| it.missing_field.contains("Not Implemented"))
+    });
+    assert_eq!(client.pv(&name).now, None);
+    let (outcome, why) = client.put_number(&name, 1.0);
+    assert_eq!(outcome, Outcome::Failed, "{why}");
+    assert!(why.contains("Not Implemented"), "{why}");
+    drop(server);
+    client.wait_state(&name, ConnectionState::Disconnected);
 }

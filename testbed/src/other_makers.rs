@@ -15,6 +15,8 @@ pub enum Maker {
     /// A server of pvAccessCPP, by pvapy. It answers searches by UDP alone:
     /// [`Network::with_searches_by_udp`].
     PvAccessCpp,
+    /// A server of pvAccessCPP, by pvapy, with the procedure `service` alone, which can't be monitored.
+    PvAccessCppRpc,
     /// A Channel Access server of CAJ, in Java.
     Caj,
     /// A pvAccess server of Phoebus's core-pva, in Java. It answers searches by UDP alone.
@@ -42,6 +44,7 @@ impl Maker {
             Self::Caproto => ("caproto_ioc.py", ""),
             Self::Pcas => ("pcas_server.py", ""),
             Self::PvAccessCpp => ("pva_cpp_server.py", ""),
+            Self::PvAccessCppRpc => ("pva_rpc_server.py", ""),
             Self::Caj => ("", "CaServer"),
             Self::CorePva => ("", "PvaServer"),
         };

@@ -105,6 +105,7 @@ impl Server {
     fn names(&self) -> Vec<String> {
         let (scheme, names) = match self.maker {
             Maker::PvAccessCpp | Maker::CorePva => ("pva://", &BY_PVA[..]),
+            Maker::PvAccessCppRpc => ("pva://", &BY_PVA[..0]),
             Maker::Caproto | Maker::Pcas => ("", &BY_CA[..]),
             Maker::Caj => ("", &BY_CA[..OF_CAJ]),
         };
