@@ -182,7 +182,7 @@ fn first_request_for_a_pv_that_is_not_found_is_404() {
 #[test]
 fn pv_that_is_not_found_is_404_whatever_the_timeout() {
     let network = Network::new();
-    let relay = Relay::start(network, &[]);
+    let relay = Relay::start(network, &["--enable-put", "--allow-put=*"]);
     let name = format!("{}NOPE", prefix());
     for (timeout_ms, form) in [
         (0, ""),
@@ -205,12 +205,12 @@ fn pv_that_is_not_found_is_404_whatever_the_timeout() {
     }
     let pva = format!("pva:%2F%2F{name}?timeout_ms=1");
     assert_eq!(get(&relay, &pva).status, 404);
-    let put = request(
-        relay.address(),
-        "PUT",
-        &format!("/pv/{name}"),
-        &[],
-        r#"{"value": 1, "timeout_ms": 1}"#,
-    );
-    assert_eq!(put.status, 403, "puts are off: {}", put.json);
+    for timeout_ms in [1, 500] {
+        let path = format!("/pv/{name}PUT{timeout_ms}");
+        let body = format!(r#"{{"value": 1, "timeout_ms": {timeout_ms}}}"#);
+        let put = request(relay.address(), "PUT", &path, &[], &body);
+        assert_eq!(put.status, 404, "{}", put.json);
+        assert_eq!(put.json["code"], "NOT_CONNECTED", "{}", put.json);
+        assert_eq!(put.json["mayBeWritten"], false, "{}", put.json);
+    }
 }

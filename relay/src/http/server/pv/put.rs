@@ -5,11 +5,11 @@ use std::time::{Duration, SystemTime};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::{Request, StatusCode};
-use pvwire_http::{PutBody, Route, Talk, put_answer, put_body};
+use pvwire_http::{PutBody, Route, Standing, Talk, put_answer, put_body};
 use tokio::time::timeout;
 
 use super::link::Link;
-use super::{JSON, lacks_token};
+use super::{JSON, lacks_token, settled};
 use crate::http::server::answer::{Answer, Refusal, shared_with, with_type};
 use crate::http::server::{Server, Visit};
 
@@ -48,10 +48,23 @@ impl Server {
             link.turn(&mut talk).await?;
         };
         let (status, text) = put_answer(&result);
+        let mut status = StatusCode::from_u16(status).unwrap_or_default();
+        if status == StatusCode::SERVICE_UNAVAILABLE
+            && is_not_found(&mut link, &mut talk, route).await
+        {
+            status = StatusCode::NOT_FOUND;
+        }
         let mut answer = with_type(text, JSON);
-        *answer.status_mut() = StatusCode::from_u16(status).unwrap_or_default();
+        *answer.status_mut() = status;
         Ok(shared_with(answer, headers))
     }
+}
+
+/// Whether no server has answered for the PV, as far as the relay knows.
+async fn is_not_found(link: &mut Link, talk: &mut Talk, route: &Route) -> bool {
+    talk.open(&route.name, Duration::ZERO, SystemTime::now());
+    let standing = settled(link, talk, Duration::ZERO).await;
+    matches!(standing, Ok(Standing::NotFound(reason) | Standing::Searched(reason)) if reason.is_empty())
 }
 
 /// What the body asks for.
