@@ -5,6 +5,8 @@
 
 #[cfg(feature = "client")]
 mod client;
+#[cfg(feature = "client")]
+mod disk;
 pub mod fake_pva;
 #[cfg(feature = "client")]
 mod http;
@@ -13,6 +15,7 @@ mod ioc;
 mod line;
 mod lying;
 mod nats;
+mod nats_client;
 mod network;
 mod other_makers;
 mod ports;
@@ -37,12 +40,15 @@ use std::time::{Duration, Instant};
 #[cfg(feature = "client")]
 pub use client::{Client, Fetching, How, Kept, Message, Pv, RowSeen, Stream, connect_all, keep_up};
 #[cfg(feature = "client")]
+pub use disk::Disk;
+#[cfg(feature = "client")]
 pub use http::{Answer, get, get_by, handshake, handshake_at, try_get};
 pub use ioc::SoftIoc;
 #[cfg(feature = "client")]
 pub use line::{Line, Pair, Trust};
 pub use lying::{LIES, LyingServer};
 pub use nats::NatsServer;
+pub use nats_client::{NatsClient, NatsMessage};
 pub use network::{Network, prefix};
 pub use other_makers::{Maker, OtherServer};
 pub use ports::free_port;
