@@ -5,12 +5,11 @@
 use pvwire_schema::types::{Outcome, PutRequest, PutValue, Reply, RequestBody};
 use serde_json::Value;
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Instant;
-use testbed::{Client, DEADLINE, Network, Relay, SoftIoc, eventually, prefix, relay_command};
+use testbed::{Client, DEADLINE, Disk, Network, Relay, SoftIoc, eventually, prefix, relay_command};
 pub(crate) const PING: RequestBody = RequestBody::Ping { client_time_ns: 1 };
 
 pub(crate) fn fresh(name: &str) -> PathBuf {
@@ -57,20 +56,6 @@ pub(crate) fn relay_with(path: &Path, flags: &[&str]) -> Relay {
     let file = format!("--audit-file={}", path.display());
     let all = [&["--enable-put", "--allow-put=X", &file], flags].concat();
     Relay::start(Network::new(), &all)
-}
-
-/// A full named pipe, which accepts no further byte until it is read.
-pub(crate) fn full_pipe(path: &Path) -> File {
-    let made = Command::new("mkfifo").arg(path).status();
-    assert!(made.unwrap().success());
-    const O_NONBLOCK: i32 = 0o4000;
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).custom_flags(O_NONBLOCK);
-    let mut pipe = options.open(path).unwrap();
-    for piece in [4096, 1] {
-        while pipe.write(&[b'\n'; 4096][..piece]).is_ok() {}
-    }
-    pipe
 }
 
 pub(crate) const RECORDS: &str = r#"
@@ -158,16 +143,16 @@ fn unrecorded_put_is_refused_before_it_reaches_the_ioc() {
     let network = Network::new();
     let ioc = SoftIoc::start(network, RECORDS);
     let set = ioc.name("set");
-    // A full disk.
-    let flags = |mode: &'static str| {
-        [
-            "--enable-put",
-            "--allow-put=*",
-            "--audit-file=/dev/full",
-            mode,
-        ]
+    let full = fresh("full.jsonl");
+    let disk = Disk::of(&full);
+    disk.fill();
+    let file = format!("--audit-file={}", full.display());
+    let start = |mode: &str| {
+        let mut command = relay_command(network);
+        disk.give_to(&mut command);
+        Relay::spawn(command, &["--enable-put", "--allow-put=*", &file, mode])
     };
-    let relay = Relay::start(network, &flags("--audit-fail=closed"));
+    let relay = start("--audit-fail=closed");
     let mut client = Client::connect(relay.address());
     client.subscribe_live(&[&set]);
     assert_eq!(
@@ -190,7 +175,7 @@ fn unrecorded_put_is_refused_before_it_reaches_the_ioc() {
     assert!(message.contains("audit_fail"), "{message}");
     drop((client, relay));
 
-    let relay = Relay::start(network, &flags("--audit-fail=open"));
+    let relay = start("--audit-fail=open");
     let mut client = Client::connect(relay.address());
     client.subscribe_live(&[&set]);
     assert!(

@@ -1,24 +1,24 @@
 //! An audit disk that hangs or is full holds up no client, and what it loses is counted.
 //!
-//! Topology: one relay with an audit file on a pipe, a small disk or a file that is moved, and some
-//! clients.
+//! Topology: one relay with an audit file on a disk that hangs, on a small disk, or in a place that something else
+//! takes, and some clients.
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
-use std::path::PathBuf;
+use std::io::Write;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use pvwire_schema::types::{Outcome, PutRequest, PutValue, Reply, RequestBody};
-use serde_json::Value;
+use serde_json::{Value, json};
 use testbed::{
-    Client, Network, Relay, SoftIoc, eventually, get, relay_command_with_small_disk, within,
+    Client, Disk, Network, Relay, SoftIoc, eventually, get, relay_command,
+    relay_command_with_small_disk, within,
 };
 
-use crate::audit::{
-    PING, RECORDS, attempts, end, fresh, full_pipe, is_whole, put, refused, relay_with,
-};
+use crate::audit::{PING, RECORDS, attempts, end, fresh, is_whole, put, refused, relay_with};
 
 /// Puts `count` times and returns when all are answered. Sent in batches: the relay drops a client
 /// that leaves more than 64 answers unread.
@@ -33,13 +33,16 @@ fn put_often(client: &mut Client, name: &str, count: usize) {
     }
 }
 
-/// A relay whose audit file is a full pipe, like a disk that hangs.
-fn relay_with_hanging_disk(network: Network, flags: &[&str]) -> (Relay, File, PathBuf) {
+/// A relay whose audit file is on a disk that hangs from now on.
+fn relay_with_hanging_disk(network: Network, flags: &[&str]) -> (Relay, Disk, PathBuf) {
     let path = fresh("hangs");
-    let pipe = full_pipe(&path);
+    let (disk, mut command) = (Disk::of(&path), relay_command(network));
+    disk.give_to(&mut command);
     let file = format!("--audit-file={}", path.display());
     let flags = [&["--shards=1", "--enable-put", &file], flags].concat();
-    (Relay::start(network, &flags), pipe, path)
+    let relay = Relay::spawn(command, &flags);
+    disk.hang();
+    (relay, disk, path)
 }
 
 #[test]
@@ -52,7 +55,7 @@ fn hanging_audit_disk_delays_no_client_and_puts_go_on() {
         "--max-puts-per-s=100000",
         "--max-requests-per-s=100000",
     ];
-    let (relay, mut pipe, _) = relay_with_hanging_disk(network, &flags);
+    let (relay, disk, path) = relay_with_hanging_disk(network, &flags);
     let mut client = Client::connect(relay.address());
     let mut watcher = Client::connect(relay.address());
     watcher.subscribe_live(&[&set]);
@@ -75,18 +78,11 @@ fn hanging_audit_disk_delays_no_client_and_puts_go_on() {
     assert_eq!(get(relay.address(), "/ready", &[]).body, "ready\n");
     relay.says("puts go on without a record");
 
-    let mut text = Vec::new();
-    let mut piece = [0; 65_536];
+    disk.mend();
     eventually("what waited is written", || {
-        while let Ok(count) = pipe.read(&mut piece) {
-            text.extend_from_slice(&piece[..count]);
-        }
         failing() == 0.0 && relay.metric("pvwire_audit_queue_length") == 0.0
     });
-    while let Ok(count) = pipe.read(&mut piece) {
-        text.extend_from_slice(&piece[..count]);
-    }
-    let text = String::from_utf8(text).unwrap();
+    let text = fs::read_to_string(&path).unwrap();
     assert!(text.contains(r#""new":2.5"#) && text.contains(r#""new":3.5"#));
     let said = format!(r#""count":{lost}"#);
     assert!(text.contains(&said), "the file says how many are lost");
@@ -101,8 +97,7 @@ fn hanging_audit_disk_has_puts_refused_where_that_is_wanted() {
     let mut ioc = SoftIoc::start(network, RECORDS);
     let set = ioc.name("set");
     let flags = ["--allow-put=*", "--audit-fail=closed"];
-    let (relay, mut pipe, path) = relay_with_hanging_disk(network, &flags);
-    let written = path.clone();
+    let (relay, disk, path) = relay_with_hanging_disk(network, &flags);
     let mut client = Client::connect(relay.address());
     client.subscribe_live(&[&set]);
     let mut hasty = Client::connect(relay.address());
@@ -156,17 +151,7 @@ fn hanging_audit_disk_has_puts_refused_where_that_is_wanted() {
     assert_eq!(ready.status, 200, "screens are served");
     assert!(ready.body.contains("takes no puts"), "{}", ready.body);
 
-    let reader = thread::spawn(move || {
-        let until = Instant::now() + Duration::from_secs(20);
-        while Instant::now() < until {
-            if pipe.read(&mut [0; 65_536]).is_err() {
-                thread::sleep(Duration::from_millis(5));
-            }
-            if !written.exists() {
-                return;
-            }
-        }
-    });
+    disk.mend();
     eventually("it can be written", || {
         relay.metric("pvwire_audit_failing") == 0.0
     });
@@ -177,26 +162,176 @@ fn hanging_audit_disk_has_puts_refused_where_that_is_wanted() {
     );
     assert_eq!(client.put_number(&set, 4.0).0, Outcome::Done);
     client.wait_number(&set, 4.0);
-    fs::remove_file(path).unwrap();
-    reader.join().unwrap();
+    is_whole(&[&path]);
 }
 
 #[test]
 fn relay_whose_audit_disk_hangs_at_the_start_serves_screens() {
-    // A pipe without a reader: even opening it blocks.
     let path = fresh("unopened");
-    let made = Command::new("mkfifo").arg(&path).status();
-    assert!(made.unwrap().success());
-    let relay = relay_with(&path, &["--audit-fail=closed"]);
+    let (disk, mut command) = (Disk::of(&path), relay_command(Network::new()));
+    disk.give_to(&mut command);
+    disk.hang();
+    let file = format!("--audit-file={}", path.display());
+    let flags = [
+        "--enable-put",
+        "--allow-put=X",
+        "--audit-fail=closed",
+        &file,
+    ];
+    let relay = Relay::spawn(command, &flags);
     let mut client = Client::connect(relay.address());
     client.subscribe_live(&["sim://sine"]);
     let (outcome, why) = client.put("X", PutValue::Number(1.0));
     assert_eq!(outcome, Outcome::NotAllowed, "{why}");
     assert!(why.contains("no answer from its disk"), "{why}");
-    let _reader = File::open(&path).unwrap();
+    disk.mend();
     eventually("it is opened", || {
         relay.metric("pvwire_audit_failing") == 0.0
     });
+}
+
+/// What takes the place of an audit file.
+#[derive(Clone, Copy, Debug)]
+enum Other {
+    Pipe,
+    Folder,
+    Link,
+    LinkToNothing,
+    Socket,
+    Nothing,
+}
+
+impl Other {
+    /// Takes the place of a file, unless the relay makes the file again meanwhile.
+    fn make(self, path: &Path, victim: &Path) -> bool {
+        match self {
+            Self::Pipe => {
+                let made = Command::new("mkfifo").arg(path).output();
+                made.unwrap().status.success()
+            }
+            Self::Folder => fs::create_dir(path).is_ok(),
+            Self::Link => symlink(victim, path).is_ok(),
+            Self::LinkToNothing => symlink(victim.with_extension("none"), path).is_ok(),
+            Self::Socket => UnixListener::bind(path).is_ok(),
+            // Its folder is deleted.
+            Self::Nothing => fs::remove_dir(path.parent().unwrap()).is_ok(),
+        }
+    }
+
+    fn take_place(self, path: &Path, victim: &Path) {
+        eventually("it is in place of the file", || {
+            let _ = fs::remove_file(path);
+            self.make(path, victim)
+        });
+    }
+
+    fn remove(self, path: &Path) {
+        match self {
+            Self::Folder => fs::remove_dir(path).unwrap(),
+            Self::Nothing => fs::create_dir(path.parent().unwrap()).unwrap(),
+            _ => fs::remove_file(path).unwrap(),
+        }
+    }
+
+    /// The relay's reason.
+    fn reason(self) -> &'static str {
+        match self {
+            Self::Pipe => "it is a pipe, expected a regular file",
+            Self::Folder => "it is a folder, expected a regular file",
+            Self::Link | Self::LinkToNothing => "it is a symbolic link, expected a regular file",
+            Self::Socket => "it is a socket, expected a regular file",
+            Self::Nothing => "No such file or directory",
+        }
+    }
+}
+
+#[test]
+fn audit_file_whose_place_something_else_takes_for_a_while_goes_on_after_it() {
+    let folder = fresh("replaced");
+    fs::create_dir(&folder).unwrap();
+    let path = folder.join("puts");
+    // A file that the relay's user may write, to which a link leads.
+    let victim = fresh("victim");
+    fs::write(&victim, "as it was\n").unwrap();
+    let mut relay = relay_with(&path, &["--audit-sync=each"]);
+    let failing = |relay: &Relay| relay.metric("pvwire_audit_failing");
+    let mut client = Client::connect(relay.address());
+    let others = [
+        Other::Pipe,
+        Other::Folder,
+        Other::Link,
+        Other::LinkToNothing,
+        Other::Socket,
+        Other::Nothing,
+        Other::Pipe,
+    ];
+    for (number, other) in others.into_iter().enumerate() {
+        refused(&mut client, &format!("before{number}"));
+        eventually("it is on record", || !attempts(&path).is_empty());
+        other.take_place(&path, &victim);
+        eventually("it is told", || failing(&relay) == 1.0);
+        let lost = relay.metric("pvwire_audit_records_lost_total");
+        // No client waits for it.
+        within(Duration::from_secs(2), "answered", || {
+            let since = Instant::now();
+            refused(&mut client, "lost");
+            since.elapsed()
+        });
+        eventually("it is counted", || {
+            relay.metric("pvwire_audit_records_lost_total") > lost
+        });
+        let status = get(relay.address(), "/status", &[]).body;
+        let status: Value = serde_json::from_str(&status).unwrap();
+        let failure = status["audit"]["failure"].as_str().unwrap();
+        assert!(failure.contains(other.reason()), "{other:?}: {failure}");
+        other.remove(&path);
+        eventually("it can be written", || failing(&relay) == 0.0);
+        refused(&mut client, &format!("after{number}"));
+        eventually("auditing goes on", || {
+            let after = json!(format!("after{number}"));
+            attempts(&path).iter().any(|line| line["pv"] == after)
+        });
+        let metadata = fs::symlink_metadata(&path).unwrap();
+        assert!(metadata.is_file() && metadata.permissions().mode() & 0o137 == 0);
+    }
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "as it was\n");
+    assert!(!victim.with_extension("none").exists());
+    end(&mut relay);
+}
+
+#[test]
+fn puts_are_refused_while_a_pipe_is_in_place_of_the_audit_file_where_that_is_wanted() {
+    let path = fresh("closed");
+    let relay = relay_with(&path, &["--audit-fail=closed"]);
+    let mut client = Client::connect(relay.address());
+    refused(&mut client, "Y");
+    Other::Pipe.take_place(&path, &path);
+    eventually("it is told", || relay.metric("pvwire_audit_failing") == 1.0);
+    let (outcome, why) = client.put("X", PutValue::Number(1.0));
+    assert_eq!(outcome, Outcome::NotAllowed, "{why}");
+    assert!(why.contains("it is a pipe"), "{why}");
+    fs::remove_file(&path).unwrap();
+    eventually("it can be written", || {
+        relay.metric("pvwire_audit_failing") == 0.0
+    });
+    let (_, why) = client.put("X", PutValue::Number(1.0));
+    assert!(!why.contains("audit file"), "{why}");
+}
+
+#[test]
+fn relay_whose_audit_file_is_no_regular_file_does_not_start() {
+    for other in [Other::Pipe, Other::Folder, Other::Link] {
+        let path = fresh(&format!("{other:?}"));
+        assert!(other.make(&path, &path.with_extension("file")));
+        let mut command = relay_command(Network::new());
+        let file = format!("--audit-file={}", path.display());
+        let ended = command.args(["--listen=127.0.0.1:0", &file]).output();
+        let ended = ended.unwrap();
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(64), "{said}");
+        assert!(said.contains(other.reason()), "{said}");
+        assert!(!path.with_extension("file").exists());
+    }
 }
 
 #[test]

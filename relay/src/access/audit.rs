@@ -91,6 +91,9 @@ struct Shared {
     /// Start of the writer's current disk operation, in milliseconds after `started` plus one; 0
     /// for none.
     busy_since: AtomicU64,
+    /// When the writer last finished some records, or the first of those that wait was added; in the
+    /// same milliseconds.
+    advanced_at: AtomicU64,
     /// Error of the last write, if it failed.
     failure: Mutex<Option<String>>,
 }
@@ -145,9 +148,12 @@ impl State {
 
 impl Shared {
     fn state(&self) -> State {
-        let since = self.busy_since.load(Ordering::Acquire);
-        let busy = (since > 0).then(|| self.millis().saturating_sub(since));
-        if busy.is_some_and(|millis| u128::from(millis) > PATIENCE.as_millis()) {
+        let busy = self.busy_since.load(Ordering::Acquire);
+        let waits = self.queued.load(Ordering::Acquire) > 0;
+        let waits = waits.then(|| self.advanced_at.load(Ordering::Acquire));
+        let since = waits.into_iter().chain((busy > 0).then_some(busy)).min();
+        let millis = since.map(|since| self.millis().saturating_sub(since));
+        if millis.is_some_and(|millis| u128::from(millis) > PATIENCE.as_millis()) {
             return State::Hangs;
         }
         let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
@@ -175,6 +181,7 @@ impl Audit {
             lost: AtomicU64::new(0),
             last_written_millis: AtomicU64::new(0),
             busy_since: AtomicU64::new(0),
+            advanced_at: AtomicU64::new(0),
             failure: Mutex::default(),
         });
         let writer = Writer {
@@ -227,7 +234,11 @@ impl Audit {
         // An attempt that isn't made needs no record of its beginning; its outcome says why.
         let counts = u64::from(recorded.is_none());
         let entry = Entry::Record(attempt.record(SystemTime::now()), recorded);
-        self.shared.queued.fetch_add(1, Ordering::Relaxed);
+        let shared = &self.shared;
+        if shared.queued.load(Ordering::Acquire) == 0 {
+            shared.advanced_at.store(shared.millis(), Ordering::Release);
+        }
+        shared.queued.fetch_add(1, Ordering::AcqRel);
         let added = self.entries.try_send(entry).is_ok();
         if !added {
             self.shared.queued.fetch_sub(1, Ordering::Relaxed);
@@ -408,7 +419,8 @@ impl Writer {
             Some(_) => shared.lost.fetch_add(ends as u64, Ordering::Relaxed),
             None => shared.written.fetch_add(records as u64, Ordering::Relaxed),
         };
-        shared.queued.fetch_sub(records, Ordering::Relaxed);
+        shared.advanced_at.store(shared.millis(), Ordering::Release);
+        shared.queued.fetch_sub(records, Ordering::AcqRel);
         if error.is_none() && records > 0 {
             let since = SystemTime::now()
                 .duration_since(UNIX_EPOCH)

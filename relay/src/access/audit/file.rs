@@ -4,7 +4,7 @@
 
 use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -38,8 +38,7 @@ struct Place {
     file: File,
     /// Device and inode.
     id: (u64, u64),
-    /// Length, of a regular file. Pipes and devices have none.
-    bytes: Option<u64>,
+    bytes: u64,
     is_new: bool,
     /// The last line may have been cut off.
     torn: bool,
@@ -81,15 +80,13 @@ impl LogFile {
         let Some(place) = &mut self.place else {
             return self.open();
         };
-        let found = fs::metadata(&self.path);
+        let found = fs::symlink_metadata(&self.path);
         if let Ok(found) = &found
             && id(found) == place.id
         {
-            if place.bytes.is_some() {
-                // Shorter: copytruncate. Longer: a foreign line, which doesn't fit and is found by
-                // a check.
-                place.bytes = Some(found.len());
-            }
+            // Shorter: copytruncate. Longer: a foreign line, which doesn't fit and is found by a
+            // check.
+            place.bytes = found.len();
             return Ok(());
         }
         let before = self.place.take();
@@ -125,31 +122,16 @@ impl LogFile {
     }
 
     fn open(&mut self) -> io::Result<()> {
-        let found = fs::metadata(&self.path);
-        let is_regular = match &found {
-            Ok(found) => found.is_file(),
-            Err(error) if error.kind() == ErrorKind::NotFound => true,
-            Err(_) => return found.map(drop),
-        };
-        let mut options = OpenOptions::new();
-        options.append(true).mode(0o640);
-        if is_regular {
-            options.read(true).create(true);
+        let (file, metadata, is_created) = open_regular(&self.path)?;
+        if let Err(TryLockError::WouldBlock) = file.try_lock() {
+            return Err(io::Error::new(
+                ErrorKind::ResourceBusy,
+                "another process writes to it: give each relay a separate file",
+            ));
         }
-        let file = options.open(&self.path)?;
-        let metadata = file.metadata()?;
-        let bytes = metadata.is_file().then_some(metadata.len());
-        let mut tail = Tail::default();
-        if let Some(bytes) = bytes {
-            if let Err(TryLockError::WouldBlock) = file.try_lock() {
-                return Err(io::Error::new(
-                    ErrorKind::ResourceBusy,
-                    "another process writes to it: give each relay a separate file",
-                ));
-            }
-            tail = read_tail(&file, bytes)?;
-        }
-        if found.is_err() && self.sync != AuditSync::Never {
+        let bytes = metadata.len();
+        let tail = read_tail(&file, bytes)?;
+        if is_created && self.sync != AuditSync::Never {
             sync_folder(&self.path);
         }
         if tail.last.is_some() {
@@ -159,7 +141,7 @@ impl LogFile {
             file,
             id: id(&metadata),
             bytes,
-            is_new: bytes.is_none_or(|bytes| bytes == 0),
+            is_new: bytes == 0,
             torn: self.cut.is_some(),
             unsynced: false,
         });
@@ -167,7 +149,7 @@ impl LogFile {
     }
 
     /// Adds records, and before them that `lost` others could not be written. After an error none
-    /// of them is in a regular file.
+    /// of them is in the file.
     pub(super) fn write(&mut self, records: &[&str], lost: u64, now: SystemTime) -> io::Result<()> {
         self.look()?;
         let place = self.place.as_mut().expect("look opens it");
@@ -175,7 +157,7 @@ impl LogFile {
         if place.torn {
             text.push('\n');
         }
-        let is_empty = place.bytes == Some(0) || place.is_new;
+        let is_empty = place.bytes == 0 || place.is_new;
         let notes = [
             is_empty.then_some(Note::Begin),
             self.cut.clone(),
@@ -230,14 +212,11 @@ impl Place {
     /// Adds text. An error says whether the file ends as it did before.
     fn write(&mut self, text: &[u8]) -> Result<(), (io::Error, bool)> {
         let Err(error) = self.file.write_all(text) else {
-            self.bytes = self.bytes.map(|bytes| bytes + text.len() as u64);
+            self.bytes += text.len() as u64;
             (self.is_new, self.torn, self.unsynced) = (false, false, true);
             return Ok(());
         };
-        let Some(bytes) = self.bytes else {
-            self.torn = true;
-            return Err((error, true));
-        };
+        let bytes = self.bytes;
         let is_longer = |file: Metadata| file.len() > bytes;
         let taken_back = match self.file.metadata().map(is_longer) {
             Ok(true) => self.file.set_len(bytes).is_ok(),
@@ -248,11 +227,51 @@ impl Place {
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        if !std::mem::take(&mut self.unsynced) || self.bytes.is_none() {
+        if !std::mem::take(&mut self.unsynced) {
             return Ok(());
         }
         self.file.sync_data()
     }
+}
+
+/// Opens a regular file, and creates it if nothing is there; returns whether it did. Never waits for the
+/// other end of a pipe, and follows no link: a user who may write the folder, but not the file that a
+/// link leads to, would direct the records there.
+fn open_regular(path: &Path) -> io::Result<(File, Metadata, bool)> {
+    let found = fs::symlink_metadata(path);
+    if let Ok(found) = &found {
+        refuse_other(found)?;
+    }
+    let mut options = OpenOptions::new();
+    options.read(true).append(true).create(true).mode(0o640);
+    // It may have been replaced meanwhile.
+    options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY);
+    let file = options.open(path)?;
+    let metadata = file.metadata()?;
+    refuse_other(&metadata)?;
+    let is_created = found.is_err_and(|error| error.kind() == ErrorKind::NotFound);
+    Ok((file, metadata, is_created))
+}
+
+/// Refuses what is no regular file.
+fn refuse_other(found: &Metadata) -> io::Result<()> {
+    let kind = found.file_type();
+    let what = if kind.is_file() {
+        return Ok(());
+    } else if kind.is_symlink() {
+        "a symbolic link"
+    } else if kind.is_dir() {
+        "a folder"
+    } else if kind.is_fifo() {
+        "a pipe"
+    } else if kind.is_socket() {
+        "a socket"
+    } else {
+        "a device"
+    };
+    let expected =
+        format!("it is {what}, expected a regular file: remove it, or change audit_file");
+    Err(io::Error::new(ErrorKind::InvalidInput, expected))
 }
 
 /// A new file is on the disk when its folder is. Not all file systems know that.
