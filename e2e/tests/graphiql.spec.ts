@@ -23,6 +23,10 @@ test("GraphiQL of the relay runs a subscription and loads nothing from elsewhere
   });
   const errors: string[] = [];
   page.on("pageerror", (error) => errors.push(String(error)));
+  // What the page's content security policy refuses.
+  page.on("console", (message) => {
+    if (message.text().includes("Content Security Policy")) errors.push(message.text());
+  });
   await page.goto(`${origin}/graphiql`);
   // The schema is read by introspection.
   await page.getByRole("button", { name: /documentation/iu }).click();
@@ -34,6 +38,35 @@ test("GraphiQL of the relay runs a subscription and loads nothing from elsewhere
   await page.getByRole("button", { name: /stop query/iu }).click();
   expect(foreign).toEqual([]);
   expect(errors).toEqual([]);
+});
+
+test("the relay's own page shows its PVs and runs an injected script neither there nor in GraphiQL", async ({
+  network,
+  page,
+}) => {
+  const relay = await Relay.start(network, ["--coniql", "--coniql-graphiql"]);
+  const refused: string[] = [];
+  page.on("console", (message) => {
+    if (message.text().includes("Content Security Policy")) refused.push(message.text());
+  });
+  for (const pathname of ["/", "/graphiql"]) {
+    refused.length = 0;
+    await page.goto(`http://127.0.0.1:${String(relay.port)}${pathname}`);
+    const ready = pathname === "/" ? page.locator("h1") : page.getByRole("button").first();
+    await expect(ready).toBeVisible();
+    expect(refused).toEqual([]);
+    const ran = await page.evaluate(() => {
+      const script = document.createElement("script");
+      script.textContent = "globalThis.injected = true";
+      document.body.append(script);
+      const image = document.createElement("div");
+      image.innerHTML = '<img src="data:," onerror="globalThis.injected = true">';
+      document.body.append(image);
+      return "injected" in globalThis;
+    });
+    expect(ran).toBe(false);
+    await expect.poll(() => refused.length).toBeGreaterThan(0);
+  }
 });
 
 test("a listed page shows an image of the relay, another page doesn't", async ({

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, Socket, Type};
 
 use testbed::{
-    Client, Network, Relay, Threads, eventually, get, handshake, prefix, relay_command_with_limit,
-    within,
+    Answer, Client, Network, Relay, Threads, eventually, get, handshake, prefix,
+    relay_command_with_limit, within,
 };
 
 fn relay(flags: &[&str]) -> Relay {
@@ -25,6 +25,39 @@ pub(crate) fn admin_address(relay: &Relay) -> SocketAddr {
     let output = relay.output();
     let (_, rest) = output.split_once(said).unwrap();
     rest.lines().next().unwrap().parse().unwrap()
+}
+
+/// The number that a page's scripts and styles must have to run. Its policy allows no others.
+pub(crate) fn nonce_of(page: &Answer) -> String {
+    let policy = page.head.to_ascii_lowercase();
+    let policy = policy.split("content-security-policy: ").nth(1).unwrap();
+    let policy = policy.lines().next().unwrap();
+    assert!(!policy.contains("unsafe"), "{policy}");
+    let nonce = policy.split("'nonce-").nth(1).unwrap();
+    let nonce = nonce.split('\'').next().unwrap().to_owned();
+    assert_eq!(policy.matches(&nonce).count(), 2, "{policy}");
+    assert!(page.body.contains(&format!("nonce=\"{nonce}\"")));
+    // Each inline script and style has it.
+    for tag in ["<script>", "<style>", " onclick=", " onload="] {
+        assert!(!page.body.contains(tag), "{tag}");
+    }
+    nonce
+}
+
+#[test]
+fn pages_run_only_scripts_and_styles_with_the_number_of_their_answer() {
+    let relay = Relay::start(Network::new(), &["--coniql", "--coniql-graphiql"]);
+    for path in ["/", "/graphiql"] {
+        let nonces = [(); 2].map(|()| nonce_of(&get(relay.address(), path, &[])));
+        assert_ne!(nonces[0], nonces[1], "{path}");
+        assert_eq!(nonces[0].len(), 32);
+    }
+    // Other answers run nothing.
+    for path in ["/status", "/metrics", "/ready", "/nowhere"] {
+        let head = get(relay.address(), path, &[]).head.to_ascii_lowercase();
+        let policy = "content-security-policy: default-src 'none'; frame-ancestors 'none'";
+        assert!(head.contains(policy), "{path}: {head}");
+    }
 }
 
 #[test]

@@ -61,7 +61,9 @@ impl CloseCode {
             Self::Normal => "done",
             Self::BadFrame => "not a valid WebSocket frame (RFC 6455)",
             Self::BadText => "text that is not UTF-8",
-            Self::RequestTooLarge => "request too large: ask for fewer PVs at a time",
+            Self::RequestTooLarge => {
+                "request too large: at most 1 MiB; ask for fewer PVs at a time, or write fewer elements"
+            }
             Self::RelayFault => "relay fault: see the relay's log",
             Self::ServiceRestart => "relay is restarting",
             Self::TryAgainLater => "relay is full",

@@ -36,6 +36,10 @@ const STUCK_AFTER: Duration = Duration::from_secs(10);
 /// The page at `/`.
 pub const STATUS_PAGE: &str = include_str!("status.html");
 
+/// What this page may run and load: its own script and style, and `/status`.
+pub const STATUS_POLICY: &str = "default-src 'none'; style-src 'nonce-{NONCE}'; script-src 'nonce-{NONCE}'; \
+                                 connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
 /// Answers operators, with what it reads from the other stages.
 pub struct Admin {
     /// Counters of the data path.

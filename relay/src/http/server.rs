@@ -38,7 +38,7 @@ use tokio_rustls::TlsAcceptor;
 
 pub use self::admission::ProxyHeaders;
 use self::answer::{
-    Answer, Refusal, challenged, not_allowed, plain, ready, shared_with, with_type,
+    Answer, Refusal, challenged, not_allowed, page, plain, ready, shared_with, with_type,
 };
 pub use self::header_case::HeaderCase;
 pub use self::pv::PvRoutes;
@@ -49,7 +49,7 @@ use crate::config::Pages;
 use crate::doors::coniql::Coniql;
 use crate::doors::pvws::site::Site;
 use crate::fanout::encoding::Encodings;
-use crate::http::admin::{Admin, STATUS_PAGE};
+use crate::http::admin::{Admin, STATUS_PAGE, STATUS_POLICY};
 use crate::http::connection::{Connection, Progress};
 use crate::http::tls::Tls;
 use crate::limits::connections::{Callers, Stay};
@@ -393,7 +393,7 @@ impl Server {
                 self.check_origin(request.headers())?;
                 shared_with(with_type(OPENAPI, "application/json"), request.headers())
             }
-            "/" => with_type(STATUS_PAGE, "text/html; charset=utf-8"),
+            "/" => page(STATUS_PAGE, STATUS_POLICY),
             "/status" => with_type(self.admin.status().await.to_string(), "application/json"),
             "/metrics" => self.metrics(request.headers()).await,
             path if visit.side == Side::Clients && self.encodings.has_path(path) => {

@@ -114,13 +114,28 @@ pub(super) fn with_type(body: impl Into<Bytes>, content_type: &'static str) -> A
         header::X_CONTENT_TYPE_OPTIONS,
         HeaderValue::from_static("nosniff"),
     );
-    let policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
-                  connect-src 'self'; frame-ancestors 'none'";
-    headers.insert(
-        header::CONTENT_SECURITY_POLICY,
-        HeaderValue::from_static(policy),
-    );
+    let policy = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
+    headers.insert(header::CONTENT_SECURITY_POLICY, policy);
     response
+}
+
+/// Stands in a page and its policy for a number that no other answer has, and that no injected script can know.
+const NONCE: &str = "{NONCE}";
+
+/// A page with its content security policy.
+pub(super) fn page(html: &str, policy: &str) -> Answer {
+    let mut random = [0; 16];
+    if getrandom::fill(&mut random).is_err() {
+        let why = "the system gives no random numbers, without which the page is not safe\n";
+        return plain(StatusCode::INTERNAL_SERVER_ERROR, why);
+    }
+    let nonce = format!("{:032x}", u128::from_ne_bytes(random));
+    let mut answer = with_type(html.replace(NONCE, &nonce), "text/html; charset=utf-8");
+    let policy = HeaderValue::try_from(policy.replace(NONCE, &nonce));
+    let policy = policy.expect("policies and hexadecimal digits are ASCII");
+    let headers = answer.headers_mut();
+    headers.insert(header::CONTENT_SECURITY_POLICY, policy);
+    answer
 }
 
 /// Lets the page that made a request read the answer. Its origin must be trusted.

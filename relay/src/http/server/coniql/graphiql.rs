@@ -3,7 +3,7 @@
 use hyper::StatusCode;
 use hyper::header::{self, HeaderMap, HeaderValue};
 
-use crate::http::server::answer::{Answer, plain, with_type};
+use crate::http::server::answer::{self, Answer, plain, with_type};
 
 const PAGE: &str = include_str!("graphiql/page.html");
 
@@ -21,8 +21,9 @@ const FILES: [(&str, &[u8], &str); 2] = [
     ),
 ];
 
-/// The page runs no script except its own, and connects to its own relay only. Its editor makes style elements.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
+/// The page runs no script except its own, and connects to its own relay only. Its script makes style elements, which
+/// have the page's number.
+const POLICY: &str = "default-src 'none'; script-src 'self' 'nonce-{NONCE}'; style-src 'self' 'nonce-{NONCE}'; \
                       img-src 'self' data:; font-src 'self' data:; connect-src 'self'; base-uri 'self'; \
                       form-action 'none'; frame-ancestors 'none'";
 
@@ -48,9 +49,5 @@ pub(super) fn answer(path: &str, headers: &HeaderMap) -> Option<Answer> {
 
 /// The page.
 pub(super) fn page() -> Answer {
-    let mut answer = with_type(PAGE, "text/html; charset=utf-8");
-    let policy = HeaderValue::from_static(POLICY);
-    let headers = answer.headers_mut();
-    headers.insert(header::CONTENT_SECURITY_POLICY, policy);
-    answer
+    answer::page(PAGE, POLICY)
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use http_body_util::{BodyExt, Limited};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::{Request, StatusCode};
 use pvwire_http::{PutBody, Route, Standing, Talk, put_answer, put_body};
@@ -75,8 +75,12 @@ async fn received(body: Incoming, link: &Link) -> Result<PutBody, Refusal> {
     );
     let collected = timeout(BODY_TIMEOUT, Limited::new(body, MAX_BODY_BYTES).collect()).await;
     let collected = collected.map_err(|_| too_late)?.map_err(|error| {
-        let message = format!("the body can't be read or has more than 1 MiB: {error}\n");
-        (StatusCode::PAYLOAD_TOO_LARGE, message)
+        if error.is::<LengthLimitError>() {
+            let message = "a put may have at most 1 MiB: write fewer elements at a time\n";
+            return (StatusCode::PAYLOAD_TOO_LARGE, message.to_owned());
+        }
+        let message = format!("the body can't be read: {error}\n");
+        (StatusCode::BAD_REQUEST, message)
     })?;
     let bytes = collected.to_bytes();
     let _charge = link.owner().charge(bytes.len() * READ_FACTOR)?;
