@@ -41,6 +41,39 @@ fn alarm(severity: Severity, status: u16) -> Alarm {
 }
 
 #[test]
+fn new_fields_of_a_structure_repeat_no_update_of_the_others() {
+    let (network, prefix) = (Network::new(), prefix());
+    let _server = StructureServer::start(Some(network), &prefix);
+    let relay = Relay::start(network, &["--default-source=pva"]);
+    let mut client = Client::connect(relay.address());
+    let name = |field: &str| format!("{prefix}site{field}");
+    let (gap, whole) = (name("/gap/value"), name(""));
+    assert_eq!(client.subscribe(&[&gap, &whole]), []);
+    client.wait_number(&gap, 2.5);
+    client.wait_pv(&whole, "its structure", |pv| pv.now.is_some());
+    let mut other = Client::connect(relay.address());
+    for number in 0..10 {
+        // Some of these are no fields.
+        let fields = ["/gap/offset", "/gap/alarm/severity", "/none"].map(&name);
+        let one = format!("{}/{number}", fields[2]);
+        let [offset, severity, _] = &fields;
+        for field in [offset, severity, &one] {
+            assert_eq!(other.subscribe(&[field]), []);
+        }
+        other.wait_pv(offset, "its value", |pv| pv.now.is_some());
+        other.wait_pv(&one, "its reason", |pv| {
+            pv.connection
+                .is_some_and(|connection| connection.state != ConnectionState::Connected)
+        });
+        other.unsubscribe(&[offset, severity, &one]);
+    }
+    assert_eq!(client.get(&[&gap], 20_000).1, []);
+    assert_eq!(client.pv(&gap).numbers(), [2.5]);
+    assert_eq!(client.pv(&whole).rows.len(), 1, "of the whole structure");
+    client.wait_state(&gap, ConnectionState::Connected);
+}
+
+#[test]
 fn field_of_a_structure_has_its_own_type_units_alarm_and_time() {
     let (network, prefix) = (Network::new(), prefix());
     let _server = StructureServer::start(Some(network), &prefix);

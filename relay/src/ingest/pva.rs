@@ -135,6 +135,7 @@ impl Source for PvaSource {
         let mut channels = self.shared.channels();
         let before = channels.get(structure).map(|channel| &channel.wirings);
         let mut wirings = before.cloned().unwrap_or_default();
+        wirings.iter().for_each(|(_, wiring)| wiring.again());
         wirings.push((id, Arc::clone(&wiring)));
         let events = Arc::new(Events(
             wirings

@@ -68,6 +68,35 @@ struct Shown {
     is_writable: bool,
 }
 
+/// A row as it was sent: value, time, alarm and detail.
+type Row = (RowValue, i64, Alarm, Option<Arc<Detail>>);
+
+/// What was last sent of a PV.
+#[derive(Default)]
+struct Sent {
+    row: Option<Row>,
+    /// The monitor was opened again since: the server sends its present value once more.
+    is_again: bool,
+}
+
+impl Sent {
+    /// Whether a row only repeats the last one.
+    fn repeats(&mut self, row: &Row) -> bool {
+        let is_again = std::mem::take(&mut self.is_again);
+        is_again && self.row.as_ref().is_some_and(|last| is_same(last, row))
+    }
+}
+
+fn is_same(last: &Row, row: &Row) -> bool {
+    let values = [&last.0, &row.0].map(|value| value.clone().into_whole());
+    let is_same_value = match &values {
+        // Also when it is not a number.
+        [RowValue::Number(last), RowValue::Number(value)] => last.to_bits() == value.to_bits(),
+        [last, value] => last == value,
+    };
+    is_same_value && (last.1, last.2, &last.3) == (row.1, row.2, &row.3)
+}
+
 /// One PV: a structure, or a field of it.
 pub(super) struct Wiring {
     pub(super) line: Line,
@@ -85,6 +114,8 @@ pub(super) struct Wiring {
     was_accepted: AtomicBool,
     /// Of a field. Locked by the callback, and briefly by puts.
     shown: Mutex<Shown>,
+    /// Locked by the callback, and briefly when the monitor is opened again.
+    sent: Mutex<Sent>,
     last_put: LastPut,
     /// The server's error, while it refuses the monitor. Locked by callbacks other than `update`.
     refusal: Mutex<Option<String>>,
@@ -114,6 +145,7 @@ impl PvaEvents for Events {
         for wiring in &self.0 {
             wiring.is_connected.store(false, Ordering::Release);
             *wiring.refusal() = None;
+            wiring.sent().is_again = false;
             wiring.line.event(Event::Disconnected);
         }
     }
@@ -165,6 +197,7 @@ impl PvaEvents for Events {
 
     fn unreadable(&self, reason: &str) {
         for wiring in &self.0 {
+            wiring.sent().row = None;
             wiring.line.missing(reason.to_owned());
         }
     }
@@ -190,6 +223,7 @@ impl Wiring {
             detail: Mutex::default(),
             was_accepted: AtomicBool::new(false),
             shown: Mutex::default(),
+            sent: Mutex::default(),
             last_put: LastPut::default(),
             refusal: Mutex::default(),
         }
@@ -211,6 +245,7 @@ impl Wiring {
         }
         self.is_connected.store(true, Ordering::Release);
         self.was_connected.store(true, Ordering::Release);
+        self.sent().row = None;
         self.line.event(Event::AccessUntried);
         self.line.connected(false);
         self.line
@@ -232,7 +267,19 @@ impl Wiring {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn sent(&self) -> MutexGuard<'_, Sent> {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The monitor is opened again, because another field of its structure is subscribed.
+    pub(super) fn again(&self) {
+        self.sent().is_again = true;
+    }
+
     fn connected(&self, info: &TypeInfo) {
+        if info.changed {
+            self.sent().row = None;
+        }
         self.is_connected.store(true, Ordering::Release);
         self.was_connected.store(true, Ordering::Release);
         *self.refusal() = None;
@@ -379,6 +426,7 @@ impl Wiring {
             Ok(field) => field,
             Err(why) => {
                 if shown.missing.as_ref() != Some(&why) {
+                    self.sent().row = None;
                     self.line.missing(why.to_string());
                     shown.missing = Some(why);
                     shown.metadata = None;
@@ -401,6 +449,9 @@ impl Wiring {
                 }
             });
             let is_changed = std::mem::take(&mut shown.is_changed);
+            if is_changed || is_other {
+                self.sent().row = None;
+            }
             self.line.connected(is_changed || is_other);
             shown.metadata = None;
             shown.missing = None;
@@ -442,6 +493,14 @@ impl Wiring {
         {
             self.line.shared(array.data.len());
         }
+        let row = (value, time_ns, alarm, detail);
+        let mut sent = self.sent();
+        if sent.repeats(&row) {
+            return;
+        }
+        sent.row = Some((row.0.clone().into_whole(), time_ns, alarm, row.3.clone()));
+        drop(sent);
+        let (value, _, _, detail) = row;
         if update.squashed > 0 {
             let squashed = u32::try_from(update.squashed).unwrap_or(u32::MAX);
             self.line.squashed(squashed);
