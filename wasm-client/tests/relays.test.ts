@@ -127,6 +127,56 @@ describe("a client of a relay that names others", () => {
     expect(tried().sort()).toEqual([ONE, "wss://three/ws", TWO]);
   });
 
+  it("gives its token to no host that a relay alone has named", async () => {
+    const token = (): string => "secret";
+    replaceClient({ urls: [ONE], token });
+    client.pv("TEMP").subscribe(() => undefined);
+    // It names another host, and says that it is crowded.
+    FakeSocket.last.open("hello_fleet");
+    await settle();
+    expect(snapshot()).toMatchObject({ state: "open", relayUrl: ONE });
+    FakeSocket.last.frame("relays");
+    for (let attempt = 0; attempt < 4; attempt += 1) fail();
+    expect(new Set(tried())).toEqual(new Set([ONE]));
+
+    replaceClient({ urls: [ONE], token, tokenHosts: ["two"] });
+    client.pv("TEMP").subscribe(() => undefined);
+    FakeSocket.last.open("hello_fleet");
+    expect(FakeSocket.last.url).toBe(TWO);
+  });
+
+  it("knows the hosts that may have its token by their whole name", async () => {
+    const learned = async (url: string, tokenHosts: string[], named: string): Promise<boolean> => {
+      const relays = new Relays({ url, tokenHosts, token: () => "secret" }, () => 0.5);
+      await relays.next();
+      relays.learn([named]);
+      return relays.count === 2;
+    };
+    const of = (tokenHosts: string[], named: string): Promise<boolean> =>
+      learned("wss://screens.example.org/ws", tokenHosts, named);
+    for (const named of [
+      "wss://screens.example.org:8443/ws",
+      "wss://SCREENS.example.org/two/ws",
+      "wss://a.relays.example.org/ws",
+      "wss://a.b.relays.example.org/ws",
+      "wss://other.example/ws",
+    ]) {
+      expect(await of(["*.relays.example.org", "other.example"], named), named).toBe(true);
+    }
+    for (const named of [
+      "wss://evil.example/ws",
+      "wss://screens.example.org.evil.example/ws",
+      "wss://screens.example.org@evil.example/ws",
+      "wss://evil.example/?screens.example.org",
+      "wss://evilrelays.example.org/ws",
+      "wss://relays.example.org/ws",
+      "wss://not.other.example/ws",
+      "wss://[/ws",
+    ]) {
+      expect(await of(["*.relays.example.org", "other.example"], named), named).toBe(false);
+    }
+  });
+
   it("does nothing of it with `discover: false`", () => {
     replaceClient({ urls: [ONE], discover: false });
     client.pv("TEMP").subscribe(() => undefined);

@@ -479,14 +479,22 @@ export interface ConnectionOptions {
   graphqlWasm?: WasmSource | Promise<WasmSource>;
   /**
    * Returns the JSON Web Token that identifies this client. Called for every connection to a relay that
-   * requires one, so that it can be renewed.
+   * requires one, so that it can be renewed. Only hosts of `url` or `urls`, and `tokenHosts`, get it.
    */
   token?: () => string | Promise<string>;
+  /**
+   * Further hosts that may get the `token`: relays that the client's relay names are used only if their
+   * host is one of these or of `url` or `urls`. `"*.relays.example.org"` stands for all hosts that end so.
+   * Without a `token` the client uses relays of every host.
+   * @default []
+   */
+  tokenHosts?: readonly string[];
   /**
    * Whether the client also uses relays that its relay names. The relays of a fleet name each other
    * (`member_url`), so that one address is enough: the client goes to another relay when its own ends, or
    * when its own has more clients than the others. It keeps the last list that it was told, at most 64
-   * addresses. After a relay with TLS it uses no relay without. Each of these relays gets the `token`.
+   * addresses. After a relay with TLS it uses no relay without. A client with a `token` uses only relays
+   * whose hosts it names itself (`tokenHosts`).
    * @default true
    */
   discover?: boolean;

@@ -31,12 +31,14 @@ export class Relays {
 
   /**
    * A relay has named relays that serve the same PVs. They are used besides the application's; the
-   * list stays until another one comes. What isn't a WebSocket's address, and an address without TLS
-   * after one with TLS, is left out.
+   * list stays until another one comes. What isn't a WebSocket's address, an address without TLS
+   * after one with TLS, and a host that must not get the token is left out.
    */
   learn(addresses: readonly string[]): void {
     const scheme = this.#url.startsWith("wss:") ? /^wss:\/\/./ : /^wss?:\/\/./;
-    const told = addresses.slice(0, MOST_TOLD).filter((address) => scheme.test(address));
+    const told = addresses
+      .slice(0, MOST_TOLD)
+      .filter((address) => scheme.test(address) && this.#mayUse(address));
     if (told.length === 0) return;
     this.#told = told;
     this.#order();
@@ -54,6 +56,19 @@ export class Relays {
     return Promise.resolve()
       .then(urls)
       .then((addresses) => this.#begin(addresses));
+  }
+
+  /** A client with a token gives it to the application's hosts alone. */
+  #mayUse(address: string): boolean {
+    const { token, tokenHosts = [] } = this.#options;
+    if (!token) return true;
+    const host = hostOf(address);
+    return (
+      this.#given.some((given) => hostOf(given) === host) ||
+      tokenHosts.some((allowed) =>
+        allowed.startsWith("*.") ? host.endsWith(allowed.slice(1)) : host === allowed,
+      )
+    );
   }
 
   #begin(addresses: readonly Address[]): string {
@@ -79,6 +94,15 @@ export class Relays {
 
   #take(): string {
     return (this.#url = this.#left.pop() as string);
+  }
+}
+
+function hostOf(address: string): string {
+  try {
+    return new URL(address).hostname;
+  } catch {
+    // No address has this host.
+    return "-";
   }
 }
 
