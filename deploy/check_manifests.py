@@ -54,8 +54,10 @@ SHAPES = [
     ("one port, tls", ["adminPort=0", "tls.secretName=pvwire-tls"], False),
     ("audit", ["audit.enabled=true", "config.enable_put=true", "config.audit_fail=closed"], False),
     ("audit on a claim", ["audit.enabled=true", "audit.existingClaim=puts", "tls.secretName=tls"], False),
-    ("fleet", ["bus.enabled=true", "bus.servers={nats://nats.nats:4222}"], False),
-    ("fleet by tls", ["bus.enabled=true", "bus.servers={tls://a:4222,tls://b:4222}", "bus.credentialsSecret=bus", "bus.caSecret=bus-ca", "audit.enabled=true"], False),
+    ("fleet", ["bus.enabled=true", "bus.servers={nats://nats.nats:4222}", "bus.keySecret=pvwire-bus-key"], False),
+    ("fleet without a key", ["bus.enabled=true", "bus.servers={nats://nats.nats:4222}"], False),
+    ("log-ins", ["config.auth=jwt", "config.jwt_keys=https://sso.example.org/keys", "config.jwt_audience=pvwire"], False),
+    ("fleet by tls", ["bus.enabled=true", "bus.servers={tls://a:4222,tls://b:4222}", "bus.credentialsSecret=bus", "bus.caSecret=bus-ca", "bus.keySecret=bus-key", "audit.enabled=true"], False),
     ("fleet with an address for each edge", ["bus.enabled=true", "bus.servers={nats://nats.nats:4222}", "bus.memberUrl=ws://$(POD_IP):8080/ws"], False),
     ("host network", ["epics.hostNetwork=true"], True),
 ]
@@ -153,6 +155,9 @@ def check_proxy(text):
             paths.add(path)
             found.unless(match and path in served(), f"passes {path} on, which the relay doesn't serve")
     found.unless("/ws" not in paths or "/ws/large" in paths, "passes /ws on and not /ws/large")
+    for path, block in re.findall(r"location\s+=\s+(\S+)\s*\{([^}]*proxy_pass[^}]*)\}", text):
+        # Without it all clients have the limits of one address, or none.
+        found.unless("X-Forwarded-For $remote_addr;" in block, f"doesn't say whose request {path} is")
     return found
 
 
@@ -186,6 +191,8 @@ def check_fleet(documents):
         found.unless(("http" in served) == (role == "edge"), f"clients reach {role}: {served}")
         found.unless("admin" in served, f"Prometheus can't reach {role}")
         found.unless(("EPICS_CA_ADDR_LIST" in values) == (role == "ingest"), f"{role} has addresses of IOCs")
+    signing = {values.get("PVWIRE_BUS_KEY") for _, _, values in roles.values()}
+    found.unless(len(signing) == 1, f"the relays have different keys: {signing}")
     targets = [each["spec"]["scaleTargetRef"]["kind"] for each in documents if each["kind"] == "HorizontalPodAutoscaler"]
     found.unless(targets == ["Deployment"], f"the HPA scales {targets}")
     services = [each["spec"]["selector"] for each in documents if each["kind"] == "Service"]
@@ -207,11 +214,23 @@ def check_compose(text):
         found.unless(service.get("read_only") and service.get("cap_drop") == ["ALL"], f"{name} isn't restricted")
         found.unless(all(port.startswith("127.0.0.1:") for port in service.get("ports", [])), f"{name} is open to all")
         roles.append(environment.get("PVWIRE_ROLE"))
+        if environment.get("PVWIRE_ROLE"):
+            key = f"/run/secrets/{(service.get('secrets') or ['none'])[0]}"
+            found.unless(environment.get("PVWIRE_BUS_KEY") == key, f"{name} does not sign")
     urls = [service.get("environment", {}).get("PVWIRE_MEMBER_URL") for service in yaml.safe_load(text)["services"].values()]
     ports = [port for service in yaml.safe_load(text)["services"].values() for port in service.get("ports", [])]
     told = [f"ws://{port.removesuffix(':8080')}/ws" for port in ports]
     found.unless([url for url in urls if url] == told, f"clients are told {urls}, and the edges listen on {ports}")
     found.unless(roles.count("ingest") == 2 and roles.count("edge") == 2, f"the roles are {roles}")
+    return found
+
+
+def anonymous():
+    """`allow_anonymous` is set only where no user logs in."""
+    found = Findings()
+    for settings, expected in [([], True), (["config.auth=jwt"], False), (["config.auth=trusted-header"], False)]:
+        said = "PVWIRE_ALLOW_ANONYMOUS" in render(parsed(settings))
+        found.unless(said == expected, f"{settings}: {said}")
     return found
 
 
@@ -411,6 +430,10 @@ def main():
     told = set(re.findall(r"wss?://([^:/\s]+)", notes(how_to)))
     results.append(("the relay answers to the hosts in the notes", sorted(told - hosts) if told else ["no host"]))
     label = "pod-security.kubernetes.io/enforce=privileged"
+    fleet = ["bus.enabled=true", "bus.servers={nats://nats.nats:4222}"]
+    tells = "bus.keySecret is empty" in notes(parsed(fleet)) and "bus.keySecret" not in notes(parsed([*fleet, "bus.keySecret=a"]))
+    results.append(("notes tell that the bus is not signed", [] if tells else ["they don't"]))
+    results.append(("only a chart without log-ins lets everyone in", anonymous()))
     results.append(("notes tell what hostNetwork needs", [] if label in notes(parsed(["epics.hostNetwork=true"])) else [label]))
     for path in sorted((DEPLOY / "kubernetes").glob("*.yaml")):
         results.append((path.name, check(path.read_text(), False)))

@@ -26,6 +26,10 @@ pub trait Bus: Send + Sync {
 
     /// Follows a shard of another member, or stops it.
     fn follow(&self, owner: MemberId, shard: u16, on: bool);
+
+    /// Goes on as another member, over another connection: the receiver hears that the connection is lost and there
+    /// again.
+    fn rename(&self, me: MemberId);
 }
 
 /// What is done with the outcome of a request.

@@ -13,7 +13,10 @@ pub mod members;
 pub mod nats;
 pub mod ownership;
 pub mod pieces;
+pub mod refusals;
+pub mod seal;
 pub mod subject;
 
 pub use bus::{Answer, AskError, Bus, Kind, Receiver, Reply};
 pub use member::{MemberId, Presence, PresenceError, Role, Site, SiteError};
+pub use refusals::{Refusal, Refusals};

@@ -9,7 +9,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use crate::member::{MemberId, Presence, Role, VERSION};
@@ -36,6 +36,15 @@ const LONGEST_WAIT: Duration = Duration::from_secs(300);
 /// A death is forgotten after this time without another of the same name.
 const FORGET_DEATHS_AFTER: Duration = Duration::from_secs(600);
 
+/// Other members that are heard.
+pub const MAX_MEMBERS: usize = 1024;
+
+/// Announcements of this member that may still come back.
+const MAX_SENT: usize = 64;
+
+/// The clocks of two members drift apart by at most a thousandth, and an announcement is late by at most this.
+const LATE_BY: Duration = Duration::from_secs(5);
+
 /// Names whose deaths are remembered.
 const MAX_REMEMBERED: usize = 64;
 
@@ -61,6 +70,12 @@ pub enum Change {
     Died(MemberId),
     /// [`Members::owners`] are others than before.
     Owners,
+    /// An announcement of this member came that this member did not send. It is not used.
+    Forged,
+    /// A member announced that it has run for longer than it can have. It is not used.
+    Impossible(MemberId),
+    /// A new member announced itself, but there are [`MAX_MEMBERS`] others. It is not used.
+    TooMany(MemberId),
 }
 
 /// The members of the fleet, as this member sees them. Times are of any clock that never goes back.
@@ -76,6 +91,10 @@ pub struct Members {
     /// The largest term of any member.
     term: u64,
     next_announcement: Duration,
+    /// The last announcements of this member.
+    sent: VecDeque<Presence>,
+    /// Ids that this member had before.
+    former: VecDeque<MemberId>,
     /// When this member's last announcement that came back was sent, and what it said.
     echo: Option<(Duration, Presence)>,
     /// When it began to hear itself, after its start or the end of a lease.
@@ -88,6 +107,18 @@ pub struct Members {
 struct Other {
     heard: Duration,
     presence: Presence,
+    /// When it was first heard, and how long it had run then.
+    first: (Duration, Duration),
+}
+
+impl Other {
+    /// Whether it can have run for so long.
+    fn can_have_run(&self, uptime: Duration, now: Duration) -> bool {
+        let (at, uptime_then) = self.first;
+        let since = now.saturating_sub(at);
+        let most = (uptime_then.saturating_add(since)).saturating_add(since / 1000);
+        uptime <= most.saturating_add(LATE_BY)
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -109,6 +140,8 @@ impl Members {
             clients: 0,
             term: 0,
             next_announcement: now,
+            sent: VecDeque::new(),
+            former: VecDeque::new(),
             echo: None,
             listening: None,
             others: BTreeMap::new(),
@@ -133,9 +166,15 @@ impl Members {
     pub fn heard(&mut self, presence: Presence, now: Duration) -> Vec<Change> {
         // A lease that ended meanwhile is not continued.
         let mut changes = self.poll(now);
-        self.term = self.term.max(presence.term);
         let id = presence.id;
+        if self.former.contains(&id) {
+            return changes;
+        }
         if id == self.about.id {
+            if !self.sent.contains(&presence) {
+                changes.push(Change::Forged);
+                return changes;
+            }
             let sent = self.started + Duration::from_millis(presence.uptime_millis);
             if self.echo.as_ref().is_none_or(|(last, _)| *last <= sent) {
                 self.echo = Some((sent, presence));
@@ -145,9 +184,22 @@ impl Members {
                 self.hear_others_again(now);
             }
         } else {
+            let uptime = Duration::from_millis(presence.uptime_millis);
+            let known = self.others.get(&id);
+            if known.is_some_and(|known| !known.can_have_run(uptime, now)) {
+                changes.push(Change::Impossible(id));
+                return changes;
+            }
+            if known.is_none() && self.others.len() >= MAX_MEMBERS {
+                changes.push(Change::TooMany(id));
+                return changes;
+            }
+            self.term = self.term.max(presence.term);
+            let first = known.map_or((now, uptime), |known| known.first);
             let other = Other {
                 heard: now,
                 presence,
+                first,
             };
             if self.others.insert(id, other).is_none() {
                 changes.push(Change::Joined(id));
@@ -208,7 +260,7 @@ impl Members {
             .retain(|_, deaths| now < deaths.last + FORGET_DEATHS_AFTER);
         let deaths = self.deaths.iter();
         let deaths = deaths.map(|(name, deaths)| (name.clone(), deaths.count));
-        Some(Presence {
+        let presence = Presence {
             version: VERSION,
             id: self.about.id,
             name: self.about.name.clone(),
@@ -221,7 +273,30 @@ impl Members {
             clients: self.clients,
             uptime_millis: millis(now - self.started),
             deaths: deaths.collect(),
-        })
+        };
+        if self.sent.len() >= MAX_SENT {
+            self.sent.pop_front();
+        }
+        self.sent.push_back(presence.clone());
+        Some(presence)
+    }
+
+    /// Another program speaks for this member, which goes on under another id: as a member that has just started.
+    /// Returns what it announces last under the old one, so that the others take its PVs at once.
+    pub fn rename(&mut self, id: MemberId, now: Duration) -> Option<Presence> {
+        let was_draining = std::mem::replace(&mut self.draining, true);
+        self.next_announcement = now;
+        let last = self.announcement(now);
+        self.draining = was_draining;
+        self.next_announcement = now;
+        self.sent.clear();
+        if self.former.len() >= MAX_SENT {
+            self.former.pop_front();
+        }
+        let former = std::mem::replace(&mut self.about.id, id);
+        self.former.push_back(former);
+        (self.echo, self.listening, self.ready) = (None, None, false);
+        last
     }
 
     /// Sets how many PVs this member owns, and how many clients it has.

@@ -4,6 +4,7 @@
 //! never sent later by the next connection.
 
 mod connect;
+mod inbox;
 mod requests;
 mod session;
 #[cfg(test)]
@@ -12,8 +13,8 @@ mod tests;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -26,6 +27,7 @@ pub use connect::{Servers, ServersError};
 use crate::bus::{Answer, Bus, Kind, Receiver};
 use crate::member::{MemberId, Site};
 use crate::pieces::MAX_MESSAGE;
+use crate::seal::Seals;
 use crate::subject::Subjects;
 use requests::Requests;
 
@@ -45,6 +47,8 @@ pub struct Settings {
     pub ca: Option<PathBuf>,
     /// The site of the fleet.
     pub site: Site,
+    /// Signs announcements, requests and answers, and checks those of other members.
+    pub seals: Arc<Seals>,
 }
 
 /// What passed between this member and NATS since the start.
@@ -62,6 +66,8 @@ pub struct Counters {
     pub messages_refused: AtomicU64,
     /// How often the connection was made.
     pub connections: AtomicU64,
+    /// Bytes of the unfinished messages in pieces of this connection.
+    pub unfinished_bytes: AtomicU64,
 }
 
 /// Adds to a counter.
@@ -76,12 +82,15 @@ enum Command {
     Reply(String, Bytes),
     Publish(u16, Vec<Bytes>),
     Follow(MemberId, u16, bool),
+    Rename(MemberId),
     Stop,
 }
 
 /// What the bus's thread and its callers share.
 struct Shared {
-    subjects: Subjects,
+    /// Of the next connection.
+    subjects: Mutex<Subjects>,
+    seals: Arc<Seals>,
     receiver: Arc<dyn Receiver>,
     commands: UnboundedSender<Command>,
     requests: Requests,
@@ -91,6 +100,19 @@ struct Shared {
     counters: Counters,
     /// The bus ends: also while NATS takes nothing.
     stop: Notify,
+}
+
+impl Shared {
+    fn subjects(&self) -> Subjects {
+        let subjects = self.subjects.lock();
+        subjects.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn rename(&self, me: MemberId) {
+        let subjects = self.subjects.lock();
+        let mut subjects = subjects.unwrap_or_else(PoisonError::into_inner);
+        *subjects = subjects.of(me);
+    }
 }
 
 /// A member's connection to NATS, made again for ever. Dropping it sends what waits and ends it.
@@ -112,7 +134,8 @@ impl Nats {
     ) -> io::Result<Self> {
         let (sender, commands) = unbounded_channel();
         let shared = Arc::new(Shared {
-            subjects: Subjects::new(settings.site.clone(), me),
+            subjects: Mutex::new(Subjects::new(settings.site.clone(), me)),
+            seals: Arc::clone(&settings.seals),
             receiver,
             commands: sender,
             requests: Requests::default(),
@@ -172,6 +195,10 @@ impl Bus for Nats {
 
     fn follow(&self, owner: MemberId, shard: u16, on: bool) {
         self.send(Command::Follow(owner, shard, on));
+    }
+
+    fn rename(&self, me: MemberId) {
+        self.send(Command::Rename(me));
     }
 }
 

@@ -4,8 +4,11 @@ use std::collections::HashMap;
 use std::fmt;
 use std::hash::Hash;
 use std::str::FromStr;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
+
+use crate::member::MemberId;
 
 /// The largest message that is sent in pieces.
 pub const MAX_MESSAGE: usize = 128 * 1024 * 1024;
@@ -81,9 +84,8 @@ pub enum Added {
     Lost,
 }
 
-/// A message is given up if it needs memory that others lack, and none of the last pieces, this many, was one of it:
-/// its sender is gone.
-const GIVEN_UP_AFTER: u64 = 1_000;
+/// A message of which no piece came for this time is given up: its sender is gone.
+pub const GIVEN_UP_AFTER: Duration = Duration::from_secs(5);
 
 /// Messages of which pieces have come, one for each key. A newer message replaces an unfinished one.
 pub struct Assemblies<K> {
@@ -91,81 +93,100 @@ pub struct Assemblies<K> {
     /// Bytes of all unfinished messages, and how many there may be.
     bytes: usize,
     limit: usize,
-    /// Pieces so far.
-    pieces: u64,
+    /// Bytes of the unfinished messages of each sender, and how many there may be.
+    of_senders: HashMap<MemberId, usize>,
+    limit_each: usize,
 }
 
 struct Open {
+    sender: MemberId,
     message: u64,
     next: u32,
-    /// Number of its last piece among all pieces.
-    last: u64,
+    /// When its last piece came.
+    last: Instant,
     parts: BytesMut,
 }
 
 impl<K: Hash + Eq + Copy> Assemblies<K> {
-    /// Holds at most `limit` bytes.
-    pub fn new(limit: usize) -> Self {
+    /// Holds at most `limit` bytes, and `limit_each` of one sender.
+    pub fn new(limit: usize, limit_each: usize) -> Self {
         Self {
             open: HashMap::new(),
             bytes: 0,
             limit,
-            pieces: 0,
+            of_senders: HashMap::new(),
+            limit_each: limit_each.min(MAX_MESSAGE),
         }
     }
 
     /// Adds a piece. Pieces of one sender and key come in order.
-    pub fn add(&mut self, key: K, piece: Piece, part: &[u8]) -> Added {
-        self.pieces += 1;
+    pub fn add(
+        &mut self,
+        (sender, key): (MemberId, K),
+        piece: Piece,
+        part: &[u8],
+        now: Instant,
+    ) -> Added {
         if piece.index == 0 {
             self.forget(key);
             let open = Open {
+                sender,
                 message: piece.message,
                 next: 0,
-                last: self.pieces,
+                last: now,
                 parts: BytesMut::new(),
             };
             self.open.insert(key, open);
         }
-        if part.len() > self.limit - self.bytes {
-            self.give_up();
-        }
-        let room = self.limit - self.bytes;
+        let of_sender = self.of_senders.get(&sender).copied().unwrap_or(0);
+        let room = (self.limit - self.bytes).min(self.limit_each.saturating_sub(of_sender));
         let Some(open) = self.open.get_mut(&key) else {
             return Added::Lost;
         };
-        let in_order = open.message == piece.message && open.next == piece.index;
-        let length = open.parts.len() + part.len();
-        if !in_order || part.len() > room || length > MAX_MESSAGE {
+        let is_next = open.message == piece.message && open.next == piece.index;
+        if !is_next || open.sender != sender || part.len() > room {
             self.forget(key);
             return Added::Lost;
         }
         open.parts.extend_from_slice(part);
         open.next += 1;
-        open.last = self.pieces;
+        open.last = now;
         self.bytes += part.len();
+        *self.of_senders.entry(sender).or_default() += part.len();
         if open.next < piece.count {
             return Added::Waiting;
         }
         let whole = std::mem::take(&mut open.parts).freeze();
-        self.bytes -= whole.len();
         self.open.remove(&key);
+        self.give_back(sender, whole.len());
         Added::Whole(whole)
     }
 
     /// Drops the unfinished message of a key.
     pub fn forget(&mut self, key: K) {
         if let Some(open) = self.open.remove(&key) {
-            self.bytes -= open.parts.len();
+            self.give_back(open.sender, open.parts.len());
         }
     }
 
-    /// Drops unfinished messages whose senders are gone.
-    fn give_up(&mut self) {
-        let pieces = self.pieces;
-        let given_up = (self.open).extract_if(|_, open| pieces - open.last > GIVEN_UP_AFTER);
-        let bytes: usize = given_up.map(|(_, open)| open.parts.len()).sum();
+    fn give_back(&mut self, sender: MemberId, bytes: usize) {
         self.bytes -= bytes;
+        if let Some(of_sender) = self.of_senders.get_mut(&sender) {
+            *of_sender -= bytes;
+            if *of_sender == 0 {
+                self.of_senders.remove(&sender);
+            }
+        }
+    }
+
+    /// Drops unfinished messages whose senders are gone. Returns whether others are unfinished.
+    pub fn give_up(&mut self, now: Instant) -> bool {
+        let is_over = |open: &Open| now.saturating_duration_since(open.last) >= GIVEN_UP_AFTER;
+        let over = self.open.iter().filter(|(_, open)| is_over(open));
+        for key in over.map(|(key, _)| *key).collect::<Vec<_>>() {
+            self.forget(key);
+        }
+        !self.open.is_empty()
     }
 
     /// Bytes of all unfinished messages.
@@ -178,60 +199,63 @@ impl<K: Hash + Eq + Copy> Assemblies<K> {
 mod tests {
     use super::*;
 
+    const SENDER: MemberId = MemberId(1);
+
     fn pieces(text: &'static [u8], message: u64) -> Vec<(Piece, Bytes)> {
         split(&Bytes::from_static(text), 4, message).collect()
     }
 
+    fn add(assemblies: &mut Assemblies<char>, key: char, part: &(Piece, Bytes)) -> Added {
+        let piece = part.0.to_string().parse().unwrap();
+        assemblies.add((SENDER, key), piece, &part.1, Instant::now())
+    }
+
+    fn whole(text: &'static [u8]) -> Added {
+        Added::Whole(Bytes::from_static(text))
+    }
+
     #[test]
     fn message_in_pieces_is_put_together() {
-        let mut assemblies = Assemblies::new(100);
+        let mut assemblies = Assemblies::new(100, 100);
         let pieces = pieces(b"0123456789", 7);
         assert_eq!(pieces.len(), 3);
-        let mut added = pieces
-            .iter()
-            .map(|(piece, part)| assemblies.add('a', piece.to_string().parse().unwrap(), part));
+        let mut added = pieces.iter().map(|part| add(&mut assemblies, 'a', part));
         assert_eq!(added.next(), Some(Added::Waiting));
         assert_eq!(added.next(), Some(Added::Waiting));
-        assert_eq!(
-            added.next(),
-            Some(Added::Whole(Bytes::from_static(b"0123456789")))
-        );
+        assert_eq!(added.next(), Some(whole(b"0123456789")));
         assert_eq!(assemblies.bytes(), 0);
+        assert!(assemblies.of_senders.is_empty());
     }
 
     #[test]
     fn newer_message_replaces_an_unfinished_one() {
-        let mut assemblies = Assemblies::new(100);
+        let mut assemblies = Assemblies::new(100, 100);
         let (old, new) = (pieces(b"01234567", 1), pieces(b"abcdefgh", 2));
-        assert_eq!(assemblies.add('a', old[0].0, &old[0].1), Added::Waiting);
-        assert_eq!(assemblies.add('a', new[0].0, &new[0].1), Added::Waiting);
+        assert_eq!(add(&mut assemblies, 'a', &old[0]), Added::Waiting);
+        assert_eq!(add(&mut assemblies, 'a', &new[0]), Added::Waiting);
         assert_eq!(assemblies.bytes(), 4);
-        assert_eq!(
-            assemblies.add('a', new[1].0, &new[1].1),
-            Added::Whole(Bytes::from_static(b"abcdefgh"))
-        );
+        assert_eq!(add(&mut assemblies, 'a', &new[1]), whole(b"abcdefgh"));
     }
 
     #[test]
     fn missing_piece_loses_its_message_alone() {
-        let mut assemblies = Assemblies::new(100);
+        let mut assemblies = Assemblies::new(100, 100);
         let (old, new) = (pieces(b"0123456789", 1), pieces(b"abcd", 2));
-        assert_eq!(assemblies.add('a', old[0].0, &old[0].1), Added::Waiting);
-        assert_eq!(assemblies.add('a', old[2].0, &old[2].1), Added::Lost);
+        assert_eq!(add(&mut assemblies, 'a', &old[0]), Added::Waiting);
+        assert_eq!(add(&mut assemblies, 'a', &old[2]), Added::Lost);
         assert_eq!(assemblies.bytes(), 0);
-        assert_eq!(
-            assemblies.add('a', new[0].0, &new[0].1),
-            Added::Whole(Bytes::from_static(b"abcd"))
-        );
+        assert_eq!(add(&mut assemblies, 'a', &new[0]), whole(b"abcd"));
     }
 
     #[test]
     fn unfinished_messages_never_exceed_their_limit() {
-        let mut assemblies = Assemblies::new(10);
-        for key in 0..20 {
-            let begun = pieces(b"01234567", 1);
-            let added = assemblies.add(key, begun[0].0, &begun[0].1);
-            assert_eq!(added, if key < 2 { Added::Waiting } else { Added::Lost });
+        let mut assemblies = Assemblies::new(10, 10);
+        let begun = &pieces(b"01234567", 1)[0];
+        for sender in 0..20 {
+            let place = (MemberId(sender), sender);
+            let added = assemblies.add(place, begun.0, &begun.1, Instant::now());
+            let fits = sender < 2;
+            assert_eq!(added, if fits { Added::Waiting } else { Added::Lost });
             assert!(assemblies.bytes() <= 10);
         }
         assemblies.forget(0);
@@ -239,21 +263,37 @@ mod tests {
     }
 
     #[test]
-    fn message_of_a_sender_that_is_gone_is_given_up_when_memory_is_short() {
-        let mut assemblies = Assemblies::new(10);
-        let (gone, whole) = (pieces(b"01234567", 1), pieces(b"abcdefgh", 2));
-        let add = |assemblies: &mut Assemblies<char>, key, part: &(Piece, Bytes)| {
-            assemblies.add(key, part.0, &part.1)
-        };
-        assert_eq!(add(&mut assemblies, 'a', &gone[0]), Added::Waiting);
-        assert_eq!(add(&mut assemblies, 'b', &whole[0]), Added::Waiting);
-        assert_eq!(add(&mut assemblies, 'b', &whole[1]), Added::Lost);
-        for _ in 0..GIVEN_UP_AFTER {
-            add(&mut assemblies, 'b', &whole[0]);
+    fn sender_with_unfinished_messages_leaves_room_for_the_others() {
+        let mut assemblies = Assemblies::new(100, 10);
+        let parts = pieces(b"01234567", 1);
+        for (key, added) in [
+            ('a', Added::Waiting),
+            ('b', Added::Waiting),
+            ('c', Added::Lost),
+        ] {
+            assert_eq!(add(&mut assemblies, key, &parts[0]), added);
         }
-        let added = add(&mut assemblies, 'b', &whole[1]);
-        assert_eq!(added, Added::Whole(Bytes::from_static(b"abcdefgh")));
+        let other = MemberId(2);
+        let mut of_other =
+            |part: &(Piece, Bytes)| assemblies.add((other, 'd'), part.0, &part.1, Instant::now());
+        assert_eq!(of_other(&parts[0]), Added::Waiting);
+        assert_eq!(of_other(&parts[1]), whole(b"01234567"));
+        assert_eq!(assemblies.bytes(), 8);
+    }
+
+    #[test]
+    fn message_whose_sender_is_gone_frees_its_memory_after_five_seconds() {
+        let mut assemblies = Assemblies::new(100, 100);
+        let (begun, now) = (&pieces(b"01234567", 1)[0], Instant::now());
+        let place = |key| (SENDER, key);
+        assemblies.add(place('a'), begun.0, &begun.1, now);
+        let later = now + GIVEN_UP_AFTER;
+        assemblies.add(place('b'), begun.0, &begun.1, later);
+        assert!(assemblies.give_up(later));
+        assert_eq!(assemblies.bytes(), 4);
+        assert!(!assemblies.give_up(later + GIVEN_UP_AFTER));
         assert_eq!(assemblies.bytes(), 0);
+        assert!(assemblies.of_senders.is_empty());
     }
 
     #[test]

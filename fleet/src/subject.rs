@@ -17,6 +17,12 @@ impl Subjects {
         Self { site, me }
     }
 
+    /// The subjects of another member of the site.
+    #[must_use]
+    pub fn of(&self, me: MemberId) -> Self {
+        Self::new(self.site.clone(), me)
+    }
+
     /// The member.
     pub fn me(&self) -> MemberId {
         self.me

@@ -1,10 +1,14 @@
 //! Target `bus`: what members of a fleet send each other, one thing a line: announcements, names of pieces with
-//! their part, subjects, and addresses of servers.
+//! their part, subjects, signatures, keys, and addresses of servers.
+
+use std::sync::Arc;
+use std::time::Instant;
 
 use pvwire_fleet::MemberId;
 use pvwire_fleet::member::Presence;
 use pvwire_fleet::nats::Servers;
 use pvwire_fleet::pieces::{Added, Assemblies, Piece};
+use pvwire_fleet::seal::{Content, Keys, Seals, Way};
 use pvwire_fleet::{Site, subject};
 
 pub(crate) const SEEDS: &[&str] = &[
@@ -13,7 +17,11 @@ pub(crate) const SEEDS: &[&str] = &[
     "1/0/2 first\n2/0/2 newer\n1/1/2 late\n2/1/2 end",
     "pvwire.default.0000000000000002.ask.operation.00000000000000ab\npvwire.default.0000000000000002.answer.12",
     "nats://a:4222,tls://b\nnats://me:secret@a",
+    "00000000000000ab 1700000000000000 00ff00ff00ff00ff00ff00ff00ff00ff00ff00ff00ff00ff00ff00ff00ff00ff",
+    "vJ3m0rYk6cP8hWn2tQ5xZs1bLf4dGa7eUiOoRyTwE9M=",
 ];
+
+const KEY: &str = "vJ3m0rYk6cP8hWn2tQ5xZs1bLf4dGa7eUiOoRyTwE9M=";
 
 pub(crate) const WORDS: &[&str] = &[
     "{\"version\":1",
@@ -42,7 +50,9 @@ const LIMIT: usize = 64;
 /// What is read is written as it was, and unfinished messages never exceed their limit.
 pub(crate) fn run(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    let mut assemblies = Assemblies::new(LIMIT);
+    let mut assemblies = Assemblies::new(LIMIT, LIMIT);
+    let keys: Keys = KEY.parse().expect("it is long and random");
+    let seals = Seals::new(Some(keys), Arc::default());
     for line in text.split('\n') {
         if let Ok(presence) = Presence::parse(line.as_bytes()) {
             let again = Presence::parse(&presence.to_bytes()).expect("it was read before");
@@ -56,7 +66,9 @@ pub(crate) fn run(bytes: &[u8]) {
         {
             assert_eq!(piece.to_string().parse(), Ok(piece));
             // Two senders, told apart by the number of their message.
-            let added = assemblies.add(piece.message % 2, piece, part.as_bytes());
+            let sender = MemberId(piece.message % 2);
+            let place = (sender, sender.0);
+            let added = assemblies.add(place, piece, part.as_bytes(), Instant::now());
             if let Added::Whole(whole) = added {
                 assert!(whole.len() <= LIMIT);
             }
@@ -68,5 +80,15 @@ pub(crate) fn run(bytes: &[u8]) {
             assert!(!servers.to_string().contains('@'));
         }
         let _ = line.parse::<Site>();
+        let _ = line.parse::<Keys>();
+        let content = Content {
+            subject: line,
+            reply: "",
+            piece: "",
+            body: bytes,
+        };
+        // A signature can't be guessed.
+        let checked = seals.check(Way::Request, None, Some(line), &content);
+        assert!(checked.is_err());
     }
 }

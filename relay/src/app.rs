@@ -62,6 +62,10 @@ pub async fn run(
 
     let metrics = Arc::new(Metrics::default());
     let joining = Joining::begin(&config, listeners.address())?;
+    if let Some(joining) = joining.as_ref().filter(|_| !config.bus_key.is_empty()) {
+        let (seals, path) = (joining.seals(), config.bus_key.clone());
+        spawn_local(fleet::keep_keys_fresh(seals, path));
+    }
     let ingest = Ingest::start(&config, &metrics, joining.as_ref())?;
     let readiness = Arc::new(Readiness::default());
     spawn_local(memory::watch(

@@ -8,6 +8,7 @@ mod command;
 mod consistency;
 mod error;
 mod file;
+mod hosts;
 mod key;
 mod last_read;
 mod max_rate;
@@ -32,6 +33,7 @@ use pvwire_fleet::{Role, Site};
 pub use self::command::{Asked, Check};
 use self::command::{command, flag, one_line};
 pub use self::error::ConfigError;
+pub use self::hosts::Hosts;
 use self::key::{KEYS, Key};
 pub use self::last_read::LastRead;
 pub use self::max_rate::MaxRate;
@@ -140,12 +142,16 @@ pub struct Config {
     pub bus_credentials: String,
     /// File with the certificates of the authorities that sign the servers' certificates; empty for the system's.
     pub bus_ca: String,
+    /// File with the keys that sign what the relays ask each other; empty for none.
+    pub bus_key: String,
     /// What the relay does in the fleet.
     pub role: Role,
     /// The fleet's name.
     pub site: Site,
     /// Where clients reach this relay; empty if they are not told.
     pub member_url: String,
+    /// Patterns of the hosts to which clients may be sent; empty for all.
+    pub member_hosts: Vec<String>,
     /// Shortest tick.
     pub shortest_tick: Duration,
     /// Longest tick.
@@ -277,9 +283,11 @@ impl Default for Config {
             bus: String::new(),
             bus_credentials: String::new(),
             bus_ca: String::new(),
+            bus_key: String::new(),
             role: Role::default(),
             site: Site::default(),
             member_url: String::new(),
+            member_hosts: Vec::new(),
             shortest_tick: Duration::from_millis(5),
             longest_tick: Duration::from_millis(100),
             shards: *CORES,

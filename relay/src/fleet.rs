@@ -13,6 +13,7 @@ mod feed;
 mod interest;
 mod member;
 mod message;
+mod name_budget;
 mod operations;
 mod peer;
 mod publisher;
@@ -30,7 +31,7 @@ use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use pvwire_fleet::members::About;
-use pvwire_fleet::{Bus, Receiver};
+use pvwire_fleet::{Bus, Receiver, Refusals};
 
 pub use self::counters::FleetCounters;
 pub use self::publisher::Publisher;
@@ -45,6 +46,7 @@ use self::publisher::Orders;
 use self::source::FleetSource;
 use self::view::View;
 use crate::access::audit::Audit;
+use crate::config::Hosts;
 use crate::fanout::control::{ClientId, ControlQueue};
 use crate::ingest::{Intake, Source};
 use crate::limits::memory::Memory;
@@ -62,7 +64,9 @@ pub struct Fleet {
     numbers: Arc<AtomicU64>,
     announcements: Arc<Announcements>,
     waiting_bytes: Arc<AtomicUsize>,
+    asked_bytes: Arc<AtomicUsize>,
     counters: Arc<FleetCounters>,
+    refusals: Arc<Refusals>,
 }
 
 /// What the fleet uses of the other planes.
@@ -83,6 +87,10 @@ pub struct Planes {
     pub neighbours: Arc<Neighbours>,
     /// Counts the clients of this relay.
     pub clients: Box<dyn Fn() -> u64 + Send>,
+    /// Names without a server that another relay may want.
+    pub max_unresolved: usize,
+    /// Hosts to which clients may be sent.
+    pub hosts: Hosts,
 }
 
 impl Default for Fleet {
@@ -94,7 +102,9 @@ impl Default for Fleet {
             numbers: Arc::default(),
             announcements: Arc::default(),
             waiting_bytes: Arc::default(),
+            asked_bytes: Arc::default(),
             counters: Arc::default(),
+            refusals: Arc::default(),
         }
     }
 }
@@ -120,7 +130,15 @@ impl Fleet {
             announcements: Arc::clone(&self.announcements),
             waiting_bytes: Arc::clone(&self.waiting_bytes),
             counters: Arc::clone(&self.counters),
+            asked_bytes: Arc::clone(&self.asked_bytes),
+            refusals: Arc::clone(&self.refusals),
         })
+    }
+
+    /// What is refused of what other programs send.
+    #[must_use]
+    pub fn refusals(&self) -> Arc<Refusals> {
+        Arc::clone(&self.refusals)
     }
 
     /// What is counted.
@@ -158,7 +176,7 @@ impl Fleet {
         );
         let member = Member {
             me,
-            view: View::new(about),
+            view: View::new(about, planes.hosts, Arc::clone(&self.refusals)),
             neighbours: planes.neighbours,
             clients: planes.clients,
             counters: Arc::clone(&self.counters),
@@ -169,8 +187,18 @@ impl Fleet {
                 Arc::clone(&self.counters),
                 planes.intake,
             ),
-            interests: Interests::new(me, planes.registry, orders),
-            served: Served::new(operations, planes.memory, planes.client),
+            interests: Interests::new(
+                me,
+                planes.registry,
+                orders,
+                (planes.max_unresolved, Arc::clone(&self.refusals)),
+            ),
+            served: Served::new(
+                operations,
+                planes.memory,
+                planes.client,
+                Arc::clone(&self.refusals),
+            ),
             sent: Sent::new(
                 Arc::clone(&bus),
                 commands.clone(),
@@ -181,6 +209,9 @@ impl Fleet {
             waiting_calls: Vec::new(),
             announcements: self.announcements,
             waiting_bytes: self.waiting_bytes,
+            asked_bytes: self.asked_bytes,
+            refusals: self.refusals,
+            renamed: None,
             keeps: false,
             rests_until: None,
         };

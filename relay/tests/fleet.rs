@@ -3,6 +3,7 @@
 //! Topology: one NATS server, ingest relays and edges, a soft IOC, clients of the edges.
 
 mod faults;
+mod hostile;
 mod moves;
 mod operations;
 mod silence;

@@ -13,6 +13,7 @@
 
 mod attacks;
 mod base64;
+mod bus_attack;
 mod checks;
 mod coniql;
 mod coniql_truth;
@@ -289,6 +290,7 @@ impl World {
             command.env("EPICS_PVA_NAME_SERVERS", rights.name_servers(&others));
         }
         let throttle = self.random.pick(&["0", "100"]);
+        self.audit.give_to(&mut command);
         let audit = self.audit.flags(&format!("{}*", self.prefix));
         let [put, allowed, file] = audit.each_ref().map(String::as_str);
         let rules = self.rules.path.to_str().unwrap();
@@ -308,9 +310,12 @@ impl World {
             "--max-memory-per-client-mib=20",
         ];
         let mut flags = flags.to_vec();
-        let bus = self.fleet.as_ref().map(Fleet::url);
-        if let Some(bus) = &bus {
-            flags.extend(["--bus", bus, "--role", "edge"]);
+        let bus = self
+            .fleet
+            .as_ref()
+            .map(|fleet| (fleet.url(), fleet.key.clone()));
+        if let Some((bus, key)) = &bus {
+            flags.extend(["--bus", bus, "--role", "edge", key]);
         }
         let relay = Relay::spawn(command, &flags);
         *self.address.lock().unwrap() = Some(relay.address());

@@ -109,7 +109,18 @@ impl Hub {
         state.members.insert(me, attached);
         state.at(Duration::ZERO, Event::Connected(me, true));
         let hub = Arc::clone(self);
+        let me = Mutex::new(me);
         InProcess { hub, me }
+    }
+
+    pub(super) fn rename(&self, me: MemberId, to: MemberId) {
+        let mut state = self.state();
+        state.end_requests_of(me);
+        if let Some(attached) = state.members.remove(&me) {
+            state.members.insert(to, attached);
+            state.at(Duration::ZERO, Event::Connected(to, false));
+            state.at(Duration::ZERO, Event::Connected(to, true));
+        }
     }
 
     /// Removes a member, as if its process was killed.

@@ -1,5 +1,6 @@
 //! Tests of the members on simulated time, with the bus in one process between them.
 
+mod forged;
 mod world;
 
 use std::time::Duration;

@@ -68,6 +68,14 @@ impl Requests {
         request.map(|request| request.sent = true).is_some()
     }
 
+    /// Whether a request was sent and has no outcome.
+    pub(super) fn is_sent(&self, number: u64) -> bool {
+        let open = self.lock();
+        open.requests
+            .get(&number)
+            .is_some_and(|request| request.sent)
+    }
+
     /// Gives a request its outcome, unless it has one.
     pub(super) fn end(&self, number: u64, outcome: Result<Bytes, AskError>) {
         let request = self.lock().remove(number);

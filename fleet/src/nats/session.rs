@@ -2,23 +2,25 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use async_nats::connection::State;
-use async_nats::{Client, Event, HeaderMap, Message, StatusCode, Subject, Subscriber};
+use async_nats::{Client, Event, HeaderMap, Message, Subject, Subscriber};
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::AbortHandle;
 
 use super::connect::connect;
+use super::inbox::{Inbox, PIECE, Pieces, SEAL};
 use super::{Command, Settings, Shared, count};
-use crate::bus::{AskError, Kind, Reply};
+use crate::bus::AskError;
 use crate::member::MemberId;
-use crate::pieces::{Added, Assemblies, Piece, split};
-use crate::subject;
+use crate::pieces::split;
+use crate::seal::Content;
+use crate::subject::Subjects;
 
 /// The shards that this member follows.
 pub(super) type Follows = HashSet<(MemberId, u16)>;
@@ -33,22 +35,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// What waits at the end is sent within this time.
 const SEND_WITHIN: Duration = Duration::from_secs(1);
 
-/// Bytes of all unfinished messages in pieces.
-const ASSEMBLY_BYTES: usize = 256 * 1024 * 1024;
-
-/// The header that names a piece.
-const PIECE: &str = "Pvwire-Piece";
-
-/// Room in a message for that header.
-const HEADER_BYTES: usize = 256;
-
-/// What a message in pieces belongs to.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Way {
-    Shard(MemberId, u16),
-    Request(MemberId, Kind),
-    Answer(u64),
-}
+/// Room in a message for the headers that name a piece and sign it.
+const HEADER_BYTES: usize = 512;
 
 /// The pause before the next connection when this one has lasted so long: a server that accepts connections and ends
 /// them at once is not asked again without a pause.
@@ -80,8 +68,9 @@ pub(super) async fn run(
     let begun = Instant::now();
     let session = Session {
         client: client.clone(),
+        subjects: shared.subjects(),
         shared: Arc::clone(shared),
-        pieces: Arc::new(Mutex::new(Assemblies::new(ASSEMBLY_BYTES))),
+        pieces: Arc::default(),
         next_message: 0,
         own_shards: Vec::new(),
         shards: HashMap::new(),
@@ -90,10 +79,12 @@ pub(super) async fn run(
     let lost = tokio::spawn(lost(client, events, Arc::clone(shared)));
     let of_requests = Arc::clone(shared);
     tokio::spawn(async move { of_requests.requests.expire().await });
+    let (pieces, of_pieces) = (Arc::clone(&session.pieces), Arc::clone(shared));
+    tokio::spawn(async move { pieces.give_up(&of_pieces.counters).await });
     tokio::select! {
         biased;
         _ = lost => ControlFlow::Continue(begun.elapsed()),
-        () = session.serve(commands, follows) => ControlFlow::Break(()),
+        ended = session.serve(commands, follows) => ended.map_continue(|()| LAST_PAUSE),
         () = stopped(shared) => ControlFlow::Break(()),
     }
 }
@@ -113,7 +104,7 @@ async fn first_client(
     let mut pause = FIRST_PAUSE;
     let mut reported = String::new();
     loop {
-        match connect(settings, shared.subjects.me(), events.clone()).await {
+        match connect(settings, shared.subjects().me(), events.clone()).await {
             Ok(client) => return client,
             Err(error) => {
                 let error = error.to_string();
@@ -138,6 +129,7 @@ async fn refuse(shared: &Shared, commands: &mut UnboundedReceiver<Command>, foll
                 count(&shared.counters.messages_refused, 1);
             }
             Command::Follow(owner, shard, on) => follow(follows, (owner, shard), on),
+            Command::Rename(me) => shared.rename(me),
             Command::Announce(_) | Command::Reply(..) => {}
             Command::Stop => return,
         }
@@ -174,8 +166,9 @@ async fn lost(client: Client, mut events: UnboundedReceiver<Event>, shared: Arc<
 
 struct Session {
     client: Client,
+    subjects: Subjects,
     shared: Arc<Shared>,
-    pieces: Arc<Mutex<Assemblies<Way>>>,
+    pieces: Arc<Pieces>,
     /// The number of the next message in pieces.
     next_message: u64,
     /// The subjects of this member's shards, as far as they were needed.
@@ -187,28 +180,43 @@ struct Session {
 struct Gone;
 
 impl Session {
-    async fn serve(mut self, commands: &mut UnboundedReceiver<Command>, follows: &mut Follows) {
+    /// Carries out commands until the bus ends (break), or this member goes on under another id (continue).
+    async fn serve(
+        mut self,
+        commands: &mut UnboundedReceiver<Command>,
+        follows: &mut Follows,
+    ) -> ControlFlow<()> {
         if self.begin(follows).await.is_err() {
             return std::future::pending().await;
         }
         while let Some(command) = commands.recv().await {
-            if matches!(command, Command::Stop) {
-                let _ = tokio::time::timeout(SEND_WITHIN, self.client.flush()).await;
-                return;
-            }
-            if self.carry_out(command, follows).await.is_err() {
-                return std::future::pending().await;
+            match command {
+                Command::Stop => break,
+                Command::Rename(me) => {
+                    self.shared.rename(me);
+                    self.flush().await;
+                    return ControlFlow::Continue(());
+                }
+                command => {
+                    if self.carry_out(command, follows).await.is_err() {
+                        return std::future::pending().await;
+                    }
+                }
             }
         }
+        self.flush().await;
+        ControlFlow::Break(())
+    }
+
+    /// Sends what waits.
+    async fn flush(&self) {
+        let _ = tokio::time::timeout(SEND_WITHIN, self.client.flush()).await;
     }
 
     async fn begin(&mut self, follows: &Follows) -> Result<(), Gone> {
-        let subjects = self.shared.subjects.clone();
+        let subjects = &self.subjects;
         let (members, asked, answers) = (subjects.members(), subjects.asked(), subjects.answers());
-        self.listen(members, |session, message| {
-            session.shared.receiver.announced(message.payload)
-        })
-        .await?;
+        self.listen(members, Inbox::announced).await?;
         self.listen(asked, Inbox::asked).await?;
         self.listen(answers, Inbox::answered).await?;
         for (owner, shard) in follows {
@@ -224,22 +232,22 @@ impl Session {
     async fn carry_out(&mut self, command: Command, follows: &mut Follows) -> Result<(), Gone> {
         match command {
             Command::Announce(presence) => {
-                let subject = self.shared.subjects.members().into();
+                let subject = self.subjects.members().into();
                 self.send(subject, None, presence).await
             }
             Command::Ask(request, to, kind, body) => {
                 if !self.shared.requests.send(request) {
                     return Ok(());
                 }
-                let subject = self.shared.subjects.ask(to, kind);
-                let answer = self.shared.subjects.answer(request);
+                let subject = self.subjects.ask(to, kind);
+                let answer = self.subjects.answer(request);
                 self.send(subject.into(), Some(answer), body).await
             }
             Command::Reply(subject, body) => self.send(subject.into(), None, body).await,
             Command::Publish(shard, message) => {
                 unqueue(&self.shared, &message);
                 let subject = self.own_shard(shard);
-                self.send(subject, None, joined(&message)).await
+                self.send_unsigned(subject, joined(&message)).await
             }
             Command::Follow(owner, shard, true) => {
                 let new = follows.insert((owner, shard));
@@ -254,11 +262,10 @@ impl Session {
                 if let Some(task) = self.shards.remove(&(owner, shard)) {
                     task.abort();
                 }
-                let mut pieces = self.pieces.lock().expect("no holder of the lock panics");
-                pieces.forget(Way::Shard(owner, shard));
+                self.pieces.lock().shards.forget((owner, shard));
                 Ok(())
             }
-            Command::Stop => Ok(()),
+            Command::Rename(_) | Command::Stop => Ok(()),
         }
     }
 
@@ -267,17 +274,14 @@ impl Session {
         if place >= self.own_shards.len() {
             self.own_shards.resize(place + 1, None);
         }
-        let subject = || Subject::from(self.shared.subjects.own_shard(shard));
+        let subject = || Subject::from(self.subjects.own_shard(shard));
         self.own_shards[place].get_or_insert_with(subject).clone()
     }
 
     async fn follow(&mut self, owner: MemberId, shard: u16) -> Result<(), Gone> {
-        let subject = self.shared.subjects.shard(owner, shard);
-        let way = Way::Shard(owner, shard);
+        let subject = self.subjects.shard(owner, shard);
         let task = self.listen(subject, move |inbox, message| {
-            if let Some(message) = inbox.whole(way, &message) {
-                inbox.shared.receiver.message(owner, shard, message);
-            }
+            inbox.update(owner, shard, &message)
         });
         let task = task.await?;
         self.shards.insert((owner, shard), task);
@@ -291,10 +295,7 @@ impl Session {
         take: impl Fn(&Inbox, Message) + Send + 'static,
     ) -> Result<AbortHandle, Gone> {
         let mut subscriber: Subscriber = self.client.subscribe(subject).await.map_err(|_| Gone)?;
-        let inbox = Inbox {
-            shared: Arc::clone(&self.shared),
-            pieces: Arc::clone(&self.pieces),
-        };
+        let inbox = Inbox::new(&self.shared, &self.pieces);
         let task = tokio::spawn(async move {
             while let Some(message) = subscriber.next().await {
                 let counters = &inbox.shared.counters;
@@ -306,44 +307,79 @@ impl Session {
         Ok(task.abort_handle())
     }
 
-    /// Sends a message, in pieces when it is too large for NATS.
+    /// Sends a message, in pieces when it is too large for NATS. Each piece is signed.
     async fn send(
         &mut self,
         subject: Subject,
         reply: Option<String>,
         body: Bytes,
     ) -> Result<(), Gone> {
-        let limit = self
-            .client
-            .max_payload()
-            .saturating_sub(HEADER_BYTES)
-            .max(HEADER_BYTES);
-        if body.len() <= limit {
-            return self.send_one(subject, reply, None, body).await;
+        if body.len() <= self.most() {
+            return self.sign_and_send(subject, reply, None, body).await;
         }
         self.next_message += 1;
-        for (piece, part) in split(&body, limit, self.next_message) {
-            let piece = Some(piece);
-            self.send_one(subject.clone(), reply.clone(), piece, part)
+        for (piece, part) in split(&body, self.most(), self.next_message) {
+            let piece = Some(piece.to_string());
+            self.sign_and_send(subject.clone(), reply.clone(), piece, part)
                 .await?;
         }
         Ok(())
+    }
+
+    /// The same of a message with updates, which has no signature.
+    async fn send_unsigned(&mut self, subject: Subject, body: Bytes) -> Result<(), Gone> {
+        if body.len() <= self.most() {
+            return self.send_one(subject, None, None, body).await;
+        }
+        self.next_message += 1;
+        for (piece, part) in split(&body, self.most(), self.next_message) {
+            let mut headers = HeaderMap::new();
+            headers.insert(PIECE, piece.to_string());
+            self.send_one(subject.clone(), None, Some(headers), part)
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Bytes that fit into one message of NATS.
+    fn most(&self) -> usize {
+        let most = self.client.max_payload().saturating_sub(HEADER_BYTES);
+        most.max(HEADER_BYTES)
+    }
+
+    async fn sign_and_send(
+        &self,
+        subject: Subject,
+        reply: Option<String>,
+        piece: Option<String>,
+        body: Bytes,
+    ) -> Result<(), Gone> {
+        let content = Content {
+            subject: &subject,
+            reply: reply.as_deref().unwrap_or(""),
+            piece: piece.as_deref().unwrap_or(""),
+            body: &body,
+        };
+        let seal = self.shared.seals.sign(self.subjects.me(), &content);
+        let mut headers = HeaderMap::new();
+        for (name, value) in [(SEAL, seal), (PIECE, piece)] {
+            if let Some(value) = value {
+                headers.insert(name, value);
+            }
+        }
+        let headers = (!headers.is_empty()).then_some(headers);
+        self.send_one(subject, reply, headers, body).await
     }
 
     async fn send_one(
         &self,
         subject: Subject,
         reply: Option<String>,
-        piece: Option<Piece>,
+        headers: Option<HeaderMap>,
         body: Bytes,
     ) -> Result<(), Gone> {
         count(&self.shared.counters.messages_sent, 1);
         count(&self.shared.counters.bytes_sent, body.len());
-        let headers = piece.map(|piece| {
-            let mut headers = HeaderMap::new();
-            headers.insert(PIECE, piece.to_string());
-            headers
-        });
         let client = &self.client;
         let sent = match (reply, headers) {
             (None, None) => client.publish(subject, body).await,
@@ -368,64 +404,4 @@ fn joined(message: &[Bytes]) -> Bytes {
         whole.extend_from_slice(segment);
     }
     whole.freeze()
-}
-
-/// What the tasks that take messages need.
-struct Inbox {
-    shared: Arc<Shared>,
-    pieces: Arc<Mutex<Assemblies<Way>>>,
-}
-
-impl Inbox {
-    fn asked(&self, message: Message) {
-        let Some((kind, from)) = subject::request(&message.subject) else {
-            return;
-        };
-        let Some(body) = self.whole(Way::Request(from, kind), &message) else {
-            return;
-        };
-        let Some(subject) = message.reply else {
-            return;
-        };
-        let commands = self.shared.commands.clone();
-        let reply = Reply::new(move |body| {
-            // The bus has ended: the request times out.
-            let _ = commands.send(Command::Reply(subject.into_string(), body));
-        });
-        self.shared.receiver.asked(from, kind, body, reply);
-    }
-
-    fn answered(&self, message: Message) {
-        let Some(request) = subject::answered(&message.subject) else {
-            return;
-        };
-        if message.status == Some(StatusCode::NO_RESPONDERS) {
-            return self.shared.requests.end(request, Err(AskError::NoMember));
-        }
-        if let Some(body) = self.whole(Way::Answer(request), &message) {
-            self.shared.requests.end(request, Ok(body));
-        }
-    }
-
-    /// The message, or none while pieces are missing.
-    fn whole(&self, way: Way, message: &Message) -> Option<Bytes> {
-        let headers = message.headers.as_ref();
-        let Some(name) = headers.and_then(|headers| headers.get(PIECE)) else {
-            return Some(message.payload.clone());
-        };
-        let piece: Option<Piece> = name.as_str().parse().ok();
-        let mut pieces = self.pieces.lock().expect("no holder of the lock panics");
-        let added = piece.map(|piece| pieces.add(way, piece, &message.payload));
-        drop(pieces);
-        match added {
-            Some(Added::Waiting) => None,
-            Some(Added::Whole(whole)) => Some(whole),
-            None | Some(Added::Lost) => {
-                if matches!(way, Way::Shard(..)) {
-                    self.shared.receiver.lost();
-                }
-                None
-            }
-        }
-    }
 }

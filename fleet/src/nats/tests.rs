@@ -2,6 +2,7 @@
 
 mod hostile;
 mod notes;
+mod signed;
 mod trust;
 
 use std::sync::atomic::Ordering;

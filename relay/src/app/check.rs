@@ -17,7 +17,10 @@ pub fn check(config: &Config, check: Check) -> Result<(String, bool), StartError
     fleet::check_files(config)?;
     keys::check_file(config).map_err(StartError::file)?;
     if check.pvs.is_empty() {
-        let text = format!("the configuration is valid: {}\n", config.show_changed());
+        let mut text = format!("the configuration is valid: {}\n", config.show_changed());
+        if !config.bus.is_empty() && config.bus_key.is_empty() {
+            text += &format!("warning: {}\n", fleet::UNSIGNED);
+        }
         return Ok((text, true));
     }
     let identity = Identity {

@@ -9,7 +9,7 @@ use super::StartError;
 use super::access::Access;
 use super::fleet::Joining;
 use super::ingest::Ingest;
-use crate::config::Config;
+use crate::config::{Config, Hosts};
 use crate::doors::coniql::{Coniql, Stranger};
 use crate::doors::pvws::Pvws;
 use crate::doors::pvws::formulas::FormulaInputs;
@@ -108,6 +108,8 @@ impl Delivery {
                 client: others(config, shared),
                 neighbours: Arc::clone(&shared.neighbours),
                 clients: clients_of(handles.clone()),
+                max_unresolved: config.max_unresolved,
+                hosts: Hosts::new(&config.member_hosts),
             };
             joining.show(&shared.metrics);
             let (running, publisher) = joining.start(planes)?;

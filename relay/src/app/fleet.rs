@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use pvwire_fleet::members::About;
 use pvwire_fleet::nats::{Nats, Settings};
-use pvwire_fleet::{MemberId, Role};
+use pvwire_fleet::seal::{Keys, KeysError, Seals};
+use pvwire_fleet::{MemberId, Refusal, Role};
 use pvwire_schema::types::Outcome;
 
 use super::StartError;
 use crate::config::Config;
 use crate::fleet::{Fleet, FleetCounters, Planes, Publisher, RunningFleet};
-use crate::ops::file_reads::read_regular;
+use crate::ops::file_reads::{FileReads, NO_ANSWER, read_regular, read_text};
 use crate::ops::metrics::{FleetReadings, Metrics};
 
 /// The name of this machine.
@@ -23,6 +24,12 @@ const HOST_NAME_FILE: &str = "/proc/sys/kernel/hostname";
 
 /// Maximum length of a file with credentials or certificates, in bytes.
 const MAX_FILE: u64 = 1 << 20;
+
+/// Maximum length of a file with keys, in bytes.
+const MAX_KEY_FILE: u64 = 16 << 10;
+
+/// Interval between reads of the file with keys.
+const KEYS_EVERY: Duration = Duration::from_secs(1);
 
 /// Refuses files that can't be read. They are read again for each connection to the bus, since they may change.
 pub(super) fn check_files(config: &Config) -> Result<(), StartError> {
@@ -34,7 +41,54 @@ pub(super) fn check_files(config: &Config) -> Result<(), StartError> {
         let read = read_regular(path, MAX_FILE);
         read.map_err(|error| StartError::file(format!("{key}: {path}: {error}")))?;
     }
+    keys(config)?;
     Ok(())
+}
+
+/// What operators should know of a fleet whose messages are not signed.
+pub(super) const UNSIGNED: &str = "bus_key is not set: every program that can publish on the bus can speak for relays \
+                                   and write PVs as any user that the rules name";
+
+/// The keys that sign the relays' messages, if the configuration names their file.
+fn keys(config: &Config) -> Result<Option<Keys>, StartError> {
+    let path = &config.bus_key;
+    if path.is_empty() {
+        return Ok(None);
+    }
+    let keys = read_keys(path).map(|(_, keys)| Some(keys));
+    keys.map_err(|error| StartError::file(format!("bus_key: {path}: {error}")))
+}
+
+/// The text of the file, and its keys.
+fn read_keys(path: &str) -> Result<(String, Keys), String> {
+    let text = read_text(path, MAX_KEY_FILE).map_err(|error| error.to_string())?;
+    let keys = text.parse().map_err(|error: KeysError| error.to_string())?;
+    Ok((text, keys))
+}
+
+/// Reads the keys again, for ever. While they can't be read the previous keys stay in effect.
+pub(super) async fn keep_keys_fresh(seals: Arc<Seals>, path: String) {
+    let mut reads = FileReads::default();
+    let (mut last, mut complaint) = (None, None);
+    loop {
+        let of_read = path.clone();
+        let read = reads.read(move || read_keys(&of_read)).await;
+        match read.unwrap_or_else(|| Err(NO_ANSWER.to_owned())) {
+            Ok((text, keys)) => {
+                if last.as_ref().is_some_and(|last| *last != text) {
+                    seals.replace(keys);
+                    log::info!("bus_key: {path}: new keys are in effect");
+                }
+                (last, complaint) = (Some(text), None);
+            }
+            Err(error) if complaint.as_ref() != Some(&error) => {
+                log::error!("bus_key: {path}: {error}; the previous keys stay in effect");
+                complaint = Some(error);
+            }
+            Err(_) => {}
+        }
+        tokio::time::sleep(KEYS_EVERY).await;
+    }
 }
 
 /// The operations that other relays were asked for, by kind and outcome; without those that never occurred.
@@ -52,6 +106,7 @@ pub(super) struct Joining {
     pub(super) fleet: Fleet,
     about: About,
     bus: Arc<Nats>,
+    seals: Arc<Seals>,
 }
 
 impl Joining {
@@ -61,12 +116,6 @@ impl Joining {
             return Ok(None);
         }
         let file = |path: &str| (!path.is_empty()).then(|| PathBuf::from(path));
-        let settings = Settings {
-            servers: config.bus.parse().map_err(StartError::file)?,
-            credentials: file(&config.bus_credentials),
-            ca: file(&config.bus_ca),
-            site: config.site.clone(),
-        };
         let host = fs::read_to_string(HOST_NAME_FILE).unwrap_or_default();
         let about = About {
             id: MemberId::random()?,
@@ -75,6 +124,18 @@ impl Joining {
             url: (!config.member_url.is_empty()).then(|| config.member_url.clone()),
         };
         let fleet = Fleet::default();
+        let keys = keys(config)?;
+        if keys.is_none() {
+            log::warn!("{UNSIGNED}");
+        }
+        let seals = Arc::new(Seals::new(keys, fleet.refusals()));
+        let settings = Settings {
+            servers: config.bus.parse().map_err(StartError::file)?,
+            credentials: file(&config.bus_credentials),
+            ca: file(&config.bus_ca),
+            site: config.site.clone(),
+            seals: Arc::clone(&seals),
+        };
         let bus = Nats::start(settings, about.id, fleet.inbox());
         let bus = bus.map_err(StartError::thread("the thread of the bus"))?;
         log::info!("relay {} joins the fleet as {}", about.id, about.name);
@@ -82,12 +143,19 @@ impl Joining {
             fleet,
             about,
             bus: Arc::new(bus),
+            seals,
         }))
+    }
+
+    /// Signs the messages of the relays.
+    pub(super) fn seals(&self) -> Arc<Seals> {
+        Arc::clone(&self.seals)
     }
 
     /// Shows the fleet's numbers among the metrics, which don't keep the bus open.
     pub(super) fn show(&self, metrics: &Metrics) {
         let (counters, bus) = (self.fleet.counters(), Arc::downgrade(&self.bus));
+        let refusals = self.fleet.refusals();
         metrics.watch_fleet(move || {
             let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
             let bus = bus.upgrade()?;
@@ -117,6 +185,9 @@ impl Joining {
                 sent: (get(&passed.messages_sent), get(&passed.bytes_sent)),
                 received: (get(&passed.messages_received), get(&passed.bytes_received)),
                 refused: get(&passed.messages_refused),
+                refusals: Refusal::ALL
+                    .map(|why| (why.token(), refusals.count(why)))
+                    .to_vec(),
             })
         });
     }

@@ -1,7 +1,7 @@
 //! Refuses settings that are valid alone but not together, and settings without effect.
 
 use super::key::KEYS;
-use super::{Auth, Config, ConfigError, Pages};
+use super::{Auth, Config, ConfigError, Hosts, Pages};
 
 /// Keys that have no effect unless `auth` is `jwt`.
 const JWT_KEYS: [&str; 7] = [
@@ -19,7 +19,15 @@ const JWT_KEYS: [&str; 7] = [
 const PROXY_KEYS: [&str; 2] = ["user_header", "groups_header"];
 
 /// Keys that have no effect without `bus`.
-const BUS_KEYS: [&str; 5] = ["bus_credentials", "bus_ca", "role", "site", "member_url"];
+const BUS_KEYS: [&str; 7] = [
+    "bus_credentials",
+    "bus_ca",
+    "bus_key",
+    "role",
+    "site",
+    "member_url",
+    "member_hosts",
+];
 
 type Checked = Result<(), ConfigError>;
 
@@ -141,6 +149,11 @@ impl Config {
         if let Some(key) = BUS_KEYS.iter().find(is_set).filter(|_| self.bus.is_empty()) {
             let expected = "bus as well: without it this key has no effect";
             return refuse(key, shown(self, key), expected);
+        }
+        if !self.member_url.is_empty() && !Hosts::new(&self.member_hosts).allow(&self.member_url) {
+            let expected =
+                "a host of member_hosts: the other relays would not give this address to clients";
+            return refuse("member_url", self.member_url.clone(), expected);
         }
         Ok(())
     }

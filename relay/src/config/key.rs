@@ -2,9 +2,9 @@
 
 use super::Config;
 use super::value::{
-    Expected, address, admin_address, boolean, count, header, host_name, limit, max_rate, millis,
-    network, optional_header, origin, pattern, servers, share, show_list, show_millis,
-    show_optional, show_word, site, socket_address, source, text, word,
+    Expected, address, admin_address, boolean, count, header, host_name, host_pattern, limit,
+    max_rate, millis, network, optional_header, origin, pattern, servers, share, show_list,
+    show_millis, show_optional, show_word, site, socket_address, source, text, word,
 };
 
 /// One key.
@@ -392,6 +392,12 @@ pub(super) const KEYS: &[Key] = &[
         bus_ca,
         "File with the certificates (PEM) of the authorities that sign the NATS servers' certificates; connections without TLS are then refused. Without it the system's authorities are trusted"
     ),
+    text!(
+        "bus_key",
+        "FILE",
+        bus_key,
+        "File with the key that signs what the relays of the fleet announce and ask each other: a line of at least 32 random bytes as text, as `openssl rand -base64 32` writes it. The relay then refuses such messages without its signature. All relays of the site need the same key. The file is read again when it changes; of up to four lines the first signs and all are accepted"
+    ),
     one!(
         "role",
         "ROLE",
@@ -415,6 +421,13 @@ pub(super) const KEYS: &[Key] = &[
         socket_address,
         String::clone,
         "Address of this relay for clients, such as wss://relay1.example.org/ws. All relays of the fleet send it to their clients, which connect to it when their own relay stops or has more clients than the others. The relay accepts this host name like those of allow_host. Without it only clients that know the address use this relay"
+    ),
+    list!(
+        "member_hosts",
+        "HOST",
+        member_hosts,
+        host_pattern,
+        "Host to which clients may be sent, such as *.relays.example.org, in which * stands for any characters; clients send their tokens there. Addresses that other relays announce with another host are not given to clients. Without it every host is allowed"
     ),
     millis!(
         "shortest_tick_ms",

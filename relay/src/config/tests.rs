@@ -359,6 +359,22 @@ fn settings_without_effect_are_refused() {
             &["--member-url=ws://a/ws"],
             "member_url is \"ws://a/ws\", expected bus as well",
         ),
+        (
+            &["--member-hosts=*.example.org"],
+            "member_hosts is \"*.example.org\", expected bus as well",
+        ),
+        (
+            &["--bus-key=/key"],
+            "bus_key is \"/key\", expected bus as well",
+        ),
+        (
+            &[
+                "--bus=nats://h:4222",
+                "--member-hosts=*.example.org",
+                "--member-url=ws://a/ws",
+            ],
+            "member_url is \"ws://a/ws\", expected a host of member_hosts",
+        ),
     ] {
         let error = read(flags, &[], None).unwrap_err().to_string();
         assert!(

@@ -121,6 +121,17 @@ pub(super) fn host_name(value: &str) -> Parsed<String> {
     Ok(value.to_ascii_lowercase())
 }
 
+/// A host name without port in which `*` stands for any characters.
+pub(super) fn host_pattern(value: &str) -> Parsed<String> {
+    let is_ipv6 = value.starts_with('[') && value.ends_with(']');
+    let is_pattern = !value.is_empty() && !value.contains(['/', ' ', '@']);
+    let expected =
+        "a host name without port, in which * stands for any characters, as *.example.org";
+    let fits = is_pattern && (is_ipv6 || !value.contains(':'));
+    fits.then_some(()).ok_or(expected)?;
+    Ok(value.to_ascii_lowercase())
+}
+
 /// A network in CIDR notation, or a single address.
 pub(super) fn network(value: &str) -> Parsed<IpNet> {
     let single = || value.parse::<IpAddr>().map(IpNet::from);

@@ -15,6 +15,13 @@ const SILENT_AFTER: Duration = ANNOUNCE_EVERY.saturating_mul(2);
 /// Members that are remembered. Others wake the thread each time.
 const MOST_MEMBERS: usize = 1024;
 
+/// Announcements that may wait: more than all members send while the thread is busy.
+const MOST_WAITING: usize = 4 * MOST_MEMBERS;
+
+/// More announcements wait than members send.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct TooMany;
+
 /// An announcement, and when it came.
 pub(super) type Announcement = (Instant, Result<Presence, PresenceError>);
 
@@ -36,15 +43,18 @@ impl Announcements {
     }
 
     /// An announcement came. Returns whether the thread must look at it now.
-    pub(super) fn add(&self, bytes: &[u8], now: Instant) -> bool {
+    pub(super) fn add(&self, bytes: &[u8], now: Instant) -> Result<bool, TooMany> {
         let announced = Presence::parse(bytes);
         let mut state = self.lock();
+        if state.waiting.len() >= MOST_WAITING {
+            return Err(TooMany);
+        }
         let is_news = match &announced {
             Ok(presence) => state.is_news(presence, now),
             Err(_) => true,
         };
         state.waiting.push((now, announced));
-        is_news
+        Ok(is_news)
     }
 
     /// All that came since the last call, in this order.
@@ -113,7 +123,7 @@ mod tests {
         let begun = Instant::now();
         let add = |millis, presence: &Presence| {
             let now = begun + Duration::from_millis(millis);
-            announcements.add(&presence.to_bytes(), now)
+            announcements.add(&presence.to_bytes(), now).unwrap()
         };
         let (mut this, other) = (presence(1), presence(2));
         assert!(add(0, &this) && add(0, &other), "new members");
@@ -128,7 +138,11 @@ mod tests {
         assert!(!add(1900, &this), "it still lives");
         announcements.forget();
         assert!(add(2000, &this), "the bus was lost");
-        assert!(announcements.add(b"nonsense", begun), "it can't be read");
+        assert_eq!(
+            announcements.add(b"nonsense", begun),
+            Ok(true),
+            "it can't be read"
+        );
         let waiting = announcements.take();
         assert_eq!(waiting.len(), 10);
         let heard = waiting[2].1.as_ref().unwrap();
@@ -145,9 +159,19 @@ mod tests {
         let now = Instant::now();
         for round in 0..2 {
             for id in 0..MOST_MEMBERS as u64 + 1 {
-                let is_news = announcements.add(&presence(id).to_bytes(), now);
+                let is_news = announcements.add(&presence(id).to_bytes(), now).unwrap();
                 assert_eq!(is_news, round == 0 || id == MOST_MEMBERS as u64, "{id}");
             }
         }
+    }
+
+    #[test]
+    fn flood_of_announcements_keeps_its_memory_bounded() {
+        let announcements = Announcements::default();
+        let (now, bytes) = (Instant::now(), presence(1).to_bytes());
+        let taken = (0..2 * MOST_WAITING).filter(|_| announcements.add(&bytes, now).is_ok());
+        assert_eq!(taken.count(), MOST_WAITING);
+        assert_eq!(announcements.take().len(), MOST_WAITING);
+        assert!(announcements.add(&bytes, now).is_ok());
     }
 }

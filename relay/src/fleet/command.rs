@@ -6,9 +6,9 @@ use std::sync::mpsc::Sender;
 use std::time::Instant;
 
 use bytes::Bytes;
-use pvwire_fleet::{AskError, Kind, MemberId, Receiver, Reply};
+use pvwire_fleet::{AskError, Kind, MemberId, Receiver, Refusal, Refusals, Reply};
 
-use super::announcements::Announcements;
+use super::announcements::{Announcements, TooMany};
 use super::counters::FleetCounters;
 use super::message::Granted;
 use super::pv::FleetPv;
@@ -16,6 +16,12 @@ use crate::ingest::{Call, OpDone, OpTicket, Put, Source};
 
 /// Messages of this many bytes may wait for the thread; more are discarded, and snapshots replace them.
 const MOST_WAITING_BYTES: usize = 64 << 20;
+
+/// Requests of other relays of this many bytes may wait for the thread; more have no answer.
+const MOST_ASKED_BYTES: usize = 64 << 20;
+
+/// What a request takes besides its body.
+pub(super) const ASKED_BYTES: usize = 256;
 
 /// What the thread is told.
 pub(super) enum Command {
@@ -78,6 +84,9 @@ pub(super) struct Inbox {
     pub(super) announcements: Arc<Announcements>,
     pub(super) waiting_bytes: Arc<AtomicUsize>,
     pub(super) counters: Arc<FleetCounters>,
+    /// Bytes of requests of other relays that wait.
+    pub(super) asked_bytes: Arc<AtomicUsize>,
+    pub(super) refusals: Arc<Refusals>,
 }
 
 impl Inbox {
@@ -89,12 +98,21 @@ impl Inbox {
 
 impl Receiver for Inbox {
     fn announced(&self, presence: Bytes) {
-        if self.announcements.add(&presence, Instant::now()) {
-            self.send(Command::Announced);
+        match self.announcements.add(&presence, Instant::now()) {
+            Ok(true) => self.send(Command::Announced),
+            Ok(false) => {}
+            Err(TooMany) => self.refusals.note(Refusal::Budget, "an announcement"),
         }
     }
 
     fn asked(&self, from: MemberId, kind: Kind, body: Bytes, reply: Reply) {
+        let length = body.len() + ASKED_BYTES;
+        let waiting = self.asked_bytes.fetch_add(length, Ordering::AcqRel);
+        if waiting + length > MOST_ASKED_BYTES {
+            self.asked_bytes.fetch_sub(length, Ordering::AcqRel);
+            let what = format_args!("a request of relay {from}");
+            return self.refusals.note(Refusal::Budget, what);
+        }
         self.send(Command::Asked(from, kind, body, reply));
     }
 
@@ -135,6 +153,8 @@ mod tests {
             announcements: Arc::default(),
             waiting_bytes: Arc::default(),
             counters: Arc::default(),
+            asked_bytes: Arc::default(),
+            refusals: Arc::default(),
         };
         let owner = MemberId(1);
         let message = |length| Bytes::from(vec![0; length]);

@@ -157,6 +157,11 @@ impl Edge {
         }
     }
 
+    /// This relay goes on under another id.
+    pub(super) fn rename(&mut self, me: MemberId) {
+        self.me = me;
+    }
+
     /// A client wants a PV.
     pub(super) fn opened(&mut self, pv: Arc<FleetPv>, owner_of: OwnerOf<'_>, now: Instant) {
         if pv.is_closed() {

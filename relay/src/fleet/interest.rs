@@ -4,11 +4,12 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pvwire_fleet::MemberId;
+use pvwire_fleet::{MemberId, Refusal, Refusals};
 use pvwire_schema::types::PvId;
 
 use super::edge::OwnerOf;
 use super::message::{Grant, Granted, Interest};
+use super::name_budget::NameBudget;
 use super::publisher::{Orders, PUBLISHED_PVS};
 use crate::limits::memory::{Memory, MemoryLimits, Owner};
 use crate::limits::subscriptions::{FRESH_NAMES, NewNames};
@@ -31,6 +32,7 @@ struct Wants {
     /// The PVs, which the registry holds, with their keys.
     pvs: HashMap<PvId, String>,
     until: Instant,
+    names: NameBudget,
 }
 
 impl Wants {
@@ -59,6 +61,9 @@ pub(super) struct Interests {
     /// Pays for the memory of the PVs.
     owner: Arc<Owner>,
     relays: HashMap<MemberId, Wants>,
+    /// Names without a server that one relay may want.
+    max_unresolved: usize,
+    refusals: Arc<Refusals>,
     /// [`MOST_PVS`], except in tests.
     pub(super) most_pvs: usize,
     /// PVs that have moved to another owner, until when they are published.
@@ -68,8 +73,15 @@ pub(super) struct Interests {
 }
 
 impl Interests {
-    pub(super) fn new(me: MemberId, registry: Arc<Registry>, orders: Orders) -> Self {
+    pub(super) fn new(
+        me: MemberId,
+        registry: Arc<Registry>,
+        orders: Orders,
+        (max_unresolved, refusals): (usize, Arc<Refusals>),
+    ) -> Self {
         Self {
+            max_unresolved,
+            refusals,
             me,
             registry,
             orders,
@@ -94,6 +106,7 @@ impl Interests {
         let relay = self.relays.entry(from).or_insert_with(|| Wants {
             pvs: HashMap::new(),
             until,
+            names: NameBudget::new(self.max_unresolved),
         });
         relay.until = until;
         let dropped = relay.leave(interest);
@@ -101,6 +114,7 @@ impl Interests {
         // As for a client: many names at once are searched apart from the others.
         let is_crowd = interest.add.len() > FRESH_NAMES;
         let mut added = Vec::new();
+        let mut too_many = 0;
         let mut grant = |name: &String| {
             let key = match self.registry.shared_key(name) {
                 Ok(key) => key,
@@ -115,6 +129,19 @@ impl Interests {
                     self.most_pvs
                 );
                 return Grant::Refused(why);
+            }
+            match relay.names.check() {
+                Ok(()) => {}
+                // It is asked again in a moment, when it is known how many of the names servers have.
+                Err(true) => return Grant::Elsewhere,
+                Err(false) => {
+                    too_many += 1;
+                    return Grant::Refused(format!(
+                        "the relay that owns this PV already searches for {} names for the relay of this client, \
+                         and no server has them (max_unresolved)",
+                        self.max_unresolved
+                    ));
+                }
             }
             let mut room = NewNames {
                 fresh: usize::from(!is_crowd),
@@ -133,6 +160,7 @@ impl Interests {
                     // It may have moved away and come back.
                     self.moved.remove(&(from, pv));
                     if relay.pvs.insert(pv, key).is_none() {
+                        relay.names.add();
                         added.push(pv);
                     } else {
                         self.registry.release([pv], now);
@@ -145,6 +173,14 @@ impl Interests {
         let held = relay.pvs.len();
         if !added.is_empty() {
             self.orders.watch(added);
+        }
+        if let Some(unresolved) = relay.names.count(now) {
+            let pvs = relay.pvs.keys().copied().collect();
+            self.orders.count(pvs, unresolved);
+        }
+        if too_many > 0 {
+            let what = format_args!("the search for {too_many} names for relay {from}");
+            self.refusals.note(Refusal::Budget, what);
         }
         self.release(dropped, now);
         let known = |ids: &[u32], relay: &Wants| {
@@ -163,6 +199,11 @@ impl Interests {
             self.orders.snapshot(due);
         }
         Granted { pvs, held }
+    }
+
+    /// This relay goes on under another id.
+    pub(super) fn rename(&mut self, me: MemberId) {
+        self.me = me;
     }
 
     /// Ends the publishing of PVs, and a while later the hold on them: until then no other PV has their numbers.

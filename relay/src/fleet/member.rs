@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver as Commands, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use pvwire_fleet::{Bus, Kind, MemberId};
+use pvwire_fleet::{Bus, Kind, MemberId, Refusal, Refusals, Reply};
 use pvwire_schema::types::Outcome;
 
 use super::announcements::Announcements;
-use super::command::Command;
+use super::command::{ASKED_BYTES, Command};
 use super::counters::FleetCounters;
 use super::edge::Edge;
 use super::interest::Interests;
@@ -28,6 +28,10 @@ const CHECK_EVERY: Duration = Duration::from_millis(100);
 
 /// How often owners, interest and PVs are looked at without them. Each look costs a wake-up.
 const REST: Duration = Duration::from_millis(500);
+
+/// A relay for which another program speaks takes another id at most so often: each time its PVs are disconnected for
+/// some seconds.
+const RENAMED_AT_MOST_EVERY: Duration = Duration::from_secs(60);
 
 /// Commands between two looks at the time, so that much that comes doesn't delay what is due.
 const MOST_AT_ONCE: usize = 256;
@@ -49,6 +53,10 @@ pub(super) struct Member {
     pub(super) waiting_calls: Vec<Command>,
     pub(super) announcements: Arc<Announcements>,
     pub(super) waiting_bytes: Arc<AtomicUsize>,
+    pub(super) asked_bytes: Arc<AtomicUsize>,
+    pub(super) refusals: Arc<Refusals>,
+    /// When it last took another id.
+    pub(super) renamed: Option<Instant>,
     /// This relay will stop, and keeps its PVs because no other can own them.
     pub(super) keeps: bool,
     /// Nothing is under way: only what comes, or this time, brings work.
@@ -148,23 +156,9 @@ impl Member {
                 self.put_waiting(now);
             }
             Command::Announced => self.look(now),
-            Command::Asked(from, Kind::Interest, body, reply) => {
-                // A request that can't be read asks for nothing.
-                let interest: Interest = serde_json::from_slice(&body).unwrap_or_default();
-                let edge = &self.edge;
-                let is_here = |key: &str| !edge.is_arriving(key);
-                let owner_of = |key: &str| view.owner(key).filter(|_| is_here(key));
-                let granted = self.interests.asked(from, &interest, &owner_of, now);
-                let answer = serde_json::to_vec(&granted);
-                reply.send(
-                    answer
-                        .expect("numbers and texts can be written as JSON")
-                        .into(),
-                );
-            }
-            Command::Asked(from, Kind::Operation, body, reply) => {
-                let is_before = |until| view.is_before(until, now);
-                self.served.asked(from, &body, reply, is_before, now);
+            Command::Asked(from, kind, body, reply) => {
+                (self.asked_bytes).fetch_sub(body.len() + ASKED_BYTES, Ordering::AcqRel);
+                self.asked(from, kind, &body, reply, now);
             }
             Command::Message(owner, shard, message) => {
                 (self.waiting_bytes).fetch_sub(message.len(), Ordering::AcqRel);
@@ -186,10 +180,64 @@ impl Member {
         }
     }
 
+    /// Another relay asks.
+    fn asked(&mut self, from: MemberId, kind: Kind, body: &[u8], reply: Reply, now: Instant) {
+        let view = &self.view;
+        if !view.is_live(from) && from != self.me {
+            let what = format_args!("a request of relay {from}");
+            return self.refusals.note(Refusal::Stranger, what);
+        }
+        match kind {
+            Kind::Interest => {
+                // A request that can't be read asks for nothing.
+                let interest: Interest = serde_json::from_slice(body).unwrap_or_default();
+                let edge = &self.edge;
+                let is_here = |key: &str| !edge.is_arriving(key);
+                let owner_of = |key: &str| view.owner(key).filter(|_| is_here(key));
+                let granted = self.interests.asked(from, &interest, &owner_of, now);
+                let answer = serde_json::to_vec(&granted);
+                let answer = answer.expect("numbers and texts can be written as JSON");
+                reply.send(answer.into());
+            }
+            Kind::Operation => {
+                let is_before = |until| view.is_before(until, now);
+                self.served.asked(from, body, reply, is_before, now);
+            }
+        }
+    }
+
+    /// Another program speaks for this relay: the others can't tell the two apart, so this one goes on under another
+    /// id. A program that does it again and again is only counted.
+    fn take_another_id(&mut self, now: Instant) {
+        let is_new = |at: Instant| now.duration_since(at) < RENAMED_AT_MOST_EVERY;
+        if self.renamed.is_some_and(is_new) {
+            return;
+        }
+        let Ok(id) = MemberId::random() else {
+            return;
+        };
+        self.renamed = Some(now);
+        log::error!(
+            "another program on the bus announces itself as this relay, {}: this relay goes on as {id}. Sign the \
+             messages of the relays (bus_key), and allow no other programs on the bus",
+            self.me
+        );
+        if let Some(last) = self.view.rename(id, now) {
+            self.bus.announce(last);
+        }
+        self.bus.rename(id);
+        self.edge.rename(id);
+        self.interests.rename(id);
+        self.me = id;
+    }
+
     /// Members and owners may have changed.
     fn look(&mut self, now: Instant) {
         for announcement in self.announcements.take() {
             self.view.heard(announcement, now);
+        }
+        if self.view.take_forged() {
+            self.take_another_id(now);
         }
         let (pvs, clients) = (self.edge.owned(), (self.clients)());
         let (announcement, changed) = self.view.poll((pvs, clients), now);
@@ -201,6 +249,7 @@ impl Member {
         }
         for lost in &changed.died {
             self.sent.lost(*lost);
+            self.served.lost(*lost);
         }
         let view = &self.view;
         self.edge

@@ -7,7 +7,7 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use pvwire_fleet::{AskError, Bus, Kind, MemberId, Reply};
+use pvwire_fleet::{AskError, Bus, Kind, MemberId, Refusal, Refusals, Reply};
 use pvwire_schema::types::{Outcome, PutRequest};
 
 use super::command::Command;
@@ -20,6 +20,8 @@ use crate::access::rule::Identity;
 use crate::fanout::control::ClientId;
 use crate::ingest::{Call, OnBehalf, OpDone, OpEnd, OpTicket, Put};
 use crate::limits::memory::Memory;
+use crate::limits::rate::Bucket;
+use crate::limits::requests::LONGEST_PUT;
 use crate::session::operation::{self, Action, Ended, Operations};
 
 /// The owner gives an operation up this much earlier than the client's relay, so that its outcome is the one that
@@ -29,6 +31,19 @@ const EARLIER: Duration = Duration::from_millis(250);
 /// The bus gives a request up this much later.
 const LATER: Duration = Duration::from_secs(1);
 
+/// Operations of one other relay: a second, and at once. Its clients have limits of their own.
+const OPERATIONS_PER_S: usize = 5_000;
+const OPERATIONS_AT_ONCE: usize = 10_000;
+
+/// Operations of one other relay that have no outcome yet.
+const MOST_OPEN: usize = 4_096;
+
+/// What one other relay may still ask for.
+struct Budget {
+    operations: Bucket,
+    open: usize,
+}
+
 /// The operations that other relays ask for. Rules, audit and time-outs are the same as for clients of this relay.
 pub(super) struct Served {
     operations: Operations,
@@ -36,13 +51,22 @@ pub(super) struct Served {
     /// Stands for the other relays.
     client: ClientId,
     next: u32,
-    replies: HashMap<u32, Reply>,
+    replies: HashMap<u32, (MemberId, Reply)>,
     unread: Unread,
+    budgets: HashMap<MemberId, Budget>,
+    refusals: Arc<Refusals>,
 }
 
 impl Served {
-    pub(super) fn new(operations: Operations, memory: Arc<Memory>, client: ClientId) -> Self {
+    pub(super) fn new(
+        operations: Operations,
+        memory: Arc<Memory>,
+        client: ClientId,
+        refusals: Arc<Refusals>,
+    ) -> Self {
         Self {
+            budgets: HashMap::new(),
+            refusals,
             operations,
             memory,
             client,
@@ -50,6 +74,11 @@ impl Served {
             replies: HashMap::new(),
             unread: Unread::default(),
         }
+    }
+
+    /// A relay is lost.
+    pub(super) fn lost(&mut self, member: MemberId) {
+        self.budgets.remove(&member);
     }
 
     /// Begins an operation.
@@ -61,6 +90,16 @@ impl Served {
         is_before: impl FnOnce(u64) -> bool,
         now: Instant,
     ) {
+        let full = || Budget {
+            operations: Bucket::new(OPERATIONS_PER_S, OPERATIONS_AT_ONCE, now),
+            open: 0,
+        };
+        let budget = self.budgets.entry(from).or_insert_with(full);
+        if budget.open >= MOST_OPEN || !budget.operations.take_one(now) {
+            let what = format_args!("an operation of relay {from}");
+            self.refusals.note(Refusal::Budget, what);
+            return reply.send(message::outcome(&OpEnd::too_fast()).into());
+        }
         let asked = match message::read_operation(body) {
             Ok(asked) => asked,
             Err(error) => {
@@ -101,7 +140,7 @@ impl Served {
                     wait: put.wait,
                     expected: put.expected,
                     user: by.user,
-                    timeout: Duration::from_millis(put.timeout_ms.into()),
+                    timeout: Duration::from_millis(put.timeout_ms.into()).min(LONGEST_PUT),
                     by: None,
                 });
                 (put.name, action)
@@ -113,7 +152,7 @@ impl Served {
             } => {
                 let action = Action::Call(Call {
                     arguments,
-                    timeout: Duration::from_millis(timeout_ms.into()),
+                    timeout: Duration::from_millis(timeout_ms.into()).min(LONGEST_PUT),
                     user: by.user,
                     by: None,
                 });
@@ -123,7 +162,11 @@ impl Served {
         let to = (self.client, self.next);
         let (peer, identity) = (Arc::new(peer), Arc::new(identity));
         let operation = operation::Operation::new(to, &peer, &identity, &owner, action, now);
-        self.replies.insert(self.next, reply);
+        let operation = operation.of_another_relay();
+        self.replies.insert(self.next, (from, reply));
+        if let Some(budget) = self.budgets.get_mut(&from) {
+            budget.open += 1;
+        }
         let ended = self.operations.begin(operation);
         self.tell(ended);
     }
@@ -136,7 +179,10 @@ impl Served {
 
     fn tell(&mut self, ended: impl IntoIterator<Item = Ended>) {
         for (operation, end) in ended {
-            if let Some(reply) = self.replies.remove(&operation.request()) {
+            if let Some((from, reply)) = self.replies.remove(&operation.request()) {
+                if let Some(budget) = self.budgets.get_mut(&from) {
+                    budget.open = budget.open.saturating_sub(1);
+                }
                 reply.send(message::outcome(&end).into());
             }
         }

@@ -19,6 +19,7 @@ use pvwire_schema::encode::FrameEncoder;
 use pvwire_schema::types::{ConnectionState, FrameKind, PvId, Reply};
 
 use super::counters::FleetCounters;
+use super::name_budget::Unresolved;
 use crate::fanout::encoding::{Encoders, Encoding};
 use crate::fanout::flat::{self, FrameMaker};
 use crate::fanout::frame::Frame;
@@ -61,6 +62,8 @@ enum Order {
     Snapshot(Vec<PvId>),
     /// Publish when the descriptions of these PVs are known, in each connection.
     Describe(Vec<PvId>),
+    /// Count those of these PVs that no server has.
+    Count(Vec<PvId>, Unresolved),
 }
 
 /// Where orders to the publisher are put.
@@ -97,6 +100,10 @@ impl Orders {
 
     pub(super) fn describe(&self, pvs: Vec<PvId>) {
         self.push(Order::Describe(pvs));
+    }
+
+    pub(super) fn count(&self, pvs: Vec<PvId>, unresolved: Unresolved) {
+        self.push(Order::Count(pvs, unresolved));
     }
 }
 
@@ -184,6 +191,8 @@ pub struct Publisher {
     described: HashSet<PvId>,
     /// Those of them whose description was not yet published in this connection.
     undescribed: HashSet<PvId>,
+    /// PVs of which those without a server are counted in the next tick.
+    counts: Vec<(Vec<PvId>, Unresolved)>,
     made: Counter,
 }
 
@@ -204,13 +213,21 @@ impl Publisher {
             swept: None,
             described: HashSet::new(),
             undescribed: HashSet::new(),
+            counts: Vec::new(),
             made: Counter::default(),
         }
     }
 
     fn take(&mut self, order: Order) {
-        let (Order::Watch(pvs) | Order::Unwatch(pvs) | Order::Snapshot(pvs) | Order::Describe(pvs)) =
-            &order;
+        let pvs = match &order {
+            Order::Count(pvs, unresolved) => {
+                return (self.counts).push((pvs.clone(), Arc::clone(unresolved)));
+            }
+            Order::Watch(pvs)
+            | Order::Unwatch(pvs)
+            | Order::Snapshot(pvs)
+            | Order::Describe(pvs) => pvs,
+        };
         for &pv in pvs {
             let shard = self.shards.entry(shard_of(pv)).or_default();
             match &order {
@@ -229,6 +246,7 @@ impl Publisher {
                     self.described.insert(pv);
                     self.undescribed.insert(pv);
                 }
+                Order::Count(..) => {}
             }
         }
     }
@@ -319,6 +337,21 @@ impl Publisher {
             self.encoder.begin(FrameKind::Answer, changes.tick, 0);
             self.encoder.reply(0, &Reply::Got { ids, errors });
             self.out.message(shard, &mut self.encoder);
+        }
+    }
+
+    /// Counts the PVs that no server has.
+    fn count_unresolved(&mut self, table: &Table) {
+        for (pvs, unresolved) in self.counts.drain(..) {
+            let is_unresolved = |pv: &&PvId| {
+                let state = table.get(**pv).map(|entry| entry.connection.state);
+                !matches!(
+                    state,
+                    Some(ConnectionState::Connected | ConnectionState::Disconnected)
+                )
+            };
+            // Each count has a place of its own.
+            let _ = unresolved.set(pvs.iter().filter(is_unresolved).count());
         }
     }
 
@@ -442,6 +475,7 @@ impl TickSink for Publisher {
     }
 
     fn tick(&mut self, table: &Table, changes: &Arc<Changes>, now: Now) {
+        self.count_unresolved(table);
         if self.shards.is_empty() {
             return;
         }

@@ -29,7 +29,7 @@ use testbed::eventually;
 use self::full_bus::Queued;
 use super::{Fleet, Planes, RunningFleet};
 use crate::access::rule::{Identity, Rules};
-use crate::config::{Access, RuleText};
+use crate::config::{Access, Hosts, RuleText};
 use crate::fanout::control::{ClientId, ControlQueue};
 use crate::fanout::flat;
 use crate::ingest::{
@@ -234,6 +234,8 @@ impl Relay {
             },
             neighbours: Arc::default(),
             clients: Box::new(|| 0),
+            max_unresolved: 10_000,
+            hosts: Hosts::default(),
         };
         let (running, publisher) = fleet.start(about, bus, planes).unwrap();
         let watched = Arc::default();

@@ -1,15 +1,22 @@
 //! What this relay knows of the fleet: who lives, and who owns a PV.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use pvwire_fleet::members::{About, Change, Members};
 use pvwire_fleet::ownership::Owners;
-use pvwire_fleet::{MemberId, Role};
+use pvwire_fleet::{MemberId, Presence, Refusal, Refusals, Role};
 
 use super::announcements::Announcement;
 use super::unread::Unread;
+use crate::config::Hosts;
+use crate::limits::rate::Bucket;
 use crate::session::neighbours::Neighbour;
+
+/// Lines of the log about members that come and go: a second, and at once.
+const LINES_PER_S: usize = 5;
+const LINES_AT_ONCE: usize = 500;
 
 /// What has changed.
 #[derive(Debug, Default)]
@@ -30,17 +37,29 @@ pub(super) struct View {
     polled: Duration,
     changed: Changed,
     unread: Unread,
+    hosts: Hosts,
+    refusals: Arc<Refusals>,
+    /// An announcement of this relay came that this relay did not send.
+    is_forged: bool,
+    lines: Bucket,
+    unsaid: u64,
 }
 
 impl View {
-    pub(super) fn new(about: About) -> Self {
+    pub(super) fn new(about: About, hosts: Hosts, refusals: Arc<Refusals>) -> Self {
+        let begun = Instant::now();
         Self {
             members: Members::new(about, Duration::ZERO),
             owners: Owners::default(),
-            begun: Instant::now(),
+            begun,
             polled: Duration::ZERO,
             changed: Changed::default(),
             unread: Unread::default(),
+            hosts,
+            refusals,
+            is_forged: false,
+            lines: Bucket::new(LINES_PER_S, LINES_AT_ONCE, begun),
+            unsaid: 0,
         }
     }
 
@@ -52,11 +71,12 @@ impl View {
     /// An announcement came at some time before.
     pub(super) fn heard(&mut self, (came, announced): Announcement, now: Instant) {
         match announced {
-            Ok(presence) => {
+            Ok(mut presence) => {
+                self.refuse_host(&mut presence);
                 // The thread of the bus may have read the clock before this one last did, or since.
                 let at = self.at(came).min(self.at(now)).max(self.polled);
                 let changes = self.members.heard(presence, at);
-                self.note(changes);
+                self.note(changes, now);
             }
             Err(error) => (self.unread).warn(format_args!("a relay on the bus sent {error}"), now),
         }
@@ -65,7 +85,27 @@ impl View {
     pub(super) fn connected(&mut self, up: bool, now: Instant) {
         self.polled = self.at(now);
         let changes = self.members.connected(up, self.polled);
-        self.note(changes);
+        self.note(changes, now);
+    }
+
+    /// Clients aren't sent to other hosts than the operator's.
+    fn refuse_host(&self, presence: &mut Presence) {
+        let is_other = presence.id != self.members.about().id;
+        if is_other && let Some(url) = presence.url.take_if(|url| !self.hosts.allow(url)) {
+            let what = format_args!("the address {url:?} of relay {}", presence.id);
+            self.refusals.note(Refusal::Host, what);
+        }
+    }
+
+    /// Whether another program has spoken for this relay since the last call.
+    pub(super) fn take_forged(&mut self) -> bool {
+        std::mem::take(&mut self.is_forged)
+    }
+
+    /// This relay goes on under another id. Returns what it announces last under the old one.
+    pub(super) fn rename(&mut self, id: MemberId, now: Instant) -> Option<Bytes> {
+        let last = self.members.rename(id, self.at(now));
+        last.map(|presence| presence.to_bytes())
     }
 
     pub(super) fn drain(&mut self, now: Instant) {
@@ -88,7 +128,7 @@ impl View {
         self.polled = at;
         self.members.set_load(pvs, clients);
         let changes = self.members.poll(at);
-        self.note(changes);
+        self.note(changes, now);
         let presence = self.members.announcement(at);
         let announcement = presence.map(|presence| presence.to_bytes());
         (announcement, std::mem::take(&mut self.changed))
@@ -169,19 +209,48 @@ impl View {
         now.saturating_duration_since(self.begun)
     }
 
-    fn note(&mut self, changes: Vec<Change>) {
+    fn note(&mut self, changes: Vec<Change>, now: Instant) {
         for change in changes {
             match change {
-                Change::Joined(member) => log::info!("relay {member} has joined the fleet"),
+                Change::Joined(member) => {
+                    let line = format_args!("relay {member} has joined the fleet");
+                    self.say(log::Level::Info, line, now);
+                }
                 Change::Died(member) => {
-                    log::warn!("relay {member} is lost");
+                    let line = format_args!("relay {member} is lost");
+                    self.say(log::Level::Warn, line, now);
                     self.changed.died.push(member);
                 }
                 Change::Owners => {
                     self.owners = self.members.owners().clone();
                     self.changed.has_owners = true;
                 }
+                Change::Forged => {
+                    self.is_forged = true;
+                    let what = "an announcement of this relay's own id";
+                    self.refusals.note(Refusal::OwnId, what);
+                }
+                Change::Impossible(member) => {
+                    let what = format_args!("an announcement of relay {member}");
+                    self.refusals.note(Refusal::Uptime, what);
+                }
+                Change::TooMany(member) => {
+                    let what = format_args!("relay {member}, one more than the fleet may have,");
+                    self.refusals.note(Refusal::Budget, what);
+                }
             }
+        }
+    }
+
+    /// Logs a line about a member, unless there were too many.
+    fn say(&mut self, level: log::Level, line: std::fmt::Arguments<'_>, now: Instant) {
+        if !self.lines.take_one(now) {
+            self.unsaid += 1;
+            return;
+        }
+        match std::mem::take(&mut self.unsaid) {
+            0 => log::log!(level, "{line}"),
+            unsaid => log::log!(level, "{line} ({unsaid} more lines were left out before)"),
         }
     }
 }

@@ -20,10 +20,15 @@ use crate::config::Access;
 use crate::fanout::control::{ClientId, ControlQueue, ControlRequest, KnownLimits, Peeked};
 use crate::ingest::{Call, OpDone, OpEnd, OpTicket, Put, RowValue};
 use crate::limits::memory::Owner;
+use crate::limits::rate::Bucket;
 use crate::state::registry::Registry;
 
 /// How often a refusal of puts and calls that come too fast is recorded.
 const REFUSALS_RECORDED_EVERY: Duration = Duration::from_secs(1);
+
+/// Lines of the log about operations of other relays: a second, and at once. Those relays log them as well.
+const RELAYED_LINES_PER_S: usize = 200;
+const RELAYED_LINES_AT_ONCE: usize = 1_000;
 
 /// A source ends a call at its time-out and knows whether it was sent. The relay gives the call up
 /// this much later.
@@ -63,6 +68,8 @@ pub struct Operation {
     refusal: Option<OpEnd>,
     /// The client asks for more than `max_puts_per_s`.
     is_too_fast: bool,
+    /// Another relay asks for it.
+    is_relayed: bool,
     /// Receives the outcome instead of the client.
     ends: Option<Ends>,
     /// `Some` when it is sent.
@@ -112,6 +119,7 @@ impl Operation {
             action: Some(action),
             refusal: None,
             is_too_fast: false,
+            is_relayed: false,
             ends: None,
             ticket: None,
             pv: None,
@@ -128,6 +136,14 @@ impl Operation {
     #[must_use]
     pub fn reporting_to(mut self, ends: Ends) -> Self {
         self.ends = Some(ends);
+        self
+    }
+
+    /// The same operation of another relay, which may ask for many: few of those that are refused are recorded and
+    /// logged.
+    #[must_use]
+    pub fn of_another_relay(mut self) -> Self {
+        self.is_relayed = true;
         self
     }
 
@@ -198,6 +214,10 @@ pub struct Operations {
     /// since.
     refusal_recorded: Option<Instant>,
     refusals_unrecorded: u64,
+    /// Lines of the log that are left for operations of other relays.
+    relayed_lines: Bucket,
+    /// Lines that were left out.
+    relayed_unsaid: u64,
     shard: usize,
     control: Arc<ControlQueue>,
     audit: Option<Arc<Audit>>,
@@ -240,6 +260,8 @@ impl Operations {
             next: 0,
             refusal_recorded: None,
             refusals_unrecorded: 0,
+            relayed_lines: Bucket::new(RELAYED_LINES_PER_S, RELAYED_LINES_AT_ONCE, Instant::now()),
+            relayed_unsaid: 0,
         }
     }
 
@@ -271,7 +293,9 @@ impl Operations {
             operation.new = operation.new_value();
         }
         if let Err(mut end) = self.permitted(&mut operation) {
-            if operation.is_too_fast && !self.records_refusal(&mut end, now) {
+            let is_one_of_many = operation.is_relayed && !self.relayed_lines.take_one(now);
+            let is_bounded = operation.is_too_fast || is_one_of_many;
+            if is_bounded && !self.records_refusal(&mut end, now) {
                 return Some((operation, end));
             }
             return Some(self.finish(number, operation, end, now));
@@ -491,7 +515,7 @@ impl Operations {
     }
 
     /// Records the end of an operation, and releases its PV.
-    fn finish(&self, number: u64, operation: Operation, mut end: OpEnd, now: Instant) -> Ended {
+    fn finish(&mut self, number: u64, operation: Operation, mut end: OpEnd, now: Instant) -> Ended {
         let is_call = operation.is_call;
         let may_read = |registry: &Registry| {
             let identity = &operation.identity;
@@ -504,12 +528,27 @@ impl Operations {
         }
         let kind = if is_call { "call" } else { "put" };
         let result = format!("{:?}", end.outcome);
-        log_end(kind, &operation, &result, &end.message);
+        if !operation.is_relayed || self.has_line_for_relays(now) {
+            log_end(kind, &operation, &result, &end.message);
+        }
         if let Some(audit) = &self.audit {
             audit.end(&self.attempt(number, &operation, &result, &end.message, now));
         }
         self.registry.release(operation.pv, now);
         (operation, end)
+    }
+
+    /// Whether one more operation of another relay is logged.
+    fn has_line_for_relays(&mut self, now: Instant) -> bool {
+        if !self.relayed_lines.take_one(now) {
+            self.relayed_unsaid += 1;
+            return false;
+        }
+        match std::mem::take(&mut self.relayed_unsaid) {
+            0 => {}
+            unsaid => log::info!("{unsaid} more puts and calls of other relays were not logged"),
+        }
+        true
     }
 
     /// The next deadline.

@@ -327,7 +327,7 @@ fn graphiql_is_whole_in_the_relay() {
     // Browsers get it where documents go, too.
     let html = [("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")];
     let second = get(relay.address(), "/graphql", &html);
-    let nonces = [&page, &second].map(|page| nonce_of(page));
+    let nonces = [&page, &second].map(nonce_of);
     assert_ne!(nonces[0], nonces[1]);
     let renamed = second.body.replace(&nonces[1], &nonces[0]);
     assert_eq!(renamed, page.body);

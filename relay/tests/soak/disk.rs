@@ -1,40 +1,40 @@
-//! A disk for the relay's audit file, which hangs or is full for a while.
+//! A disk for the relay's audit file, which hangs or is full for a while, or where something else takes its place.
 
-use std::fs::{self, OpenOptions};
-use std::os::unix::fs::{OpenOptionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 
 use pvwire_schema::types::{Outcome, PutValue};
 
 use super::World;
-use testbed::{Client, How, in_tmp, prefix, relay_program};
+use testbed::{Client, Disk, How, in_tmp, prefix, relay_program};
 
 /// A refused put needs no IOC: the relay alone answers it.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 
 pub(super) struct AuditDisk {
-    /// The path that the relay is given: a link to one of the others.
-    link: PathBuf,
+    disk: Disk,
     file: PathBuf,
-    /// Opening a pipe without a reader blocks.
-    pipe: PathBuf,
+    /// Where the file is while something else is in its place.
+    kept: PathBuf,
 }
 
 impl AuditDisk {
     pub(super) fn new() -> Self {
         let name = prefix().trim_end_matches(':').to_owned();
-        let path = |end| in_tmp(&format!("{name}.{end}"));
-        let disk = Self {
-            link: path("link"),
-            file: path("jsonl"),
-            pipe: path("pipe"),
-        };
-        let made = Command::new("mkfifo").arg(&disk.pipe).status();
-        assert!(made.unwrap().success());
-        disk.lead_to(&disk.file);
-        disk
+        let file = in_tmp(&format!("{name}.jsonl"));
+        Self {
+            disk: Disk::of(&file),
+            kept: file.with_extension("kept"),
+            file,
+        }
+    }
+
+    /// Lets a relay, which is not started yet, use the disk.
+    pub(super) fn give_to(&self, relay: &mut Command) {
+        self.disk.give_to(relay);
     }
 
     /// The relay's flags: some PVs may be written, and every attempt is recorded.
@@ -42,22 +42,26 @@ impl AuditDisk {
         [
             "--enable-put".to_owned(),
             format!("--allow-put={writable}"),
-            format!("--audit-file={}", self.link.display()),
+            format!("--audit-file={}", self.file.display()),
         ]
     }
 
-    fn lead_to(&self, to: &Path) {
-        let new = self.link.with_extension("new");
-        symlink(to, &new).unwrap();
-        fs::rename(&new, &self.link).unwrap();
+    /// Puts something else into the place of the file.
+    fn replace(&self, by_link: bool) {
+        fs::rename(&self.file, &self.kept).unwrap();
+        if by_link {
+            symlink("/dev/full", &self.file).unwrap();
+        } else {
+            let made = Command::new("mkfifo").arg(&self.file).status();
+            assert!(made.unwrap().success());
+        }
     }
 
     fn mend(&self) {
-        const O_NONBLOCK: i32 = 0o4000;
-        self.lead_to(&self.file);
-        // A relay that blocks in opening the pipe continues when the pipe has a reader.
-        let mut reader = OpenOptions::new();
-        drop(reader.read(true).custom_flags(O_NONBLOCK).open(&self.pipe));
+        self.disk.mend();
+        if self.kept.exists() {
+            fs::rename(&self.kept, &self.file).unwrap();
+        }
     }
 
     /// The records in the file still form one chain.
@@ -74,12 +78,23 @@ impl World {
     /// The audit disk hangs or is full while a client writes.
     pub(super) fn break_audit_disk(&mut self) {
         let begin = SystemTime::now();
-        let name = if self.random.one_in(2) {
-            self.audit.lead_to(&self.audit.pipe);
-            "the audit disk hangs"
-        } else {
-            self.audit.lead_to(Path::new("/dev/full"));
-            "the audit disk is full"
+        let name = match self.random.below(4) {
+            0 => {
+                self.audit.disk.hang();
+                "the audit disk hangs"
+            }
+            1 => {
+                self.audit.disk.fill();
+                "the audit disk is full"
+            }
+            2 => {
+                self.audit.replace(false);
+                "a pipe is in place of the audit file"
+            }
+            _ => {
+                self.audit.replace(true);
+                "a link is in place of the audit file"
+            }
         };
         self.say(name);
         let end = Instant::now() + self.random.millis(500, 6_000);

@@ -5,8 +5,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::watcher::Address;
-use super::{World, healthy};
-use testbed::{NatsServer, Relay, Wire, relay_command};
+use super::{World, bus_attack, healthy};
+use testbed::{NatsServer, Relay, Wire, file, relay_command};
 
 /// While every 16 KiB wait so long, NATS cuts the edge off at times.
 const SLOW: Duration = Duration::from_millis(100);
@@ -15,7 +15,7 @@ const SLOW: Duration = Duration::from_millis(100);
 const OWNER_FINDS: &str = "127.0.0.4";
 
 /// The faults. Each comes once before any comes again.
-const FAULTS: [&str; 12] = [
+const FAULTS: [&str; 13] = [
     "an owner dies and comes back",
     "an owner hangs for a while",
     "the bus dies and comes back",
@@ -28,11 +28,17 @@ const FAULTS: [&str; 12] = [
     "the connection of an owner to the bus is cut",
     "the second edge dies and comes back",
     "the second edge hangs for a while",
+    "a program on the bus speaks for relays and users",
 ];
+
+/// What the relays sign with, and the program on the bus doesn't have.
+const KEY: &str = "vJ3m0rYk6cP8hWn2tQ5xZs1bLf4dGa7eUiOoRyTwE9M=\n";
 
 /// The bus and the relays behind it.
 pub(super) struct Fleet {
     nats: NatsServer,
+    /// The flag that names the file with the key.
+    pub(super) key: String,
     /// Between the bus and the edge, which clients use.
     wire: Wire,
     /// Between the bus and the first owner.
@@ -48,7 +54,9 @@ pub(super) struct Fleet {
 impl Fleet {
     pub(super) fn start() -> Self {
         let nats = NatsServer::with_config("max_pending: 1048576\nwrite_deadline: \"1s\"");
+        let key = file("soak-bus.key", KEY);
         Self {
+            key: format!("--bus-key={}", key.display()),
             wire: Wire::lay(nats.port()),
             owner_wire: Wire::lay_from(OWNER_FINDS, nats.port()),
             nats,
@@ -88,6 +96,7 @@ impl World {
             let mut command = relay_command(self.network);
             command.env("EPICS_CA_ADDR_LIST", &addresses);
             let flags = [
+                &fleet.key,
                 "--bus",
                 bus,
                 "--role",
@@ -103,7 +112,7 @@ impl World {
         if fleet.second_edge.is_none() {
             let bus = fleet.nats.url();
             let fixed = ["--bus", &bus, "--role", "edge", "--config", rules, "--pvws"];
-            let puts = ["--enable-put", &allowed];
+            let puts = ["--enable-put", &allowed, &fleet.key];
             let edge = Relay::spawn(relay_command(self.network), &[&fixed[..], &puts].concat());
             *fleet.second.lock().unwrap() = Some(edge.address());
             fleet.second_edge = Some(edge);
@@ -147,7 +156,8 @@ impl World {
                 *fleet.second.lock().unwrap() = None;
                 fleet.second_edge = None;
             }
-            _ => fleet.second_edge.as_ref().unwrap().signal("STOP"),
+            11 => fleet.second_edge.as_ref().unwrap().signal("STOP"),
+            _ => return bus_attack::begin(&fleet.nats).run(pause),
         }
         if kind == 6 {
             self.burst();

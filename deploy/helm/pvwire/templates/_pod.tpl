@@ -25,7 +25,7 @@ spec:
     runAsNonRoot: true
     runAsUser: 65532
     runAsGroup: 65532
-    {{- if or .Values.tls.secretName .Values.audit.enabled (and .Values.bus.enabled (or .Values.bus.credentialsSecret .Values.bus.caSecret)) }}
+    {{- if or .Values.tls.secretName .Values.audit.enabled (and .Values.bus.enabled (or .Values.bus.credentialsSecret .Values.bus.keySecret .Values.bus.caSecret)) }}
     fsGroup: 65532
     {{- end }}
     seccompProfile:
@@ -42,8 +42,10 @@ spec:
         - name: PVWIRE_ADMIN_LISTEN
           value: 0.0.0.0:{{ . }}
         {{- end }}
+        {{- if eq (.Values.config.auth | default "none") "none" }}
         - name: PVWIRE_ALLOW_ANONYMOUS
           value: "true"
+        {{- end }}
         {{- if .Values.tls.secretName }}
         - name: PVWIRE_TLS_CERT
           value: /etc/pvwire-tls/tls.crt
@@ -82,6 +84,10 @@ spec:
         {{- if .Values.bus.credentialsSecret }}
         - name: PVWIRE_BUS_CREDENTIALS
           value: /etc/pvwire-bus/credentials
+        {{- end }}
+        {{- if .Values.bus.keySecret }}
+        - name: PVWIRE_BUS_KEY
+          value: /etc/pvwire-bus-key/bus.key
         {{- end }}
         {{- if .Values.bus.caSecret }}
         - name: PVWIRE_BUS_CA
@@ -144,6 +150,11 @@ spec:
           mountPath: /etc/pvwire-bus
           readOnly: true
         {{- end }}
+        {{- if and .Values.bus.enabled .Values.bus.keySecret }}
+        - name: bus-key
+          mountPath: /etc/pvwire-bus-key
+          readOnly: true
+        {{- end }}
         {{- if and .Values.bus.enabled .Values.bus.caSecret }}
         - name: bus-ca
           mountPath: /etc/pvwire-bus-ca
@@ -168,6 +179,12 @@ spec:
     - name: bus
       secret:
         secretName: {{ .Values.bus.credentialsSecret }}
+        defaultMode: 0440
+    {{- end }}
+    {{- if and .Values.bus.enabled .Values.bus.keySecret }}
+    - name: bus-key
+      secret:
+        secretName: {{ .Values.bus.keySecret }}
         defaultMode: 0440
     {{- end }}
     {{- if and .Values.bus.enabled .Values.bus.caSecret }}

@@ -11,6 +11,7 @@ use testbed::{NatsServer, eventually};
 use crate::bus::{AskError, Bus, Kind, Receiver, Reply};
 use crate::member::{MemberId, Site};
 use crate::nats::{Nats, Settings};
+use crate::seal::Seals;
 
 use super::LONG;
 
@@ -74,6 +75,7 @@ pub(super) fn settings(servers: &str) -> Settings {
         credentials: None,
         ca: None,
         site,
+        seals: Arc::default(),
     }
 }
 
@@ -92,7 +94,13 @@ impl Members {
         let id = MemberId::random().unwrap();
         let receiver = Arc::clone(&writer) as Arc<dyn Receiver>;
         let bus = Nats::start(self.0.clone(), id, receiver).unwrap();
-        Member { id, bus, writer }
+        let seals = Arc::clone(&self.0.seals);
+        Member {
+            id,
+            bus,
+            writer,
+            seals,
+        }
     }
 
     /// Starts a member, and waits until the server knows what it subscribes: a request to itself passes after that.
@@ -109,6 +117,7 @@ impl Members {
 pub(super) struct Member {
     pub(super) id: MemberId,
     pub(super) bus: Nats,
+    pub(super) seals: Arc<Seals>,
     writer: Arc<Writer>,
 }
 

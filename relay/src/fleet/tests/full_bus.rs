@@ -41,6 +41,10 @@ impl Bus for Queued {
     fn follow(&self, owner: MemberId, shard: u16, on: bool) {
         self.bus.follow(owner, shard, on);
     }
+
+    fn rename(&self, me: MemberId) {
+        self.bus.rename(me);
+    }
 }
 
 #[test]

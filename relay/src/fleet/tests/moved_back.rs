@@ -23,7 +23,12 @@ fn interests() -> Interests {
     let sources = Fleet::default().share(vec![Box::new(source)]);
     let linger = Duration::from_secs(1);
     let registry = Registry::new(Arc::clone(&intake), sources, "ca", linger, Rules::default());
-    Interests::new(ME, Arc::new(registry.shared(true)), Orders::new(&intake))
+    Interests::new(
+        ME,
+        Arc::new(registry.shared(true)),
+        Orders::new(&intake),
+        (10_000, Arc::default()),
+    )
 }
 
 #[test]

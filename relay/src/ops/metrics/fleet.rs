@@ -9,10 +9,10 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use pvwire_fleet::Role;
+use pvwire_fleet::{Refusal, Role};
 use pvwire_schema::types::Outcome;
 
-use super::labels::{FleetOperationLabel, ResultLabel, RoleLabel};
+use super::labels::{FleetOperationLabel, ReasonLabel, ResultLabel, RoleLabel};
 use super::raise;
 use super::registration::register;
 
@@ -55,6 +55,8 @@ pub struct FleetReadings {
     pub received: (u64, u64),
     /// Messages not sent.
     pub refused: u64,
+    /// What was refused of what came over the bus, by reason.
+    pub refusals: Vec<(&'static str, u64)>,
 }
 
 /// Where the numbers come from.
@@ -80,6 +82,9 @@ macro_rules! fleet_metrics {
                 }
                 for result in ["done", "failed"] {
                     drop(metrics.handovers.get_or_create(&ResultLabel { result }));
+                }
+                for reason in Refusal::ALL.map(Refusal::token) {
+                    drop(metrics.refusals.get_or_create(&ReasonLabel { reason }));
                 }
                 for kind in ["put", "call"] {
                     let outcome = format!("{:?}", Outcome::Done);
@@ -133,6 +138,8 @@ fleet_metrics! {
         "Bytes of the messages received from NATS, without subjects and headers";
     refused: Counter = "bus_messages_refused",
         "Messages with updates that were not sent because the connection was lost or too many waited";
+    refusals: Family<ReasonLabel, Counter> = "bus_refused",
+        "What this relay refused of what came over the bus, by reason: unsigned, signature, clock (signed more than 30 s ago), repeated, own_id (another program speaks for this relay), uptime (a relay can't have run for so long), host (an address for clients that member_hosts doesn't allow), stranger (its sender has not announced itself) or budget (its sender asks for too much)";
 }
 
 impl fmt::Debug for FleetMetrics {
@@ -171,6 +178,9 @@ impl FleetMetrics {
                 &self.handovers.get_or_create(&ResultLabel { result }),
                 total,
             );
+        }
+        for (reason, total) in readings.refusals {
+            raise(&self.refusals.get_or_create(&ReasonLabel { reason }), total);
         }
         for (kind, outcome, total) in readings.operations {
             let outcome = format!("{outcome:?}");
@@ -217,6 +227,7 @@ mod tests {
                 operations: vec![("put", Outcome::TimedOut, 4)],
                 received: (5, 500),
                 connected: true,
+                refusals: vec![("unsigned", 6)],
                 ..FleetReadings::default()
             })
         }));
@@ -232,6 +243,8 @@ mod tests {
             "bus_bytes_received_total 500\n",
             "bus_connected 1\n",
             "fleet_gaps_total 0\n",
+            "bus_refused_total{reason=\"unsigned\"} 6\n",
+            "bus_refused_total{reason=\"own_id\"} 0\n",
         ] {
             assert!(text.contains(line), "{line} in {text}");
         }

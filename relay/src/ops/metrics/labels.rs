@@ -45,6 +45,12 @@ pub(super) struct ResultLabel {
     pub(super) result: &'static str,
 }
 
+/// Why something was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ReasonLabel {
+    pub(super) reason: &'static str,
+}
+
 /// Kind and outcome of an operation that another relay was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct FleetOperationLabel {

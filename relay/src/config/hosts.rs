@@ -1,0 +1,82 @@
+//! To which hosts clients may be sent: browsers send their tokens there.
+
+use hyper::Uri;
+use wildmatch::WildMatch;
+
+use super::value::socket_address;
+
+/// Patterns of hosts (`member_hosts`); without any, all hosts.
+#[derive(Debug, Default)]
+pub struct Hosts(Vec<WildMatch>);
+
+impl Hosts {
+    /// Reads patterns.
+    #[must_use]
+    pub fn new(patterns: &[String]) -> Self {
+        Self(
+            patterns
+                .iter()
+                .map(|pattern| WildMatch::new(pattern))
+                .collect(),
+        )
+    }
+
+    /// Whether clients may be sent to this address.
+    #[must_use]
+    pub fn allow(&self, url: &str) -> bool {
+        if socket_address(url).is_err() {
+            return false;
+        }
+        let address: Option<Uri> = url.parse().ok();
+        let host = address
+            .as_ref()
+            .and_then(Uri::host)
+            .map(str::to_ascii_lowercase);
+        let matches = |host: String| self.0.iter().any(|pattern| pattern.matches(&host));
+        self.0.is_empty() || host.is_some_and(matches)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_sent_to_the_hosts_of_the_site_alone() {
+        let patterns = ["*.relays.example.org", "10.1.2.*", "[::1]"].map(str::to_owned);
+        let hosts = Hosts::new(&patterns);
+        for own in [
+            "wss://a.relays.example.org/ws",
+            "wss://A.Relays.Example.ORG:8443/ws",
+            "ws://10.1.2.3:8080/ws",
+            "ws://[::1]:8080/ws",
+        ] {
+            assert!(hosts.allow(own), "{own}");
+        }
+        for other in [
+            "wss://relays.example.org.evil.example/ws",
+            "wss://evil.example/ws",
+            "wss://evil.example/?a.relays.example.org",
+            "wss://a.relays.example.org@evil.example/ws",
+            "https://a.relays.example.org/ws",
+            "wss:///ws",
+            "javascript:alert(1)",
+            "",
+        ] {
+            assert!(!hosts.allow(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn without_patterns_only_addresses_that_are_none_are_refused() {
+        let hosts = Hosts::default();
+        assert!(hosts.allow("wss://any.example/ws"));
+        for wrong in [
+            "http://any.example/ws",
+            "wss://user@any.example/ws",
+            "ws://",
+        ] {
+            assert!(!hosts.allow(wrong), "{wrong}");
+        }
+    }
+}
