@@ -5,7 +5,8 @@
 //! proxy, and clients that read well or badly, some of them clients of PVWS and of Coniql; all of them stop,
 //! stall and restart at random. An independent Channel Access client then reads the IOC for comparison.
 //! Servers of other makers fail beside it. Other clients put all the time, and each outcome is compared with what the IOC has written. A second IOC
-//! with three clients stays healthy throughout. With `PVWIRE_SOAK_FLEET` the relay is one of two edges of a fleet, whose
+//! with three clients stays healthy throughout; two more clients take its large arrays by the stream, through a proxy that
+//! fails alone. With `PVWIRE_SOAK_FLEET` the relay is one of two edges of a fleet, whose
 //! owners and bus fail too, and a client watches some of the records by pvAccess. `make soak` runs it; `PVWIRE_SOAK_SECONDS` sets the duration,
 //! and `PVWIRE_SOAK_SEED` repeats the driver's choices.
 
