@@ -118,9 +118,9 @@ pub async fn run(
     spawn_local(Arc::clone(&server).run_errands(ordered));
 
     server.readiness.listening();
-    let mut serving = listeners.serve(&server);
+    let serving = listeners.serve(&server)?;
     (stop.drained(&config, &server, delivery.fleet.as_ref())).await;
-    serving.abort_all();
+    drop(serving);
     drop(delivery);
     access::finish(audit.as_deref());
     Ok(())

@@ -14,9 +14,11 @@
 //! | `KEPT_FOR_EPICS`, `KEPT_FOR_PROBES`, `KEPT_FOR_OPERATORS` | 64, 32, 16 descriptors | clients get HTTP 503 |
 //! | **Requests** ([`requests`]) | | |
 //! | `max_requests_per_s` | 1,000 per client, 10 × that at once | close code 4429 |
+//! | names in subscriptions, gets and requests for descriptions | `max_requests_per_s` per client, 4 × `max_subscriptions` (at least 40,000) at once | the request is refused |
 //! | `max_puts_per_s` | 200 per client, 10 × that at once | the put or call is refused |
 //! | `MAX_OPEN_REQUESTS` | 64 unanswered requests per client | close code 4429 |
 //! | `REQUESTS_PER_TURN` | 32 | the rest waits for the client's next turn |
+//! | `NAMES_PER_TICK` | 4,000 names and 100 for each waiting client, at most 40,000, in a tick; clients take turns of 1,000 names | the rest waits for the next tick |
 //! | `LONGEST_GET`, `LONGEST_PUT` | 60 s, 3,600 s | a longer time-out is shortened |
 //! | **Subscriptions** ([`subscriptions`]) | | |
 //! | `max_subscriptions` | 20,000 PVs per client | the PV is refused |
@@ -94,6 +96,7 @@ impl Limits {
             requests: RequestLimits {
                 requests_per_s: config.max_requests_per_s,
                 puts_per_s: config.max_puts_per_s,
+                names_at_once: RequestLimits::names_at_once(config.max_subscriptions),
             },
             new_names,
             subscriptions: SubscriptionLimits {

@@ -241,6 +241,7 @@ fn subscribe(registry: &Registry, control: &ControlQueue, pvs: usize) {
             request: 1,
             ids: acquired.into_iter().flatten().collect(),
             errors: Vec::new(),
+            owner: Owner::unlimited(),
         });
     }
 }

@@ -1,5 +1,6 @@
 //! Binds the HTTP ports and serves them.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,15 +18,20 @@ use super::ingest::Ingest;
 use crate::config::{Auth, Config};
 use crate::doors::coniql::Coniql;
 use crate::doors::pvws::site::Site;
-use crate::http::admin::Admin;
-use crate::http::server::{HeaderCase, PvRoutes, RefusedPages, Server, Side, Trust};
+use crate::http::admin::{Admin, LastOverview};
+use crate::http::server::{HeaderCase, Listening, PvRoutes, RefusedPages, Server, Side, Trust};
 use crate::http::tls::Tls;
 use crate::ingest::search;
+use crate::limits::connections::Clients;
 use crate::limits::descriptors::Descriptors;
+use crate::ops::pulse::Pulse;
 use crate::ops::shutdown::Readiness;
 
 /// How often a client should acknowledge while frames arrive.
 const ACK_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Interval of the pulse of the HTTP server's thread.
+const PULSE_EVERY: Duration = Duration::from_secs(1);
 
 /// The bound ports.
 pub(super) struct Listeners {
@@ -33,6 +39,20 @@ pub(super) struct Listeners {
     /// Where `clients` is bound, which port 0 leaves open.
     address: SocketAddr,
     operators: Option<TcpListener>,
+}
+
+/// The served ports.
+pub(super) struct Serving {
+    _listening: Listening,
+    _tasks: JoinSet<()>,
+}
+
+/// Shows that the thread of the HTTP server makes progress.
+async fn keep_pulse(server: Arc<Server>) {
+    loop {
+        server.admin.http_pulse.turned(Instant::now());
+        tokio::time::sleep(PULSE_EVERY).await;
+    }
 }
 
 impl Listeners {
@@ -49,14 +69,17 @@ impl Listeners {
         })
     }
 
-    /// Serves until the result is dropped or aborted.
-    pub(super) fn serve(self, server: &Arc<Server>) -> JoinSet<()> {
-        let mut serving = JoinSet::new();
+    /// Serves until the result is dropped.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub(super) fn serve(self, server: &Arc<Server>) -> io::Result<Serving> {
+        let mut listeners = Vec::new();
         if let Some(listener) = self.operators {
             if let Ok(address) = listener.local_addr() {
                 log::info!("pages and probes at http://{address}");
             }
-            serving.spawn_local(Arc::clone(server).serve(listener, Side::Operators));
+            listeners.push((listener.into_std()?, Side::Operators));
         }
         let scheme = if server.tls.is_some() {
             "https"
@@ -64,8 +87,15 @@ impl Listeners {
             "http"
         };
         log::info!("listening on {scheme}://{}", self.address);
-        serving.spawn_local(Arc::clone(server).serve(self.clients, Side::Clients));
-        serving
+        listeners.push((self.clients.into_std()?, Side::Clients));
+        let (listening, accepted) = Listening::start(server, listeners)?;
+        let mut tasks = JoinSet::new();
+        tasks.spawn_local(Arc::clone(server).serve(accepted));
+        tasks.spawn_local(keep_pulse(Arc::clone(server)));
+        Ok(Serving {
+            _listening: listening,
+            _tasks: tasks,
+        })
     }
 
     /// Where clients connect.
@@ -109,6 +139,8 @@ pub(super) fn server(
         admin: Admin {
             metrics: shared.metrics,
             ticks: Arc::clone(&delivery.ticks),
+            http_pulse: Pulse::default(),
+            overview: LastOverview::default(),
             intake: ingest.intake,
             registry: ingest.registry,
             control: Arc::clone(&delivery.control),
@@ -128,7 +160,7 @@ pub(super) fn server(
             encrypted: front.tls.is_some(),
         },
         refused_pages: RefusedPages::default(),
-        max_clients: config.max_clients,
+        clients: Clients::new(config.max_clients),
         proxies: access.proxies,
         gate: access.headers,
         tokens: access.tokens,

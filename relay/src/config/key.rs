@@ -476,7 +476,7 @@ pub(super) const KEYS: &[Key] = &[
         "max_requests_per_s",
         max_requests_per_s,
         count(1_000_000),
-        "Maximum rate of requests of one client, in requests per second; bursts of up to ten times this number. A faster client is disconnected"
+        "Maximum rate of requests of one client, in requests per second; bursts of up to ten times this number. A faster client is disconnected. In subscriptions, gets and requests for descriptions each PV name counts as well, with bursts of up to four times max_subscriptions (at least 40,000 names); a request with more names than that is refused, and the connection stays open"
     ),
     number!(
         "max_puts_per_s",

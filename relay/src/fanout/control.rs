@@ -83,6 +83,8 @@ pub enum ControlRequest {
         ids: Vec<PvId>,
         /// Names that were refused.
         errors: Vec<NameError>,
+        /// The owner of the answer's memory.
+        owner: Arc<Owner>,
     },
     /// Ends subscriptions.
     Unsubscribe {
@@ -155,6 +157,27 @@ pub enum ControlRequest {
     },
 }
 
+impl ControlRequest {
+    /// The client whose request it is.
+    #[must_use]
+    pub fn client(&self) -> Option<ClientId> {
+        match self {
+            Self::Subscribe { client, .. }
+            | Self::Unsubscribe { client, .. }
+            | Self::CatchUp { client, .. }
+            | Self::CheckAccess { client, .. }
+            | Self::Denied { client, .. }
+            | Self::Forget { client } => Some(*client),
+            Self::Get(get) => Some(get.client),
+            Self::Read(_)
+            | Self::Overview { .. }
+            | Self::Values { .. }
+            | Self::Limits { .. }
+            | Self::Peek { .. } => None,
+        }
+    }
+}
+
 /// PVs to be read once.
 #[derive(Debug)]
 pub struct Get {
@@ -190,7 +213,7 @@ pub struct Read {
 }
 
 /// PVs and groups, as the status page shows them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Overview {
     /// PVs in the connection state `Connecting`.
     pub connecting: usize,

@@ -10,21 +10,24 @@ mod gets;
 mod groups;
 mod overview;
 mod reads;
+mod snapshots;
 mod subscriptions;
+mod turns;
 
 use std::collections::HashMap;
 use std::io;
-use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pvwire_schema::types::{ConnectionState, FrameKind, PvId, Reply, SkipCause, ValueType};
+use pvwire_schema::types::{ConnectionState, PvId, Reply, SkipCause, ValueType};
+use tokio::sync::oneshot;
 
 use self::access_check::AccessCheck;
 use self::gets::PendingGet;
 use self::groups::Groups;
-use self::subscriptions::Subscribed;
-use crate::fanout::control::{ClientId, ControlQueue, ControlRequest, KnownLimits, Read};
+use self::snapshots::Snapshots;
+use self::turns::{Fingerprint, LOOKUP_DISCOUNT, Turns};
+use crate::fanout::control::{ClientId, ControlQueue, ControlRequest, KnownLimits, Overview, Read};
 use crate::fanout::dirty::Dirty;
 use crate::fanout::encoding::{Encoders, Encoding, Encodings};
 use crate::fanout::frame::Frame;
@@ -46,13 +49,44 @@ type CatchUp = (Arc<Frame>, Arc<[Arc<LargeValue>]>);
 /// The catch-ups of one tick. Clients of one group that fell behind together get the same bytes.
 type CatchUps = HashMap<(Option<usize>, Encoding, u64, SkipCause), CatchUp>;
 
+/// What the requests of one tick share.
+#[derive(Default)]
+struct Made {
+    catch_ups: CatchUps,
+    snapshots: Snapshots,
+    /// The receivers of overviews, and how many PVs each lists.
+    overviews: Vec<(usize, oneshot::Sender<Overview>)>,
+}
+
+/// The names that a request costs a tick.
+fn cost(request: &ControlRequest, fingerprint: Fingerprint, groups: &Groups, made: &Made) -> usize {
+    let looked_up = |names: usize| names / LOOKUP_DISCOUNT + 1;
+    match request {
+        ControlRequest::Subscribe {
+            client,
+            ids,
+            errors,
+            ..
+        } => {
+            let snapshots = &made.snapshots;
+            snapshots.cost(client.encoding, fingerprint, ids.len()) + errors.len()
+        }
+        ControlRequest::Get(get) => looked_up(get.ids.len()) + get.errors.len(),
+        ControlRequest::Unsubscribe { ids, .. } => looked_up(ids.len()),
+        ControlRequest::CatchUp { client, .. } | ControlRequest::Forget { client } => {
+            looked_up(groups.set_of(*client).len())
+        }
+        _ => 0,
+    }
+}
+
 /// The stage between ticks and shards.
 pub struct Distributor {
     control: Arc<ControlQueue>,
     registry: Arc<Registry>,
     shards: Vec<Box<dyn FrameSink>>,
     limits: SubscriptionLimits,
-    collected: Vec<ControlRequest>,
+    turns: Turns,
     groups: Groups,
     gets: Vec<PendingGet>,
     reads: Vec<Read>,
@@ -82,7 +116,7 @@ impl Distributor {
             registry,
             shards,
             limits,
-            collected: Vec::new(),
+            turns: Turns::default(),
             groups: Groups::new(encodings),
             gets: Vec::new(),
             reads: Vec::new(),
@@ -100,18 +134,35 @@ impl Distributor {
             || gets.any(|get| held(&get.ids).any(|id| pvs.contains(id)))
     }
 
-    /// Carries out the requests that were collected; returns the orders for each shard.
+    /// Carries out the requests whose turn it is; returns the orders for each shard.
     fn carry_out(&mut self, table: &Table, now: Now, tick: u64) -> Vec<Vec<Order>> {
         let mut orders: Vec<Vec<Order>> = Vec::new();
         orders.resize_with(self.shards.len(), Vec::new);
-        let mut catch_ups = CatchUps::new();
-        for request in mem::take(&mut self.collected) {
-            let made = self.order(request, table, now, tick, &mut catch_ups);
-            for order in made.into_iter().flatten() {
+        self.turns.begin();
+        // Gets that the last tick left and other requests come first in turn, because they share its work.
+        if self.has_gets && tick.is_multiple_of(2) {
+            self.answer_gets(table, now, tick, &mut orders);
+        }
+        self.take_turns(table, now, tick, &mut orders);
+        self.answer_gets(table, now, tick, &mut orders);
+        orders
+    }
+
+    /// Carries out requests of clients until the tick has done enough.
+    fn take_turns(&mut self, table: &Table, now: Now, tick: u64, orders: &mut [Vec<Order>]) {
+        let mut made = Made::default();
+        loop {
+            let cost = |request: &ControlRequest, fingerprint| {
+                cost(request, fingerprint, &self.groups, &made)
+            };
+            let Some(request) = self.turns.next(cost) else {
+                return self.answer_overviews(table, made.overviews);
+            };
+            let ordered = self.order(request, table, now, tick, &mut made);
+            for order in ordered.into_iter().flatten() {
                 orders[order.client().shard].push(order);
             }
         }
-        orders
     }
 
     /// Carries out one request.
@@ -121,7 +172,7 @@ impl Distributor {
         table: &Table,
         now: Now,
         tick: u64,
-        catch_ups: &mut CatchUps,
+        made: &mut Made,
     ) -> [Option<Order>; 3] {
         match request {
             ControlRequest::Subscribe {
@@ -129,11 +180,17 @@ impl Distributor {
                 request,
                 ids,
                 errors,
+                owner,
             } => {
-                let mut subscribed = self.subscribe(client, ids, errors, table, now);
-                let refused = self.refused(client, &mut subscribed.reply);
-                let [answer, regroup] = self.snapshot(client, request, &subscribed, table, tick);
-                return [refused, answer, regroup];
+                let at = (table, now, tick);
+                let asked = (client, request);
+                return self.answer_subscribe(
+                    asked,
+                    (ids, errors),
+                    &owner,
+                    at,
+                    &mut made.snapshots,
+                );
             }
             ControlRequest::Unsubscribe {
                 client,
@@ -156,7 +213,8 @@ impl Distributor {
                 since,
                 cause,
             } => {
-                let (frame, large) = self.catch_up(client, (since, cause), table, tick, catch_ups);
+                let (frame, large) =
+                    self.catch_up(client, (since, cause), table, tick, &mut made.catch_ups);
                 let caught_up = Order::CaughtUp {
                     client,
                     frame,
@@ -181,49 +239,9 @@ impl Distributor {
                 // The receiver may be gone meanwhile.
                 let _ = answer.send(values.collect());
             }
-            ControlRequest::Overview { limit, answer } => {
-                // The receiver may be gone meanwhile.
-                let _ = answer.send(self.overview(table, limit));
-            }
+            ControlRequest::Overview { limit, answer } => made.overviews.push((limit, answer)),
         }
         [None, None, None]
-    }
-
-    /// Takes the refused names out of the answer to a client of a door, which is told of them by name.
-    fn refused(&self, client: ClientId, reply: &mut Reply) -> Option<Order> {
-        let Reply::Subscribed { errors, .. } = reply else {
-            return None;
-        };
-        if errors.is_empty() || !self.groups.is_door(client.encoding) {
-            return None;
-        }
-        let errors = mem::take(errors);
-        Some(Order::Refused { client, errors })
-    }
-
-    /// The answer to a request to subscribe, with the values of its PVs.
-    fn snapshot(
-        &mut self,
-        client: ClientId,
-        request: u32,
-        subscribed: &Subscribed,
-        table: &Table,
-        tick: u64,
-    ) -> [Option<Order>; 2] {
-        let Subscribed {
-            group,
-            fresh,
-            reply,
-        } = subscribed;
-        let encoder = self.encoders.of(client.encoding);
-        let frame = encoder.reply_with(FrameKind::Snapshot, tick, request, reply, (table, fresh));
-        let answer = Order::Answer {
-            client,
-            frame: Arc::new(frame),
-            large: self.large.changed(table, fresh, 0),
-        };
-        let group = *group;
-        [Some(answer), Some(Order::Regroup { client, group })]
     }
 
     /// Everything that changed for a client since it was last in step.
@@ -268,7 +286,7 @@ fn latest(table: &Table, pv: PvId) -> Option<&RowValue> {
 
 impl TickSink for Distributor {
     fn has_work(&self) -> bool {
-        self.has_gets || !self.control.queue.is_empty()
+        self.has_gets || !self.turns.is_empty() || !self.control.queue.is_empty()
     }
 
     fn round(&self) -> Duration {
@@ -285,7 +303,11 @@ impl TickSink for Distributor {
 
     fn collect(&mut self) {
         while let Some(request) = self.control.queue.pop() {
-            self.collected.push(request);
+            if let ControlRequest::Forget { client } = request {
+                let acquired = self.turns.withdraw(client);
+                self.registry.release(acquired, Instant::now());
+            }
+            self.turns.push(request);
         }
     }
 
@@ -297,8 +319,7 @@ impl TickSink for Distributor {
             self.encoders.of(door).begin(table, &changes, now);
         }
         let groups = self.groups.frames(&changes, &mut self.encoders);
-        let mut orders = self.carry_out(table, now, tick);
-        self.answer_gets(table, now, tick, &mut orders);
+        let orders = self.carry_out(table, now, tick);
         self.answer_reads(table, now);
         if self.next_sweep.is_none_or(|at| now.instant >= at) {
             self.next_sweep = Some(now.instant + SWEEP_EVERY);

@@ -171,6 +171,11 @@ pub trait MessageEncoder: Send {
         values: Values<'_>,
     ) -> Frame;
 
+    /// The same answer to another request, with values of the same tick; `None` if it has to be made.
+    fn readdressed(&self, _answer: &Frame, _to: u32) -> Option<Frame> {
+        None
+    }
+
     /// An answer without values.
     fn answer(&mut self, tick: u64, to: u32, reply: &Reply) -> Frame;
 

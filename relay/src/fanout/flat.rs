@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pvwire_schema::decode::{self, DecodeError};
-use pvwire_schema::encode::{FrameEncoder, RowMarks};
+use pvwire_schema::encode::{FrameEncoder, RowMarks, set_reply_to};
 use pvwire_schema::types::{
     Connection, ConnectionState, Detail, FrameKind, PvId, Reply, Request, RequestProblem,
     SkipCause, Skips,
@@ -324,6 +324,10 @@ impl MessageEncoder for FrameMaker {
         values: Values<'_>,
     ) -> Frame {
         Self::reply_with(self, kind, tick, to, reply, values)
+    }
+
+    fn readdressed(&self, answer: &Frame, to: u32) -> Option<Frame> {
+        answer.patched(|message| set_reply_to(message, to))
     }
 
     fn answer(&mut self, tick: u64, to: u32, reply: &Reply) -> Frame {

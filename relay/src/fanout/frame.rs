@@ -65,6 +65,28 @@ impl Frame {
         self
     }
 
+    /// A copy whose message `patch` has changed; `None` if that can't change it, or if the frame has arrays of its
+    /// own, which are not copied.
+    #[must_use]
+    pub(super) fn patched(&self, patch: impl FnOnce(&mut [u8]) -> bool) -> Option<Self> {
+        let has_cuts = (self.rare.as_ref()).is_some_and(|rare| !rare.cuts.is_empty());
+        if has_cuts || !self.tail.is_empty() {
+            return None;
+        }
+        let mut bytes = self.bytes[self.start..].to_vec();
+        let payload = self.payload - self.start;
+        patch(&mut bytes[payload..]).then(|| Self {
+            bytes,
+            start: 0,
+            payload,
+            tail: Bytes::new(),
+            padding: self.padding,
+            rows: self.rows,
+            steps: self.steps,
+            rare: None,
+        })
+    }
+
     /// The bytes from `at` on, up to `most`; fewer where a frame has several arrays.
     #[must_use]
     pub fn slices(&self, mut at: usize, mut most: usize) -> [IoSlice<'_>; 3] {

@@ -75,6 +75,12 @@ impl LargeValue {
         self.pv
     }
 
+    /// Updates that were left out just before it.
+    #[must_use]
+    pub fn skips(&self) -> Skips {
+        self.skips
+    }
+
     /// Why the updates just before it were left out.
     fn cause(&self) -> SkipCause {
         let causes = self.skips.by_cause();

@@ -1,12 +1,13 @@
 //! The status page's data and the metrics, for operators.
 
 use std::cmp::Reverse;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use pvwire_schema::types::{Hello, SkipCause};
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
 
 use crate::access::audit::{Audit, Health, State};
 use crate::fanout::control::{ControlQueue, ControlRequest, ListedPv, Overview, ServerTraffic};
@@ -15,6 +16,7 @@ use crate::limits::memory::Memory;
 use crate::ops::latency::{Ages, BOUNDS_MICROS};
 use crate::ops::log_queue;
 use crate::ops::metrics::{AuditReadings, Metrics, PvCounts, Readings, TextFormat};
+use crate::ops::pulse::Pulse;
 use crate::session::neighbours::Neighbours;
 use crate::session::shard::{ClientSeen, ShardHandle};
 use crate::state::registry::Registry;
@@ -33,6 +35,44 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// every second or two while the relay is overloaded.
 const STUCK_AFTER: Duration = Duration::from_secs(10);
 
+/// How long the metrics wait for the tick thread, if they have an earlier answer.
+const METRICS_PATIENCE: Duration = Duration::from_millis(80);
+
+/// An answer of the tick thread that is older than this is not shown in place of a late one.
+const OVERVIEW_LASTS: Duration = Duration::from_secs(60);
+
+/// The last answer of the tick thread for the metrics.
+#[derive(Debug, Default)]
+pub struct LastOverview(Mutex<Option<Requested>>);
+
+/// A request for an overview.
+#[derive(Debug)]
+struct Requested {
+    at: Instant,
+    /// The answer, unless it is late.
+    overview: Option<Overview>,
+    /// Gets it when it is late.
+    late: Option<oneshot::Receiver<Overview>>,
+}
+
+impl LastOverview {
+    /// The last answer, which may have come since it was late, if it is not too old.
+    fn take(&self) -> Option<Requested> {
+        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut last = last.filter(|last| last.at.elapsed() < OVERVIEW_LASTS)?;
+        if let Some(mut late) = last.late.take()
+            && let Ok(overview) = late.try_recv()
+        {
+            last.overview = Some(overview);
+        }
+        last.overview.is_some().then_some(last)
+    }
+
+    fn set(&self, requested: Requested) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(requested);
+    }
+}
+
 /// The page at `/`.
 pub const STATUS_PAGE: &str = include_str!("status.html");
 
@@ -46,6 +86,10 @@ pub struct Admin {
     pub metrics: Arc<Metrics>,
     /// Counters of the tick thread.
     pub ticks: Arc<TickCounters>,
+    /// Turned by the thread of the HTTP server.
+    pub http_pulse: Pulse,
+    /// What the tick thread has said last of the PVs.
+    pub overview: LastOverview,
     /// Where updates come in.
     pub intake: Arc<Intake>,
     /// Open monitors.
@@ -82,25 +126,56 @@ impl Admin {
         let ages = self.shards.iter().enumerate();
         let ages = ages.map(|(number, shard)| (format!("shard {number}"), shard.turned_ago(now)));
         let ticks = ("the tick thread".to_owned(), self.ticks.pulse.age(now));
-        let mut all = ages.chain([ticks]);
+        let http = ("the HTTP thread".to_owned(), self.http_pulse.age(now));
+        let mut all = ages.chain([ticks, http]);
         let (thread, age) = all.find(|(_, age)| *age >= STUCK_AFTER)?;
         Some(format!("{thread} has done nothing for {} s", age.as_secs()))
     }
 
     /// The tick thread's overview of the PVs; `None` when it doesn't answer.
     async fn overview(&self, limit: usize) -> Option<Overview> {
-        let (answer, asked) = tokio::sync::oneshot::channel();
+        let answered = tokio::time::timeout(PATIENCE, self.ask_overview(limit)).await;
+        answered.ok().and_then(Result::ok)
+    }
+
+    fn ask_overview(&self, limit: usize) -> oneshot::Receiver<Overview> {
+        let (answer, asked) = oneshot::channel();
         self.control
             .push(ControlRequest::Overview { limit, answer });
-        let answered = tokio::time::timeout(PATIENCE, asked).await;
-        answered.ok().and_then(Result::ok)
+        asked
+    }
+
+    /// The overview for the metrics, which are on time: they show the last one while the tick thread is late.
+    async fn overview_in_time(&self) -> Option<Overview> {
+        let last = self.overview.take();
+        let patience = if last.is_some() {
+            METRICS_PATIENCE
+        } else {
+            PATIENCE
+        };
+        let (at, mut asked) = (Instant::now(), self.ask_overview(0));
+        let requested = match tokio::time::timeout(patience, &mut asked).await {
+            Ok(answered) => Requested {
+                at,
+                overview: answered.ok(),
+                late: None,
+            },
+            Err(_) => Requested {
+                at: last.as_ref().map_or(at, |last| last.at),
+                overview: last.and_then(|last| last.overview),
+                late: Some(asked),
+            },
+        };
+        let overview = requested.overview.clone();
+        self.overview.set(requested);
+        overview
     }
 
     /// The metrics for Prometheus, with the number of open `connections`.
     pub async fn metrics_text(&self, connections: usize, format: TextFormat) -> String {
         let now = Instant::now();
         let shards = self.shards.iter();
-        let overview = self.overview(0).await;
+        let overview = self.overview_in_time().await;
         let readings = Readings {
             monitors: self.registry.monitors(),
             largest_pvs: overview

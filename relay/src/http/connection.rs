@@ -103,6 +103,13 @@ impl Connection {
         })
     }
 
+    /// The same connection in another thread's runtime.
+    #[must_use]
+    pub fn moved(tcp: TcpStream, progress: Arc<Progress>) -> Self {
+        let tcp = Some(tcp);
+        Self { tcp, progress }
+    }
+
     /// The connection's progress, for the server.
     #[must_use]
     pub fn progress(&self) -> Arc<Progress> {

@@ -1,6 +1,6 @@
-//! The relay's HTTP listeners: accepts connections, answers probes and pages, and hands WebSocket
-//! clients to shards.
+//! The relay's HTTP server: answers requests, and hands WebSocket clients to shards.
 
+mod accept;
 mod admission;
 mod answer;
 mod coniql;
@@ -32,10 +32,13 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsAcceptor;
 
+use self::accept::Begin;
+pub use self::accept::{Accepted, Listening};
 pub use self::admission::ProxyHeaders;
 use self::answer::{
     Answer, Refusal, challenged, not_allowed, page, plain, ready, shared_with, with_type,
@@ -52,19 +55,13 @@ use crate::fanout::encoding::Encodings;
 use crate::http::admin::{Admin, STATUS_PAGE, STATUS_POLICY};
 use crate::http::connection::{Connection, Progress};
 use crate::http::tls::Tls;
-use crate::limits::connections::{Callers, Stay};
+use crate::limits::connections::{Callers, Clients, Stay};
 use crate::limits::descriptors::Descriptors;
 use crate::ops::metrics::TextFormat;
 use crate::ops::shutdown::Readiness;
 
 /// Describes the routes for single PVs.
 const OPENAPI: &str = include_str!("../../../docs/reference/openapi.json");
-
-/// Time limit for a request, including the TLS handshake.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// First byte of a TLS handshake; a method of HTTP begins with a letter.
-const TLS_HANDSHAKE: u8 = 0x16;
 
 /// A fatal TLS alert, `handshake_failure`.
 const TLS_REFUSAL: [u8; 7] = [0x15, 3, 1, 0, 2, 2, 40];
@@ -75,12 +72,6 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval between checks of a stream of large values. A client may stall for this much longer
 /// than `evict_after` here, so that its shard closes it first.
 const STREAM_CHECK: Duration = Duration::from_secs(5);
-
-/// Shortest time after which the kernel gives up a client whose machine or network is gone.
-const GONE_AFTER: Duration = Duration::from_secs(40);
-
-/// How long to wait after the system refused a connection, as when file descriptors run out.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Time in which threads that seem to hang may still make progress.
 const THREADS_MOMENT: Duration = Duration::from_millis(250);
@@ -97,8 +88,8 @@ pub struct Server {
     pub trust: Trust,
     /// Warnings of pages that can't connect.
     pub refused_pages: RefusedPages,
-    /// Maximum number of connected clients.
-    pub max_clients: usize,
+    /// Counts the clients.
+    pub clients: Arc<Clients>,
     /// Proxies whose headers are trusted.
     pub proxies: Vec<auth::Network>,
     /// Headers in which a trusted proxy states a client's identity, with `auth = trusted-header`.
@@ -158,62 +149,6 @@ impl Visit {
 }
 
 impl Server {
-    /// Accepts connections for ever.
-    pub async fn serve(self: Arc<Self>, listener: TcpListener, side: Side) {
-        let mut is_short = false;
-        loop {
-            let (stream, from) = match listener.accept().await {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    log::warn!("a connection could not be accepted: {error}");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                    continue;
-                }
-            };
-            let now = std::time::Instant::now();
-            // A refusal would occupy the descriptor for a while, too.
-            let was_short = is_short;
-            is_short = !self.descriptors.accepted(side == Side::Operators, now);
-            if is_short {
-                self.refused(StatusCode::SERVICE_UNAVAILABLE);
-                if !was_short {
-                    log::warn!(
-                        "new connections are closed at once, because the remaining file descriptors are kept \
-                         for EPICS: raise the limit (LimitNOFILE, ulimit -n)"
-                    );
-                }
-                continue;
-            }
-            // The limits on clients don't apply to operators.
-            let stay = if side == Side::Clients {
-                let known = Some(from.ip()).filter(|ip| !self.is_proxy(*ip));
-                let stay = self.callers.enter(known, now);
-                if stay.is_none() {
-                    self.refused(StatusCode::TOO_MANY_REQUESTS);
-                    continue;
-                }
-                stay
-            } else {
-                None
-            };
-            let gone_after = GONE_AFTER.max(2 * self.evict_after);
-            match Connection::new(stream, gone_after) {
-                Ok(connection) => {
-                    let visit = Visit {
-                        from,
-                        side,
-                        progress: connection.progress(),
-                        stay: Mutex::new(stay),
-                        streams: AtomicBool::new(false),
-                        lacks_tls: false,
-                    };
-                    tokio::task::spawn_local(Arc::clone(&self).converse(connection, visit));
-                }
-                Err(error) => log::debug!("a connection ended at once: {error}"),
-            }
-        }
-    }
-
     fn is_proxy(&self, address: IpAddr) -> bool {
         self.proxies.iter().any(|network| network.holds(address))
     }
@@ -222,21 +157,29 @@ impl Server {
         self.admin.metrics.refused(status.as_u16());
     }
 
-    /// Detects whether a new connection begins with TLS, and serves it if the listener expects the
-    /// same.
-    async fn converse(self: Arc<Self>, connection: Connection, mut visit: Visit) {
-        let until = Instant::now() + HEADER_TIMEOUT;
-        let mut first = [0];
-        let Ok(Ok(1..)) = timeout_at(until, connection.tcp().peek(&mut first)).await else {
-            return log::debug!("a connection ended before its first byte");
-        };
+    /// Serves the connections of clients that the thread of the listeners has accepted, for ever.
+    pub async fn serve(self: Arc<Self>, mut accepted: UnboundedReceiver<Accepted>) {
+        while let Some(accepted) = accepted.recv().await {
+            match accepted.resumed() {
+                Ok((connection, visit, begin)) => {
+                    let served = Arc::clone(&self).converse(connection, visit, begin);
+                    tokio::task::spawn_local(served);
+                }
+                Err(error) => log::debug!("a connection ended at once: {error}"),
+            }
+        }
+    }
+
+    /// Serves a connection of which the first byte is known, if it has TLS where the listener expects that.
+    async fn converse(self: Arc<Self>, connection: Connection, mut visit: Visit, begin: Begin) {
+        let Begin { has_tls, until } = begin;
         let from = visit.from;
         let failed = |why: &dyn Display| {
             self.admin.metrics.tls_handshakes_failed.inc();
             log::debug!("no TLS with {from}: {why}");
         };
         let tls = self.tls.as_ref().filter(|_| visit.side == Side::Clients);
-        match (tls, first == [TLS_HANDSHAKE]) {
+        match (tls, has_tls) {
             (None, false) => self.serve_http(connection, visit, until).await,
             (Some(tls), true) => {
                 let accepting = TlsAcceptor::from(tls.in_use()).accept(connection);

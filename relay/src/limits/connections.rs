@@ -120,6 +120,8 @@ pub struct Callers {
 pub struct Stay {
     callers: Arc<Callers>,
     address: Option<Arc<Account>>,
+    /// Set once it has become a client's.
+    client: Option<ClientPermit>,
     /// Why it is refused; it then counts among the `MAX_CROWDED`.
     refused: Option<TooMany>,
 }
@@ -179,6 +181,7 @@ impl Callers {
         let mut stay = Stay {
             callers: Arc::clone(self),
             address: None,
+            client: None,
             refused: None,
         };
         let most = self.limits.connections;
@@ -237,6 +240,11 @@ impl Stay {
             return Err(TooMany::FromAddress);
         }
         Ok(())
+    }
+
+    /// The connection becomes a client's.
+    pub fn becomes(&mut self, client: ClientPermit) {
+        self.client = Some(client);
     }
 
     /// Why it is refused.
@@ -321,6 +329,49 @@ impl Caller {
     }
 }
 
+/// Counts clients against `max_clients`. A client counts from its handshake on, before it is answered, so that
+/// handshakes at the same time can't exceed the limit.
+#[derive(Debug)]
+pub struct Clients {
+    most: usize,
+    taken: AtomicUsize,
+}
+
+/// One client; dropping it ends its count.
+#[derive(Debug)]
+pub struct ClientPermit(Arc<Clients>);
+
+impl Clients {
+    /// Allows `most` clients.
+    #[must_use]
+    pub fn new(most: usize) -> Arc<Self> {
+        let taken = AtomicUsize::new(0);
+        Arc::new(Self { most, taken })
+    }
+
+    /// Whether a client would be refused.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.taken.load(Ordering::Relaxed) >= self.most
+    }
+
+    /// Counts one more client; `None` when there are as many as allowed.
+    #[must_use]
+    pub fn permit(self: &Arc<Self>) -> Option<ClientPermit> {
+        let more = |taken: usize| (taken < self.most).then_some(taken + 1);
+        let taken = self
+            .taken
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        taken.is_ok().then(|| ClientPermit(Arc::clone(self)))
+    }
+}
+
+impl Drop for ClientPermit {
+    fn drop(&mut self) {
+        self.0.taken.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Counts the open connections of each user.
 #[derive(Debug)]
 pub struct Users {
@@ -396,6 +447,24 @@ mod tests {
             at_once: 20,
         },
     };
+
+    #[test]
+    fn clients_at_the_same_time_never_exceed_the_limit() {
+        let clients = Clients::new(10);
+        let enter = || {
+            let entered = (0..100).map(|_| clients.permit());
+            entered.collect::<Vec<_>>()
+        };
+        let in_all: usize = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(enter)).collect();
+            let entered = threads.into_iter().flat_map(|each| each.join().unwrap());
+            // All stay until the last has tried.
+            let entered: Vec<_> = entered.collect();
+            entered.iter().flatten().count()
+        });
+        assert_eq!(in_all, 10);
+        assert!(!clients.is_full(), "all have left");
+    }
 
     fn address(text: &str) -> Option<IpAddr> {
         Some(text.parse().unwrap())

@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Kept for EPICS: a connection that would leave fewer is refused.
@@ -28,13 +28,15 @@ const COUNT_SHORT_EVERY: Duration = Duration::from_millis(50);
 pub struct Descriptors {
     limit: usize,
     count: fn() -> io::Result<usize>,
-    seen: Mutex<Option<Seen>>,
+    seen: Mutex<Seen>,
 }
 
-#[derive(Debug)]
+/// The last count.
+#[derive(Debug, Default)]
 struct Seen {
-    at: Instant,
-    /// Descriptors free then, less the connections accepted since.
+    /// `None` before the first.
+    at: Option<Instant>,
+    /// Descriptors free then, less those that were taken since.
     free: usize,
 }
 
@@ -55,20 +57,18 @@ impl Descriptors {
 
     /// Free descriptors, estimated from the last count.
     pub fn free(&self, now: Instant) -> usize {
-        self.look(now, 0)
+        self.look(now, 0).free
     }
 
     /// Counts an accepted connection. Returns whether it leaves enough for EPICS and, unless it came by the
     /// operators' listener, for operators.
     pub fn accepted(&self, is_operators: bool, now: Instant) -> bool {
         let kept = if is_operators { 0 } else { KEPT_FOR_OPERATORS };
-        let has_room = self.look(now, 1) >= KEPT_FOR_EPICS + kept;
+        let mut seen = self.look(now, 1);
+        let has_room = seen.free >= KEPT_FOR_EPICS + kept;
         if !has_room {
             // It is closed at once, so refused connections use none of the kept descriptors.
-            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(seen) = seen.as_mut() {
-                seen.free += 1;
-            }
+            seen.free += 1;
         }
         has_room
     }
@@ -78,30 +78,40 @@ impl Descriptors {
         self.free(now) >= KEPT_FOR_EPICS + KEPT_FOR_PROBES
     }
 
-    fn look(&self, now: Instant, accepted: usize) -> usize {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_current = |seen: &&mut Seen| {
-            let is_short = seen.free < KEPT_FOR_EPICS + KEPT_FOR_PROBES + accepted;
-            let every = if is_short {
-                COUNT_SHORT_EVERY
-            } else {
-                COUNT_EVERY
-            };
-            now.saturating_duration_since(seen.at) < every
-        };
-        if let Some(seen) = seen.as_mut().filter(is_current) {
-            seen.free = seen.free.saturating_sub(accepted);
-            return seen.free;
+    /// Counts descriptors that a client is about to use besides its connection; returns whether they leave enough.
+    /// Otherwise none are counted.
+    pub fn take(&self, count: usize, now: Instant) -> bool {
+        let mut seen = self.look(now, 0);
+        let has_room = seen.free >= KEPT_FOR_EPICS + KEPT_FOR_PROBES + count;
+        if has_room {
+            seen.free -= count;
         }
-        let free = match (self.count)() {
+        has_room
+    }
+
+    /// The descriptors that are free after `accepted` further ones were opened.
+    fn look(&self, now: Instant, accepted: usize) -> MutexGuard<'_, Seen> {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_short = seen.free < KEPT_FOR_EPICS + KEPT_FOR_PROBES + accepted;
+        let every = if is_short {
+            COUNT_SHORT_EVERY
+        } else {
+            COUNT_EVERY
+        };
+        let is_current = |at: Instant| now.saturating_duration_since(at) < every;
+        if seen.at.is_some_and(is_current) {
+            seen.free = seen.free.saturating_sub(accepted);
+            return seen;
+        }
+        seen.at = Some(now);
+        seen.free = match (self.count)() {
             Ok(open) => self.limit.saturating_sub(open),
             // Only Linux has /proc/self/fd; elsewhere only the system's limit holds.
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.limit,
             // No descriptor was free to count with.
             Err(_) => 0,
         };
-        *seen = Some(Seen { at: now, free });
-        free
+        seen
     }
 }
 
@@ -137,6 +147,17 @@ mod tests {
         }
         assert!(!descriptors.accepted(true, start), "the rest is EPICS's");
         assert!(descriptors.has_room(start + COUNT_SHORT_EVERY));
+    }
+
+    #[test]
+    fn client_that_needs_several_descriptors_takes_all_or_none() {
+        let descriptors = Descriptors::counted_by(1000, || Ok(899));
+        let start = Instant::now();
+        for _ in 0..2 {
+            assert!(descriptors.take(2, start));
+        }
+        assert!(!descriptors.take(2, start));
+        assert_eq!(descriptors.free(start), 97);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use pvwire_schema::limits::MAX_NAMES;
 use thiserror::Error;
 
 use crate::limits::rate::Bucket;
@@ -14,6 +15,10 @@ pub const MAX_OPEN_REQUESTS: usize = 64;
 
 /// A client may use the rate of this many seconds at once.
 pub const BURST_SECONDS: usize = 10;
+
+/// How often a client may name all PVs that it may subscribe at once: a page names each when it starts, and the
+/// pages that share a connection do so one after the other.
+const NAMES_BURST: usize = 4;
 
 /// Longest time for which a get may wait for first values.
 pub const LONGEST_GET: Duration = Duration::from_secs(60);
@@ -28,6 +33,16 @@ pub struct RequestLimits {
     pub requests_per_s: usize,
     /// Puts and calls per second.
     pub puts_per_s: usize,
+    /// PVs that the requests of a client may name at once; in the long run each counts as a request.
+    pub names_at_once: usize,
+}
+
+impl RequestLimits {
+    /// Names at once of a client that may subscribe this number of PVs. A request of any size passes.
+    #[must_use]
+    pub fn names_at_once(subscriptions: usize) -> usize {
+        NAMES_BURST * subscriptions.max(MAX_NAMES)
+    }
 }
 
 /// A client sends requests faster than `max_requests_per_s` allows, or waits for too many answers.
@@ -35,10 +50,24 @@ pub struct RequestLimits {
 #[error("too many requests")]
 pub struct TooManyRequests;
 
+/// The requests of a client name more PVs than `max_requests_per_s` allows.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error(
+    "your requests name PVs too fast: this one names {asked}, {left} are left, and {per_s} come back every second \
+     (max_requests_per_s); subscribe each PV once, or wait"
+)]
+pub struct TooManyNames {
+    asked: usize,
+    left: usize,
+    per_s: usize,
+}
+
 /// What one client may still ask for.
 #[derive(Debug)]
 pub struct RequestBudget {
     requests: Bucket,
+    names: Bucket,
+    names_per_s: usize,
     puts: Bucket,
     open: usize,
 }
@@ -50,6 +79,8 @@ impl RequestBudget {
         let bucket = |per_second| Bucket::new(per_second, BURST_SECONDS * per_second, now);
         Self {
             requests: bucket(limits.requests_per_s),
+            names: Bucket::new(limits.requests_per_s, limits.names_at_once, now),
+            names_per_s: limits.requests_per_s,
             puts: bucket(limits.puts_per_s),
             open: 0,
         }
@@ -65,6 +96,29 @@ impl RequestBudget {
         }
         self.requests.take(frames);
         Ok(())
+    }
+
+    /// Counts the PVs that a request names.
+    ///
+    /// # Errors
+    /// When they are more than the rate allows; then none are counted.
+    pub fn take_names(&mut self, asked: usize, now: Instant) -> Result<(), TooManyNames> {
+        let (left, per_s) = (self.names.left(now), self.names_per_s);
+        if left < asked {
+            return Err(TooManyNames { asked, left, per_s });
+        }
+        self.names.take(asked);
+        Ok(())
+    }
+
+    /// Whether the client may name a further PV.
+    pub fn may_name(&mut self, now: Instant) -> bool {
+        self.names.left(now) > 0
+    }
+
+    /// Counts the PVs that a client names whose requests are not refused, but wait until `may_name`.
+    pub fn spend_names(&mut self, asked: usize) {
+        self.names.take(asked);
     }
 
     /// Counts a put or call; returns whether the rate allows it.
@@ -115,6 +169,7 @@ mod tests {
         let limits = RequestLimits {
             requests_per_s: 2,
             puts_per_s: 1,
+            names_at_once: RequestLimits::names_at_once(20_000),
         };
         let mut budget = RequestBudget::new(limits, now);
         assert_eq!(budget.take_frames(20, now), Ok(()));
@@ -128,6 +183,32 @@ mod tests {
         assert_eq!(budget.open(), Err(TooManyRequests));
         budget.answered();
         assert_eq!(budget.open(), Ok(()));
+    }
+
+    #[test]
+    fn client_names_its_pvs_at_once_and_then_as_fast_as_it_may_make_requests() {
+        let now = Instant::now();
+        let limits = RequestLimits {
+            requests_per_s: 1_000,
+            puts_per_s: 1,
+            names_at_once: RequestLimits::names_at_once(20_000),
+        };
+        let mut budget = RequestBudget::new(limits, now);
+        for _ in 0..8 {
+            assert_eq!(budget.take_names(10_000, now), Ok(()));
+        }
+        let refused = budget.take_names(10_000, now).unwrap_err();
+        assert!(refused.to_string().contains("max_requests_per_s"));
+        let later = now + Duration::from_secs(10);
+        assert_eq!(budget.take_names(10_000, later), Ok(()));
+        assert!(budget.take_names(1, later).is_err());
+        assert_eq!(
+            budget.take_frames(1_000, later),
+            Ok(()),
+            "a separate bucket"
+        );
+        // A request of the greatest length passes however few PVs a client may subscribe.
+        assert!(RequestLimits::names_at_once(10) >= MAX_NAMES);
     }
 
     #[test]

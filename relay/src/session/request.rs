@@ -12,11 +12,11 @@ use crate::access::rule::Identity;
 use crate::config::Access;
 use crate::fanout::control::{ClientId, ControlRequest, Get};
 use crate::fanout::dialogue::WantedPv;
-use crate::fanout::encoding::{BadRequest, Format};
+use crate::fanout::encoding::BadRequest;
 use crate::ingest::{Call, Form, Put};
 use crate::limits::connections::Caller;
 use crate::limits::memory::Owner;
-use crate::limits::requests::{LONGEST_GET, LONGEST_PUT, timeout};
+use crate::limits::requests::{LONGEST_GET, LONGEST_PUT, RequestBudget, timeout};
 use crate::limits::subscriptions::{NameBudget, NewNameLimits, NewNames};
 use crate::ops::latency::wall_ns;
 use crate::session::operation::Action;
@@ -50,6 +50,30 @@ pub enum Outcome {
     Acknowledged(u64),
     /// Update the client at intervals of this length, or with every tick.
     Paced(Option<Duration>),
+}
+
+impl Outcome {
+    /// The outcome of a message that is a request which the relay refuses; `None` when it is no request at all.
+    #[must_use]
+    pub fn of_bad(bad: BadRequest) -> Option<Self> {
+        match bad {
+            BadRequest::Refused {
+                request,
+                problem,
+                message,
+            } => Some(Self::Answered(Reply::Error { problem, message }, request)),
+            BadRequest::Malformed => None,
+        }
+    }
+}
+
+/// Number of PVs that a request has the relay look up. The end of a subscription is never refused.
+fn names_in(body: &RequestBody) -> usize {
+    match body {
+        RequestBody::Subscribe { names, .. } | RequestBody::Get { names, .. } => names.len(),
+        RequestBody::Describe { ids } => ids.len(),
+        _ => 0,
+    }
 }
 
 /// Who makes a request, and its number.
@@ -91,36 +115,29 @@ impl Answerer {
         }
     }
 
-    /// Reads a request in its client's format. A client whose `identity` isn't known yet may only
-    /// log in. The request's memory is charged to the `owner`. `None` when the message is not a
-    /// request at all.
+    /// Takes a client's request. A client whose `identity` isn't known yet may only log in. The request's memory
+    /// is charged to the `owner`, and its names count in the `budget`.
     pub fn take(
         &mut self,
-        client: ClientId,
-        caller: &Caller,
+        (client, caller): (ClientId, &Caller),
         identity: Option<&Arc<Identity>>,
         owner: &Arc<Owner>,
-        format: &dyn Format,
-        message: &[u8],
-    ) -> Option<Outcome> {
-        let Request { id, body } = match format.request(message) {
-            Ok(request) => request,
-            Err(BadRequest::Refused {
-                request,
-                problem,
-                message,
-            }) => {
-                let reply = Reply::Error { problem, message };
-                return Some(Outcome::Answered(reply, request));
-            }
-            Err(BadRequest::Malformed) => return None,
-        };
+        budget: &mut RequestBudget,
+        Request { id, body }: Request,
+    ) -> Outcome {
         let Some(identity) = identity else {
-            return Some(match body {
+            return match body {
                 RequestBody::Authenticate { token } => Outcome::LogIn(id, token),
                 _ => Outcome::Stranger,
-            });
+            };
         };
+        let names = names_in(&body);
+        if names > 0
+            && let Err(too_many) = budget.take_names(names, Instant::now())
+        {
+            let (problem, message) = (RequestProblem::Refused, too_many.to_string());
+            return Outcome::Answered(Reply::Error { problem, message }, id);
+        }
         let asker = Asker {
             client,
             caller,
@@ -128,7 +145,7 @@ impl Answerer {
             owner,
             request: id,
         };
-        Some(self.outcome(asker, body))
+        self.outcome(asker, body)
     }
 
     /// Handles a request of a client whose identity is known.
@@ -191,6 +208,7 @@ impl Answerer {
                     request,
                     ids,
                     errors,
+                    owner: Arc::clone(asker.owner),
                 })
             }
             Err(why) => {

@@ -4,6 +4,7 @@
 //! It writes a tick's frame to one client after the other, each time beginning with another client,
 //! and reads requests when the poll reports them.
 
+mod backlog;
 mod client;
 mod delivery;
 mod dialogue;
@@ -326,6 +327,7 @@ impl Run {
                 }
                 Command::Attach { token, reply } => self.attach(token, reply),
                 Command::Streamed(id) => self.streamed(id),
+                Command::MakeUp => self.make_up(),
                 Command::Deliver { frames, orders } => {
                     self.deliver(&frames, self.mailbox.is_behind());
                     for order in orders {

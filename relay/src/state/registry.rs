@@ -4,6 +4,7 @@
 //! one left, so that reloading a page costs the IOC nothing. A PV with a filter is a *filtered PV*: it has a
 //! separate number, which all clients with an equal filter share, and it holds the PV.
 
+mod acquire;
 mod inputs;
 mod name;
 mod open;
@@ -13,21 +14,18 @@ mod reading;
 #[cfg(test)]
 mod tests;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use pvwire_schema::types::{Filter, NameProblem, PvId};
+use pvwire_schema::types::{NameProblem, PvId};
 
 use crate::access::rule::{Identity, PutsAllowed, RateCaps, Rules};
 use crate::config::Access;
-use crate::ingest::{
-    Call, Event, FilteredLine, Form, Intake, Line, Notice, OpDone, OpTicket, Put, Queue, Source,
-};
+use crate::ingest::{Call, Event, Intake, Line, Notice, OpDone, OpTicket, Put, Queue, Source};
 use crate::limits::connections::Caller;
 use crate::limits::memory::{Owner, PvCharge};
 use crate::limits::subscriptions::NewNames;
-use crate::state::filter::FilterKey;
 use name::NameError;
 use open::{Open, Shows, Slot};
 
@@ -36,9 +34,6 @@ pub use name::Refusal;
 /// Why new PVs and clients are refused while the process uses too much memory.
 pub const SHORT_OF_MEMORY: &str = "the relay uses more memory than max_memory_mib allows and takes no new PVs or \
                                    clients until it uses less: try again later, or the operator raises the limit";
-
-/// The filter of a PV, its form for the clients of a door, and the client that asks for it.
-type Narrowed<'a> = (Filter, Option<Arc<Form>>, &'a Caller);
 
 /// The PVs that are open, and the sources that open them.
 pub struct Registry {
@@ -54,6 +49,8 @@ pub struct Registry {
     /// Memory is short: no PVs are opened.
     short: AtomicBool,
     open: Mutex<Open>,
+    /// Threads that wait for `open`, without those that acquire many PVs.
+    waiting: AtomicUsize,
 }
 
 impl Registry {
@@ -78,6 +75,7 @@ impl Registry {
             is_shared: false,
             short: AtomicBool::new(false),
             open: Mutex::default(),
+            waiting: AtomicUsize::new(0),
         }
     }
 
@@ -127,149 +125,11 @@ impl Registry {
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
         // A panic elsewhere doesn't affect the PVs: every change under the lock is complete.
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Acquires PVs that `identity` may read, and opens those that aren't open. Each `Ok` must be
-    /// released. All updates pass. Up to `room.fresh` new names, which is counted down, are searched in
-    /// `Queue::Front`; if there are more, all new names are searched in `Queue::Crowd`. Memory is
-    /// charged to the `owner`.
-    pub fn acquire(
-        &self,
-        names: &[String],
-        identity: &Identity,
-        owner: &Arc<Owner>,
-        room: &mut NewNames,
-    ) -> Vec<Result<PvId, Refusal>> {
-        self.acquire_filtered(names, None, identity, owner, room)
-    }
-
-    /// Like `acquire` for a subscription, with an update filter and the client that requests it. The caps of
-    /// `max_rate` apply.
-    pub fn acquire_filtered(
-        &self,
-        names: &[String],
-        filter: Option<(Filter, &Caller)>,
-        identity: &Identity,
-        owner: &Arc<Owner>,
-        room: &mut NewNames,
-    ) -> Vec<Result<PvId, Refusal>> {
-        let narrowed = filter.map(|(filter, caller)| (filter, None, caller));
-        let asked = names.iter().map(|name| (&**name, narrowed.clone()));
-        self.acquire_each(&asked.collect::<Vec<_>>(), identity, owner, room)
-    }
-
-    /// Like `acquire_filtered`, with a filter and a form for each PV.
-    pub fn acquire_forms(
-        &self,
-        asked: &[(String, Filter, Arc<Form>)],
-        caller: &Caller,
-        identity: &Identity,
-        owner: &Arc<Owner>,
-        room: &mut NewNames,
-    ) -> Vec<Result<PvId, Refusal>> {
-        let asked = asked.iter().map(|(name, filter, form)| {
-            let narrowed = (*filter, Some(Arc::clone(form)), caller);
-            (&**name, Some(narrowed))
-        });
-        self.acquire_each(&asked.collect::<Vec<_>>(), identity, owner, room)
-    }
-
-    fn acquire_each(
-        &self,
-        names: &[(&str, Option<Narrowed<'_>>)],
-        identity: &Identity,
-        owner: &Arc<Owner>,
-        room: &mut NewNames,
-    ) -> Vec<Result<PvId, Refusal>> {
-        let mut open = self.lock();
-        let new = names.iter().filter(|(name, _)| !self.is_open(&open, name));
-        let fresh = room.fresh;
-        let is_crowd = new.take(fresh + 1).count() > fresh;
-        if is_crowd {
-            room.fresh = 0;
-        }
-        let acquire = |(name, narrowed): &(&str, Option<Narrowed<'_>>)| {
-            self.permit(name, identity, Access::Read)?;
-            let base = self.acquire_one(&mut open, name, owner, room)?;
-            let Some(requested) = narrowed.clone() else {
-                return Ok(base);
-            };
-            let adds = requested.1.is_some() || requested.0 != Filter::ALL;
-            self.capped(name, requested).map_or(Ok(base), |narrowed| {
-                self.acquire_filter(&mut open, base, narrowed, adds, owner)
-            })
-        };
-        let acquired = names.iter().map(acquire).collect();
-        self.close_ended(&mut open);
-        if is_crowd {
-            room.fresh = fresh;
-        }
-        acquired
-    }
-
-    /// Acquires a filtered PV of a PV that is held. The hold of the PV passes to the filtered PV. `is_requested`: the
-    /// client asks for a filter or a form, whose numbers are limited.
-    fn acquire_filter(
-        &self,
-        open: &mut Open,
-        base: PvId,
-        (filter, form, caller): Narrowed<'_>,
-        is_requested: bool,
-        owner: &Arc<Owner>,
-    ) -> Result<PvId, Refusal> {
-        let key = FilterKey::new(filter, form.clone());
-        let place = (base, key.clone());
-        if let Some(&id) = open.by_filter.get(&place) {
-            // The filtered PV holds it already.
-            open.slot_mut(base).holders -= 1;
-            open.slot_mut(id).holders += 1;
-            return Ok(id);
-        }
-        let id = open.free_number();
-        if is_requested && let Err(error) = open.check_filters(base, form.is_some(), caller) {
-            open.give_back(id);
-            open.release_one(base, Instant::now(), self.linger);
-            return Err(Refusal {
-                problem: NameProblem::TooManyFilters,
-                message: error.to_string(),
-            });
-        }
-        let slot = open.slot_mut(base);
-        let (name, puts) = (Arc::clone(&slot.name), slot.puts);
-        let Shows::Pv {
-            filtered, charge, ..
-        } = &mut slot.shows
-        else {
-            unreachable!("a name stands for a PV");
-        };
-        // Its value may differ from that of the PV.
-        let charge = match PvCharge::open(owner, charge.value_bytes()) {
-            Ok(charge) => charge,
-            Err(too_much) => {
-                open.give_back(id);
-                open.release_one(base, Instant::now(), self.linger);
-                return Err(too_much.into());
-            }
-        };
-        filtered.push(id);
-        let line = FilteredLine::open(&self.intake, id, base, (filter, form), Some(charge));
-        let slot = Slot {
-            name,
-            holders: 1,
-            idle_since: None,
-            puts,
-            shows: Shows::Filtered {
-                base,
-                key,
-                caller: caller.clone(),
-                _line: line,
-            },
-        };
-        open.by_filter.insert(place, id);
-        open.insert(id, slot);
-        Ok(id)
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        open
     }
 
     /// Scheme, the part of a name without it that identifies the PV, and source of a name as clients write it.
@@ -484,6 +344,10 @@ impl Registry {
     /// # Panics
     /// When a PV is released more often than it was acquired.
     pub fn release(&self, ids: impl IntoIterator<Item = PvId>, now: Instant) {
+        let mut ids = ids.into_iter().peekable();
+        if ids.peek().is_none() {
+            return;
+        }
         let mut open = self.lock();
         for id in ids {
             open.release_one(id, now, self.linger);

@@ -7,6 +7,31 @@ use super::{FrameEncoder, text_if_any};
 use crate::generated::frame as fb;
 use crate::types::{Hello, NameError, Node, Outcome, PvId, Reply};
 
+/// Makes an answer one to another request; returns whether `frame` is an answer.
+pub fn set_reply_to(frame: &mut [u8], reply_to: u32) -> bool {
+    let position = position_of_reply_to(frame);
+    let field = position.and_then(|at| frame.get_mut(at..at + 4));
+    let Some(field) = field.filter(|_| reply_to != 0) else {
+        return false;
+    };
+    field.copy_from_slice(&reply_to.to_le_bytes());
+    true
+}
+
+/// Where the number of the request is in an encoded frame.
+fn position_of_reply_to(frame: &[u8]) -> Option<usize> {
+    let word = |at: usize| frame.get(at..at + 4)?.first_chunk().copied();
+    let short = |at: usize| frame.get(at..at + 2)?.first_chunk().copied();
+    let table = u32::from_le_bytes(word(0)?) as usize;
+    let vtable = table.checked_add_signed(-(i32::from_le_bytes(word(table)?) as isize))?;
+    let entry = usize::from(fb::Frame::VT_REPLY_TO);
+    if usize::from(u16::from_le_bytes(short(vtable)?)) <= entry {
+        return None;
+    }
+    let offset = u16::from_le_bytes(short(vtable + entry)?);
+    (offset != 0).then_some(table + usize::from(offset))
+}
+
 impl FrameEncoder {
     /// Sets the reply that the frame carries.
     pub fn reply(&mut self, reply_to: u32, reply: &Reply) {

@@ -195,3 +195,30 @@ fn pieces_make_up_the_message_that_holds_the_same() {
         }
     }
 }
+
+#[test]
+fn answer_to_another_request_differs_in_its_number_alone() {
+    let answer = |to: u32| {
+        let mut encoder = FrameEncoder::new();
+        encoder.begin(FrameKind::Snapshot, 7, 0);
+        let (ids, errors) = (vec![PvId(4), PvId(5)], Vec::new());
+        encoder.reply(to, &Reply::Subscribed { ids, errors });
+        encoder.number(PvId(4), 5, 1.5, RowMarks::default());
+        encoder.finish().to_vec()
+    };
+    let mut frame = answer(3);
+    assert!(set_reply_to(&mut frame, 900_000));
+    assert_eq!(frame, answer(900_000));
+    assert_eq!(decode::frame(&frame).unwrap().reply_to(), 900_000);
+    // A frame that is no answer has no number.
+    let mut encoder = FrameEncoder::new();
+    encoder.begin(FrameKind::Update, 7, 6);
+    encoder.number(PvId(4), 5, 1.5, RowMarks::default());
+    let mut update = encoder.finish().to_vec();
+    assert!(!set_reply_to(&mut update, 3));
+    assert!(!set_reply_to(&mut frame, 0));
+    for cut in 0..frame.len() {
+        // Never panics, whatever the bytes are.
+        let _ = set_reply_to(&mut frame[..cut].to_vec(), 3);
+    }
+}

@@ -197,9 +197,13 @@ mod tests {
                 request: 1,
                 ids: ids[..wanted].to_vec(),
                 errors: Vec::new(),
+                owner: Owner::unlimited(),
             });
         }
         one_tick(&mut distributor);
+        while distributor.has_work() {
+            one_tick(&mut distributor);
+        }
         let deny = |group: &str| RuleText {
             origin: "test".into(),
             groups: vec![group.to_owned()],

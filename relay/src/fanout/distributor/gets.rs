@@ -27,6 +27,8 @@ pub(super) const DESCRIPTION_WAIT: Duration = Duration::from_secs(2);
 /// A get that waits for first values.
 pub(super) struct PendingGet {
     get: Get,
+    /// Index of the PV that it waits for. Those before it had come when they were last looked at.
+    waits_for: usize,
     /// When to stop waiting for descriptions, once everything else is there.
     describe_until: Option<Instant>,
 }
@@ -35,6 +37,7 @@ impl From<Get> for PendingGet {
     fn from(get: Get) -> Self {
         Self {
             get,
+            waits_for: 0,
             describe_until: None,
         }
     }
@@ -62,12 +65,25 @@ impl PendingGet {
 
     /// Whether everything that it waits for has come, or is known not to come.
     fn is_complete(&mut self, table: &Table, now: Now) -> bool {
-        let is_settled = |id| {
-            let entry = table.entry(id);
-            let is_refused = entry.missing().or_else(|| entry.refusal()).is_some();
-            entry.is_complete() || is_denied(entry) || is_refused
+        let is_settled = |id: &PvId| {
+            *id == PvId::NONE || {
+                let entry = table.entry(*id);
+                let is_refused = entry.missing().or_else(|| entry.refusal()).is_some();
+                entry.is_complete() || is_denied(entry) || is_refused
+            }
         };
-        held(&self.ids).all(is_settled) && !self.waits_for_description(table, now)
+        let awaited = |ids: &[PvId]| ids.iter().position(|id| !is_settled(id));
+        // Each tick looks at the PV that did not come until then, and at all PVs only when it has come.
+        if let Some(further) = awaited(&self.get.ids[self.waits_for..]) {
+            self.waits_for += further;
+            return false;
+        }
+        self.waits_for = 0;
+        if let Some(gone) = awaited(&self.get.ids) {
+            self.waits_for = gone;
+            return false;
+        }
+        !self.waits_for_description(table, now)
     }
 
     /// Decides which PVs the answer has; the others get an error. Returns the charge for the answer's values.
@@ -195,15 +211,17 @@ impl Distributor {
         orders: &mut [Vec<Order>],
     ) {
         let pending = mem::take(&mut self.gets);
-        let mut copied = 0;
+        let (mut copied, mut answered) = (0, HashSet::new());
         self.has_gets = false;
         for mut get in pending {
             let is_complete = get.is_complete(table, now);
-            if (!is_complete && now.instant < get.deadline) || copied > GET_BYTES_PER_TICK {
-                self.has_gets |= is_complete;
+            let is_due = is_complete || now.instant >= get.deadline;
+            if !is_due || copied > GET_BYTES_PER_TICK || !self.turns.take(get.ids.len()) {
+                self.has_gets |= is_due;
                 self.gets.push(get);
                 continue;
             }
+            answered.insert(get.client);
             self.registry.release(held(&get.ids), now.instant);
             let charge = get.settle(table);
             let mut ids: Vec<PvId> = held(&get.ids).collect();
@@ -233,6 +251,10 @@ impl Distributor {
                 frame: Arc::new(frame),
                 large: Arc::default(),
             });
+        }
+        if self.has_gets {
+            // The next tick begins with the clients that got no answer.
+            self.gets.sort_by_key(|get| answered.contains(&get.client));
         }
     }
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use pvwire_schema::types::{ConnectionState, PvId};
+use tokio::sync::oneshot;
 
 use super::Distributor;
 use crate::fanout::control::{ListedPv, Overview, ServerTraffic};
@@ -17,8 +18,26 @@ const LARGEST: usize = 20;
 const LISTED_SERVERS: usize = 200;
 
 impl Distributor {
+    /// Answers all requests of one tick with one overview.
+    pub(super) fn answer_overviews(
+        &self,
+        table: &Table,
+        receivers: Vec<(usize, oneshot::Sender<Overview>)>,
+    ) {
+        let Some(limit) = receivers.iter().map(|(limit, _)| *limit).max() else {
+            return;
+        };
+        let all = self.overview(table, limit);
+        for (limit, answer) in receivers {
+            let pvs = all.pvs.iter().take(limit).cloned().collect();
+            let overview = Overview { pvs, ..all.clone() };
+            // The receiver may be gone meanwhile.
+            let _ = answer.send(overview);
+        }
+    }
+
     /// Counts PVs by connection state and bytes by server, and lists the first `limit` PVs by name.
-    pub(super) fn overview(&self, table: &Table, limit: usize) -> Overview {
+    fn overview(&self, table: &Table, limit: usize) -> Overview {
         let mut overview = Overview {
             groups: self.groups.len(),
             ..Overview::default()

@@ -1,6 +1,5 @@
 //! Subscriptions of clients, within the limits of one client.
 
-use std::collections::HashSet;
 use std::mem;
 use std::sync::Arc;
 
@@ -19,6 +18,27 @@ pub(super) struct Subscribed {
     /// The PVs whose values the answer brings.
     pub(super) fresh: Vec<PvId>,
     pub(super) reply: Reply,
+}
+
+/// PVs that a request names, one bit for each: their numbers are small.
+#[derive(Default)]
+struct Seen(Vec<u64>);
+
+impl Seen {
+    /// Adds a PV; returns whether it is new.
+    fn insert(&mut self, id: PvId) -> bool {
+        let (word, bit) = (id.index() / 64, 1 << (id.index() % 64));
+        if self.0.len() <= word {
+            self.0.resize(word + 1, 0);
+        }
+        let is_new = self.0[word] & bit == 0;
+        self.0[word] |= bit;
+        is_new
+    }
+
+    fn remove(&mut self, id: PvId) {
+        self.0[id.index() / 64] &= !(1 << (id.index() % 64));
+    }
 }
 
 /// A client's use of its limits while its request to subscribe is carried out, PV by PV.
@@ -119,25 +139,25 @@ impl Distributor {
             load: self.load_of(client, &loads),
             may_search: None,
         };
-        let (mut fresh, mut seen) = (Vec::new(), HashSet::new());
+        let (mut fresh, mut seen) = (Vec::with_capacity(ids.len()), Seen::default());
         let (mut surplus, mut discarded) = (Vec::new(), Vec::new());
         for (index, (id, load)) in ids.iter_mut().zip(loads).enumerate() {
             if *id == PvId::NONE {
                 continue;
             }
-            if before.contains(*id) || seen.contains(id) {
+            let is_first = seen.insert(*id);
+            if before.contains(*id) || !is_first {
                 surplus.push(*id);
-                if seen.insert(*id) {
+                if is_first {
                     fresh.push(*id);
                 }
                 continue;
             }
             match subscriber.add(*id, load) {
-                Ok(()) => {
-                    seen.insert(*id);
-                    fresh.push(*id);
-                }
+                Ok(()) => fresh.push(*id),
                 Err(refusal) => {
+                    // The request may name it again, and is refused again.
+                    seen.remove(*id);
                     // The next sweep comes at once, because other clients may need the load of the
                     // discarded PV.
                     if refusal.discard && load > 0 {
@@ -156,7 +176,11 @@ impl Distributor {
         }
         self.registry.release(surplus, now.instant);
         self.registry.discard(discarded, now.instant);
-        let group = self.groups.regroup(client, PvSet::new(subscriber.wanted));
+        let group = if subscriber.wanted.len() == before.len() {
+            self.groups.group_of(client)
+        } else {
+            self.groups.regroup(client, PvSet::new(subscriber.wanted))
+        };
         Subscribed {
             group,
             fresh,
@@ -186,6 +210,9 @@ impl Distributor {
         let before = self.groups.set_of(client);
         let subscribed = ids.iter().copied().filter(|id| before.contains(*id));
         let ended = PvSet::new(subscribed.collect());
+        if ended.is_empty() {
+            return self.groups.group_of(client);
+        }
         let kept = before.ids().iter().copied();
         let kept = kept.filter(|id| !ended.contains(*id)).collect();
         self.registry

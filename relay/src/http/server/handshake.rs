@@ -18,9 +18,16 @@ use super::{Server, Visit};
 use crate::access::auth::{Login, Peer};
 use crate::fanout::encoding::Encoding;
 use crate::http::connection::Connection;
-use crate::limits::connections::{Caller, Stay};
+use crate::limits::connections::{Caller, ClientPermit, Stay};
 use crate::session::shard::{Arrival, ShardHandle};
 use crate::session::transport::AnyTransport;
+
+/// Refuses a client beyond `max_clients`.
+const FULL: &str = "the relay is full: try again later\n";
+
+/// Refuses a client whose descriptors are kept for others.
+pub(super) const NO_DESCRIPTORS: &str = "the relay has no file descriptors left for clients: try again later (its \
+                                         operator raises LimitNOFILE or ulimit -n)\n";
 
 /// A client that a shard is about to get.
 pub(super) struct Newcomer {
@@ -28,6 +35,7 @@ pub(super) struct Newcomer {
     /// The login that its handshake has proved.
     login: Option<Login>,
     caller: Caller,
+    /// Counts as a connection and a client; absent where the connection isn't the client's.
     stay: Option<Stay>,
 }
 
@@ -42,7 +50,11 @@ impl Server {
         self.check_client(headers, visit)?;
         let (key, encoding, subprotocol) = self.check(request.uri().path(), headers)?;
         let is_of_door = self.encodings.doors().contains(&encoding);
-        let newcomer = self.newcomer(headers, visit, is_of_door)?;
+        let (mut newcomer, permit) = self.newcomer(headers, visit, is_of_door)?;
+        newcomer.stay = visit.stay().take();
+        if let Some(stay) = &mut newcomer.stay {
+            stay.becomes(permit);
+        }
         let upgrade = hyper::upgrade::on(&mut request);
         let server = Arc::clone(self);
         tokio::task::spawn_local(async move {
@@ -70,21 +82,22 @@ impl Server {
         Ok(response)
     }
 
-    /// The client that makes a request and becomes a shard's. Its connection counts from now on as long as the
-    /// result is held. Clients of doors log in by their handshake, others by their first message.
+    /// The client that makes a request and becomes a shard's, and its permit. Clients of doors log in by their
+    /// handshake, others by their first message.
     pub(super) fn newcomer(
         &self,
         headers: &HeaderMap,
         visit: &Visit,
         is_of_door: bool,
-    ) -> Result<Newcomer, Refusal> {
+    ) -> Result<(Newcomer, ClientPermit), Refusal> {
         let (identity, login) = if is_of_door {
             self.visitor(headers, visit)?
         } else {
             (self.identity(headers, visit)?, None)
         };
-        let stay = visit.stay().take();
-        let mut caller = stay.as_ref().map(Stay::caller).unwrap_or_default();
+        let permit = self.clients.permit();
+        let permit = permit.ok_or((StatusCode::SERVICE_UNAVAILABLE, FULL))?;
+        let mut caller = visit.stay().as_ref().map(Stay::caller).unwrap_or_default();
         if let Some(user) = &identity.user {
             let now = std::time::Instant::now();
             let arrived = self.callers.logged_in(&mut caller, user, now);
@@ -96,12 +109,13 @@ impl Server {
             origin: origin.to_owned(),
             identity,
         };
-        Ok(Newcomer {
+        let newcomer = Newcomer {
             peer,
             login,
             caller,
-            stay,
-        })
+            stay: None,
+        };
+        Ok((newcomer, permit))
     }
 
     /// Gives a client to the shard with the fewest clients.
@@ -194,13 +208,9 @@ impl Server {
             return Some("the relay is short of memory (max_memory_mib): try again later\n");
         }
         if !self.descriptors.has_room(std::time::Instant::now()) {
-            return Some(
-                "the relay has no file descriptors left for clients: try again later (its operator raises \
-                 LimitNOFILE or ulimit -n)\n",
-            );
+            return Some(NO_DESCRIPTORS);
         }
-        let is_full = self.admin.sessions() >= self.max_clients;
-        is_full.then_some("the relay is full: try again later\n")
+        self.clients.is_full().then_some(FULL)
     }
 }
 

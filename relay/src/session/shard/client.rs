@@ -49,7 +49,7 @@ pub(super) struct Client {
     pub(super) login: Login,
     /// The budgets that it shares with other connections of its address and user.
     pub(super) caller: Caller,
-    /// Its share of the limits of connections.
+    /// Its share of the limits of connections and clients.
     _stay: Option<Stay>,
     /// Its share of its user's limit of connections.
     permit: Option<Permit>,

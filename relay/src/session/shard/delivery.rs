@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use pvwire_schema::close::CloseCode;
 
 use super::Run;
+use super::backlog::Backlog;
 use crate::fanout::dirty::missed;
 use crate::fanout::large::large_steps;
 use crate::fanout::output::{GroupFrame, Order, TickFrames};
@@ -23,6 +24,13 @@ pub(super) struct Feed {
     pace: Option<Pace>,
     /// Updates that it missed since it was last in step.
     missed: u64,
+}
+
+impl Feed {
+    /// Counts what it misses of the ticks that were merged.
+    pub(super) fn misses(&mut self, backlog: &Backlog) {
+        self.missed += backlog.missed(self.group);
+    }
 }
 
 /// The intervals at which a client is updated.
@@ -45,7 +53,7 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
-    fn wrote(&mut self, tick: u64, at: Instant, ack_window: Duration) {
+    pub(super) fn wrote(&mut self, tick: u64, at: Instant, ack_window: Duration) {
         self.written.push_back((tick, at));
         while let Some(&(tick, written)) = self.written.front()
             && at.duration_since(written) > ack_window
@@ -248,6 +256,20 @@ impl Run {
         client.follow_up(values, false, &mut self.encoders, &self.context.metrics);
         self.ask_turn(place);
         Ok(())
+    }
+
+    /// A client with PVs misses what ticks have brought, and is brought up to date when it can take bytes.
+    pub(super) fn fall_behind(&mut self, place: usize, now: Instant) {
+        let overdue = self.rounds.overdue;
+        let Some(client) = self.clients.get_mut(place) else {
+            return;
+        };
+        if client.feed.group.is_none() || client.is_closing() {
+            return;
+        }
+        let offer = client.session.offer(true, overdue);
+        let done = self.hold_back(place, offer, now);
+        self.settle(place, done.map(|()| false));
     }
 
     /// Carries out what the fan-out stage decided between this tick and the next.

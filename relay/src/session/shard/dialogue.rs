@@ -205,15 +205,28 @@ impl Run {
         }
     }
 
-    /// Requests the changes to a client's subscriptions, unless earlier requests are still open.
+    /// Requests the changes to a client's subscriptions, unless earlier requests are still open, or the client
+    /// has named too many PVs: then it waits until it may name some more.
     pub(super) fn ask_for_changes(&mut self, place: usize) -> Result<(), Broken> {
         // Names that are refused leave no request open whose answer would bring the next ones.
-        while (self.clients[place].conversation.as_ref())
-            .is_some_and(|with| with.open == 0 && with.dialogue.has_changes())
-        {
+        while self.has_changes(place) && self.clients[place].budget.may_name(Instant::now()) {
             self.ask_for_some_changes(place)?;
         }
         Ok(())
+    }
+
+    /// Whether changes to a client's subscriptions can be requested.
+    fn has_changes(&self, place: usize) -> bool {
+        let with = self.clients[place].conversation.as_ref();
+        with.is_some_and(|with| with.open == 0 && with.dialogue.has_changes())
+    }
+
+    /// Requests the changes of a client that has named too many PVs and may name more meanwhile.
+    pub(super) fn ask_for_late_changes(&mut self, place: usize) {
+        if self.clients.contains(place) && self.has_changes(place) {
+            let asked = self.ask_for_changes(place);
+            self.settle(place, asked.map(|()| false));
+        }
     }
 
     fn ask_for_some_changes(&mut self, place: usize) -> Result<(), Broken> {
@@ -230,6 +243,7 @@ impl Run {
             control.push(answerer.unsubscription((id, request), &client.caller, ids));
         }
         let wanted = with.dialogue.wanted();
+        client.budget.spend_names(wanted.len());
         let asker = (id, &client.caller, &client.identity, &client.owner);
         let mut refusals = Refusals::default();
         let (mut ids, mut asked) = (Vec::<PvId>::new(), Vec::new());
@@ -252,6 +266,7 @@ impl Run {
                 request,
                 ids,
                 errors: Vec::new(),
+                owner: Arc::clone(&client.owner),
             };
             if let Err(too_many) = client.budget.open() {
                 self.answerer.withdraw(subscribe);

@@ -54,6 +54,7 @@ impl Run {
         }
         for place in talking {
             self.pass_time(place);
+            self.ask_for_late_changes(place);
         }
         for place in over {
             self.end_login(place);

@@ -4,12 +4,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use pvwire_schema::types::Outcome;
+
 use super::Run;
 use crate::fanout::control::ClientId;
 use crate::fanout::dialogue::{Errand, Ran, ReadError};
 use crate::fanout::encoding::Encoding;
 use crate::ingest::OpEnd;
-use crate::limits::requests::RequestBudget;
+use crate::limits::requests::{RequestBudget, TooManyNames};
 use crate::session::errand::{Asker, Order, Puts};
 use crate::session::operation::Operation;
 use crate::session::socket::Broken;
@@ -25,11 +27,19 @@ impl Run {
         client.budget.open()?;
         // The puts count when they are carried out; this counts those of all errands of the client.
         let within = errand.puts.iter().all(|_| client.budget.take_put(now));
+        let names = errand.puts.len() + errand.reads.len();
+        let refusal = if within {
+            let named = client.budget.take_names(names, now);
+            let refused = |why: TooManyNames| OpEnd::failed(Outcome::NotAllowed, why.to_string());
+            named.err().map(refused)
+        } else {
+            Some(OpEnd::too_fast())
+        };
         let (id, number) = (client.id, errand.number);
-        if !within {
-            let too_fast = || Err(ReadError::NotAllowed(OpEnd::too_fast().message));
+        if let Some(end) = refusal {
+            let too_fast = || Err(ReadError::NotAllowed(end.message.clone()));
             let refused = Ran {
-                puts: vec![OpEnd::too_fast(); errand.puts.len()],
+                puts: vec![end.clone(); errand.puts.len()],
                 reads: errand.reads.iter().map(|_| too_fast()).collect(),
             };
             self.came_back(id, number, &refused);

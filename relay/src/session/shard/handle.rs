@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use mio::Waker;
 use tokio::sync::oneshot;
 
+use super::backlog::Backlog;
 use crate::access::auth::{Login, Peer};
 use crate::fanout::control::ClientId;
 use crate::fanout::dialogue::{HeldName, Ran};
@@ -35,7 +36,7 @@ pub struct Arrival {
     pub peer: Peer,
     /// The budgets that it shares with other connections of its address and user.
     pub caller: Caller,
-    /// Counts as a connection while it is held.
+    /// Counts as a connection and a client while it is held.
     pub stay: Option<Stay>,
 }
 
@@ -172,11 +173,7 @@ impl ShardHandle {
 
 impl FrameSink for ShardHandle {
     fn deliver(&self, frames: &Arc<TickFrames>, orders: Vec<Order>) {
-        self.mailbox.given(Instant::now());
-        self.mailbox.put(Command::Deliver {
-            frames: Arc::clone(frames),
-            orders,
-        });
+        self.mailbox.deliver(frames, orders, Instant::now());
     }
 
     fn is_ready(&self) -> bool {
@@ -195,6 +192,8 @@ pub(super) enum Command {
         frames: Arc<TickFrames>,
         orders: Vec<Order>,
     },
+    /// Make up for the ticks of the backlog.
+    MakeUp,
     /// An HTTP request for the stream with this token.
     Attach {
         token: u128,
@@ -241,12 +240,14 @@ const IN_STEP: usize = 2;
 /// the clients of other shards.
 const LATE: Duration = Duration::from_millis(500);
 
-/// Deliveries that may wait for a late shard; beyond this, ticks wait for it.
+/// Deliveries that may wait for a late shard; further ones become its backlog.
 const MAX_UNDONE: usize = 256;
 
 /// What the shard's thread and the handles to it share.
 pub(super) struct Mailbox {
     commands: Mutex<VecDeque<Command>>,
+    /// The ticks beyond those that may wait.
+    backlog: Mutex<Backlog>,
     waker: Waker,
     /// Deliveries that were given and aren't done.
     undone: AtomicUsize,
@@ -268,6 +269,7 @@ impl Mailbox {
     pub(super) fn new(waker: Waker) -> Self {
         Self {
             commands: Mutex::default(),
+            backlog: Mutex::default(),
             waker,
             undone: AtomicUsize::new(0),
             moved: Mutex::new(Instant::now()),
@@ -310,6 +312,33 @@ impl Mailbox {
         self.moved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Gives the shard a tick. If too many wait already, it is added to the backlog.
+    fn deliver(&self, frames: &Arc<TickFrames>, orders: Vec<Order>, now: Instant) {
+        let mut backlog = self.backlog();
+        if backlog.is_empty() && self.undone.load(Ordering::Acquire) < MAX_UNDONE {
+            drop(backlog);
+            self.given(now);
+            let frames = Arc::clone(frames);
+            return self.put(Command::Deliver { frames, orders });
+        }
+        let is_first = backlog.is_empty();
+        backlog.add(frames, orders);
+        drop(backlog);
+        self.late.fetch_add(1, Ordering::Relaxed);
+        if is_first {
+            self.put(Command::MakeUp);
+        }
+    }
+
+    fn backlog(&self) -> MutexGuard<'_, Backlog> {
+        self.backlog.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the backlog, which follows all deliveries.
+    pub(super) fn take_backlog(&self) -> Backlog {
+        std::mem::take(&mut self.backlog())
+    }
+
     /// A delivery follows.
     fn given(&self, now: Instant) {
         let mut moved = self.moved();
@@ -332,13 +361,16 @@ impl Mailbox {
         *moved = now;
     }
 
+    /// The backlog is done.
+    pub(super) fn delivered_backlog(&self, now: Instant) {
+        *self.moved() = now;
+    }
+
     /// Whether another delivery may be given now.
     fn takes_more(&self, now: Instant) -> bool {
         let undone = self.undone.load(Ordering::Acquire);
         let is_late = || now.saturating_duration_since(*self.moved()) >= LATE;
-        undone < IN_STEP
-            || self.stopped.load(Ordering::Acquire)
-            || (undone < MAX_UNDONE && is_late())
+        undone < IN_STEP || self.stopped.load(Ordering::Acquire) || is_late()
     }
 
     /// Whether more deliveries wait than a shard in step has, so that the present one's values are
@@ -370,33 +402,89 @@ impl Mailbox {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fanout::output::GroupFrame;
+    use crate::fanout::set::PvSet;
+    use crate::ingest::RowValue;
+    use crate::state::table::{ChangedRow, Changes};
     use mio::{Poll, Token};
+    use pvwire_schema::types::{PvId, Skips};
+
+    fn tick(number: u64, values: usize) -> Arc<TickFrames> {
+        let row = |n: usize| ChangedRow {
+            pv: PvId(n as u32),
+            time_ns: 0,
+            value: RowValue::Number(0.0),
+            alarm: None,
+            detail: None,
+            skips: Skips::NONE,
+        };
+        let changes = Changes {
+            tick: number,
+            rows: (0..values).map(row).collect(),
+            ..Changes::default()
+        };
+        Arc::new(TickFrames {
+            tick: number,
+            changes: Arc::new(changes),
+            dirty: None,
+            large: Vec::new(),
+            groups: vec![GroupFrame::Gather(Arc::new(PvSet::new(vec![PvId(1)])))],
+        })
+    }
 
     #[test]
-    fn idle_shard_delays_ticks_only_briefly_and_its_queue_is_bounded() {
+    fn hanging_shard_delays_ticks_only_briefly_and_its_queue_is_bounded() {
         let poll = Poll::new().unwrap();
         let mailbox = Mailbox::new(Waker::new(poll.registry(), Token(0)).unwrap());
         let start = Instant::now();
+        let give = |number: u64, at: Instant| {
+            let client = ClientId {
+                shard: 0,
+                index: number as usize,
+                generation: 1,
+                encoding: Encoding::default(),
+            };
+            let orders = vec![Order::Refuse { client }];
+            mailbox.deliver(&tick(number, 2), orders, at);
+        };
         for undone in 0..IN_STEP {
             assert!(mailbox.takes_more(start), "{undone}");
-            mailbox.given(start);
+            give(undone as u64, start);
         }
         assert!(!mailbox.takes_more(start + LATE / 2));
         assert!(!mailbox.is_behind());
-        for _ in IN_STEP..MAX_UNDONE {
-            assert!(mailbox.takes_more(start + LATE));
-            mailbox.given(start + LATE);
+        let last = 10 * MAX_UNDONE as u64;
+        for number in IN_STEP as u64..last {
+            assert!(mailbox.takes_more(start + LATE), "the others' ticks go on");
+            give(number, start + LATE);
             assert!(mailbox.is_behind());
         }
-        let late = (MAX_UNDONE - IN_STEP) as u64;
+        let late = last - IN_STEP as u64;
         assert_eq!(mailbox.late.load(Ordering::Relaxed), late);
-        assert!(!mailbox.takes_more(start + LATE * 100), "enough wait");
-        // It makes progress, so ticks wait for it again.
-        for _ in 1..MAX_UNDONE {
+        let mut waiting = 0;
+        while let Some(Command::Deliver { frames, orders }) = mailbox.take() {
+            assert_eq!((frames.tick, orders.len()), (waiting, 1));
+            waiting += 1;
             mailbox.delivered(start + LATE * 100);
         }
-        assert!(mailbox.takes_more(start + LATE * 100));
-        mailbox.given(start + LATE * 100);
-        assert!(!mailbox.takes_more(start + LATE * 101 - Duration::from_millis(1)));
+        // It took the command that follows, too.
+        assert_eq!(waiting as usize, MAX_UNDONE);
+        let backlog = mailbox.take_backlog();
+        assert_eq!(backlog.tick(), last - 1);
+        let orders: Vec<_> = backlog
+            .orders
+            .iter()
+            .map(|order| order.client().index)
+            .collect();
+        assert!(orders.into_iter().eq(MAX_UNDONE..last as usize));
+        assert_eq!(backlog.missed(Some(0)), last - MAX_UNDONE as u64);
+        assert!(backlog.missed(Some(1)) == 0 && backlog.missed(None) == 0);
+        // It makes progress, so ticks wait for it again.
+        let now = start + LATE * 100;
+        for number in 0..IN_STEP as u64 {
+            assert!(mailbox.takes_more(now));
+            give(number, now);
+        }
+        assert!(!mailbox.takes_more(now + LATE - Duration::from_millis(1)));
     }
 }

@@ -70,15 +70,19 @@ impl Run {
                 self.large_way(place, path)?;
                 continue;
             }
-            let outcome = self.answerer.take(
-                client.id,
-                &client.caller,
-                identity,
-                &client.owner,
-                format,
-                &bytes,
-            );
-            let outcome = outcome.ok_or(Broken::BadMessage)?;
+            let outcome = match format.request(&bytes) {
+                Ok(request) => {
+                    let identity = identity.cloned();
+                    self.answerer.take(
+                        (client.id, &client.caller),
+                        identity.as_ref(),
+                        &client.owner,
+                        &mut client.budget,
+                        request,
+                    )
+                }
+                Err(bad) => Outcome::of_bad(bad).ok_or(Broken::BadMessage)?,
+            };
             self.only_acks &= matches!(outcome, Outcome::Acknowledged(_));
             heard |= self.act(place, outcome)?;
         }

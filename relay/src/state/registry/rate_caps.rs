@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use pvwire_schema::types::Filter;
 
-use super::{Narrowed, Registry};
+use super::Registry;
+use super::acquire::Narrowed;
 use crate::access::rule::RateCaps;
 use crate::ingest::Form;
 

@@ -1,13 +1,13 @@
 //! Tests of the registry with a source that counts.
 
 use pvwire_schema::limits::MAX_NAME_BYTES;
+use pvwire_schema::types::Filter;
 
 use super::*;
 use crate::ingest::{Monitor, OpenError};
-use crate::limits::connections::{CallerLimits, Callers};
+use crate::limits::connections::{Caller, CallerLimits, Callers};
 use crate::limits::subscriptions::MAX_FILTERS;
 use crate::limits::subscriptions::NewNameLimits;
-use std::sync::atomic::AtomicUsize;
 
 #[derive(Default)]
 struct Counted {

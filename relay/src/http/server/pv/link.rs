@@ -18,8 +18,10 @@ use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use crate::http::server::answer::Refusal;
+use crate::http::server::handshake::NO_DESCRIPTORS;
 use crate::http::server::read::charged;
 use crate::http::server::{Server, Visit};
+use crate::limits::connections::ClientPermit;
 use crate::limits::memory::{Charge, Owner, TooMuch};
 use crate::session::transport::AnyTransport;
 
@@ -37,6 +39,9 @@ const HEADER_BYTES: usize = 10;
 
 /// Time between two checks of what is to be sent, when nothing else says so.
 const IDLE: Duration = Duration::from_secs(5);
+
+/// Descriptors of a link, besides that of its client's connection.
+const PAIR_DESCRIPTORS: usize = 2;
 
 /// Why a link ended.
 #[derive(Debug, thiserror::Error)]
@@ -112,6 +117,8 @@ pub(super) struct Link {
     stream: UnixStream,
     /// The owner of what is read.
     owner: Arc<Owner>,
+    /// It counts as a client.
+    _permit: ClientPermit,
     /// The relay has said who the client is.
     has_user: bool,
     head: Vec<u8>,
@@ -128,9 +135,12 @@ impl Server {
         if let Some(message) = self.full() {
             return Err((StatusCode::SERVICE_UNAVAILABLE, message).into());
         }
-        let newcomer = self.newcomer(headers, visit, false)?;
+        let (newcomer, permit) = self.newcomer(headers, visit, false)?;
         let user = newcomer.peer.identity.user.as_deref();
         let owner = (self.admin.memory).owner(&newcomer.peer.address, user);
+        if !(self.descriptors).take(PAIR_DESCRIPTORS, std::time::Instant::now()) {
+            return Err((StatusCode::SERVICE_UNAVAILABLE, NO_DESCRIPTORS).into());
+        }
         let connected = || -> io::Result<_> {
             let (ours, shards) = Pair::pair()?;
             ours.set_nonblocking(true)?;
@@ -145,6 +155,7 @@ impl Server {
         Ok(Link {
             stream,
             owner,
+            _permit: permit,
             has_user: false,
             head: Vec::with_capacity(HEADER_BYTES),
             incoming: None,

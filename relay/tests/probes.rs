@@ -1,0 +1,145 @@
+//! Probes are answered in time, whatever clients request.
+//!
+//! Topology: one relay with simulated PVs, with operators' listener and without, hundreds of connections that get a
+//! large value, and a probe.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::handshakes::at_once;
+use testbed::{Client, Network, Relay, Threads, eventually, within};
+
+/// A server that answers each byte with a byte, as a measure of how busy the machine is.
+fn echo() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut byte = [0];
+            if stream.read_exact(&mut byte).is_ok() {
+                let _ = stream.write_all(&byte);
+            }
+        }
+    });
+    address
+}
+
+/// The longest time that a probe took until `stop`, and how much of it was the machine's: the longest that an echo
+/// took meanwhile.
+fn longest_probe(address: SocketAddr, stop: &Arc<AtomicBool>) -> JoinHandle<[Duration; 2]> {
+    let (stop, echo) = (Arc::clone(stop), echo());
+    thread::spawn(move || {
+        let mut longest = [Duration::ZERO; 2];
+        while !stop.load(Ordering::Relaxed) {
+            for path in ["/live", "/ready", "/metrics"] {
+                let since = Instant::now();
+                let answer = testbed::get(address, path, &[]);
+                assert_eq!(answer.status, 200, "{path}");
+                longest[0] = longest[0].max(since.elapsed());
+                let since = Instant::now();
+                let mut stream = TcpStream::connect(echo).unwrap();
+                stream.write_all(&[1]).unwrap();
+                stream.read_exact(&mut [0]).unwrap();
+                longest[1] = longest[1].max(since.elapsed());
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        longest
+    })
+}
+
+/// Gets a large value; whether the relay has refused it, or is still at it or has sent it.
+fn get_large(address: SocketAddr, _: usize) -> bool {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(ATTACK_LASTS)).unwrap();
+    let path = "/pv/sim%3A%2F%2Fwaveform(1000000,rate_hz=0.01)?timeout_ms=20000";
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut begin = [0; 1 << 16];
+    let length = stream.read(&mut begin).unwrap_or(0);
+    let is_refused = begin[..length].starts_with(b"HTTP/1.1 503 ");
+    let end = Instant::now() + ATTACK_LASTS;
+    while Instant::now() < end && stream.read(&mut begin).unwrap_or(0) > 0 {}
+    is_refused
+}
+
+/// Threads that a probe wakes one after the other; an echo wakes two.
+const HOPS: u32 = 5;
+
+/// How long a get of a large value waits for the relay.
+const ATTACK_LASTS: Duration = Duration::from_secs(4);
+
+/// A relay with operators' own listener: its flag and address.
+fn operators() -> (String, SocketAddr) {
+    let address = format!("127.0.0.1:{}", testbed::free_port());
+    (
+        format!("--admin-listen={address}"),
+        address.parse().unwrap(),
+    )
+}
+
+#[test]
+fn probes_are_answered_in_time_beside_three_hundred_gets_of_a_large_value() {
+    let (flag, operators) = operators();
+    for flags in [vec![], vec![&*flag]] {
+        let probed = (!flags.is_empty()).then_some(operators);
+        let flags = [&*flags, &["--max-memory-mib=1500"]].concat();
+        let relay = Relay::start(Network::new(), &flags);
+        let probed = probed.unwrap_or_else(|| relay.address());
+        within(Duration::from_millis(100), "the longest probe", || {
+            let stop = Arc::new(AtomicBool::new(false));
+            let probes = longest_probe(probed, &stop);
+            let got = at_once(300, get_large, relay.address());
+            stop.store(true, Ordering::Relaxed);
+            let [longest, of_machine] = probes.join().unwrap();
+            let refused = got.iter().filter(|is_refused| **is_refused).count();
+            eprintln!(
+                "{refused} refused; the longest probe took {longest:?}, an echo {of_machine:?}"
+            );
+            assert!(refused < 300);
+            longest.saturating_sub(HOPS * of_machine)
+        });
+    }
+}
+
+#[test]
+fn probes_are_answered_while_the_http_thread_hangs_and_say_so() {
+    let (flag, operators) = operators();
+    let (command, threads) = Threads::of(Network::new());
+    let relay = Relay::spawn(command, &[&flag]);
+    let mut client = Client::connect(relay.address());
+    client.subscribe_live(&["sim://counter(rate_hz=20)"]);
+    let mut threads = threads.orders();
+    writeln!(threads, "stop pvwire-relay").unwrap();
+    relay.says("pvwire-relay stops");
+    for (address, path) in [
+        (relay.address(), "/live"),
+        (relay.address(), "/ready"),
+        (operators, "/live"),
+        (operators, "/ready"),
+        (operators, "/metrics"),
+        (operators, "/status"),
+    ] {
+        assert_eq!(testbed::get(address, path, &[]).status, 200, "{path}");
+    }
+    // Neither do ticks and shards wait for it.
+    let rows = client.pv("sim://counter(rate_hz=20)").rows.len();
+    client.wait_pv("sim://counter(rate_hz=20)", "further values", |pv| {
+        pv.rows.len() > rows + 5
+    });
+    for address in [relay.address(), operators] {
+        eventually("the probe says that it hangs", || {
+            let answer = testbed::get(address, "/live", &[]);
+            answer.status == 503 && answer.body.contains("the HTTP thread")
+        });
+    }
+    writeln!(threads, "cont pvwire-relay").unwrap();
+    eventually("it is live again", || {
+        testbed::get(operators, "/live", &[]).status == 200
+    });
+}
