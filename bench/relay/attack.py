@@ -63,6 +63,10 @@ def measure(children, scenario, iocs, folder):
     if "served" in said:
         figures["served_per_s"] = said["served"] / seconds
         figures["refused_per_s"] = said["refused"] / seconds
+    for probe in ("live_max_ms", "metrics_max_ms"):
+        if probe in said:
+            figures[probe] = said[probe]
+            say(f"   {probe} {said[probe]}")
     say(
         f"   99 % of the others' updates after {figures['ratio_p99']:.2f} times the time; memory"
         f" {figures['rss_before_mb']:.0f} MB before, {figures['rss_during_mb']:.0f} MB during and"
@@ -84,4 +88,6 @@ LABELS = {
     "skipped": ("Values left out", ""),
     "served_per_s": ("Connections of the others that the relay served", "/s"),
     "refused_per_s": ("Connections of the others that the relay refused", "/s"),
+    "live_max_ms": ("`/live` during the attack, longest", "ms"),
+    "metrics_max_ms": ("`/metrics` during the attack, longest", "ms"),
 }

@@ -353,10 +353,8 @@ impl World {
         let mut stall =
             (!number.is_multiple_of(3)).then(|| Instant::now() + self.random.millis(0, 4_000));
         // Each storm has each of these at least once.
+        let mut hostile: Vec<usize> = (0..attacks::ALL.len()).collect();
         let mut attacks: Vec<fn(&mut Self)> = vec![
-            |world| world.attack(0),
-            |world| world.attack(1),
-            |world| world.attack(2),
             Self::press_memory,
             Self::break_audit_disk,
             Self::change_rules,
@@ -373,10 +371,15 @@ impl World {
             attacks.extend(faults);
             attacks.extend([Self::break_fleet as fn(&mut Self); 3]);
         }
-        while Instant::now() < end || !attacks.is_empty() {
+        while Instant::now() < end || !attacks.is_empty() || !hostile.is_empty() {
             if self.random.one_in(4) && !attacks.is_empty() {
                 let next = self.random.below(attacks.len());
                 attacks.swap_remove(next)(self);
+            }
+            if self.random.one_in(4) && !hostile.is_empty() {
+                let next = self.random.below(hostile.len());
+                let kind = hostile.swap_remove(next);
+                self.attack(kind);
             }
             if stall.is_some_and(|begin| begin <= Instant::now()) {
                 stall = None;
@@ -400,7 +403,7 @@ impl World {
                 60..66 => self.put(),
                 66..70 => self.break_audit_disk(),
                 70..75 => {
-                    let kind = self.random.below(3);
+                    let kind = self.random.below(attacks::ALL.len());
                     self.attack(kind);
                 }
                 75..78 => self.press_memory(),

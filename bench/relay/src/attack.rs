@@ -15,6 +15,7 @@ use pvwire_schema::encode;
 use pvwire_schema::types::{Filter, PutRequest, PutValue, Request, RequestBody};
 
 use crate::door;
+use crate::flood;
 use crate::wire::{handshake, masked};
 
 /// An unsolicited pong.
@@ -25,6 +26,13 @@ const PATIENCE: Duration = Duration::from_millis(20);
 
 /// How long a client of PVWS waits before it connects again, for ever: that of cs-web-lib.
 const RECONNECT_AFTER: Duration = Duration::from_millis(500);
+
+/// Names of a request to subscribe, and how many requests are sent without waiting.
+const SUBSCRIBED: usize = 10_000;
+const REQUESTS: usize = 60;
+
+/// Half of the clients that subscribe again and again reconnect after this time, with new budgets.
+const NEW_BUDGETS_AFTER: Duration = Duration::from_secs(2);
 
 /// PVs of each client that reconnects.
 const RECONNECTING_PVS: usize = 10;
@@ -44,13 +52,23 @@ pub(crate) enum Attack {
     Audit,
     /// Clients of PVWS that lose each connection as soon as they have values, and connect again.
     Reconnects,
+    /// The same 10,000 PVs subscribed again and again, without waiting.
+    Subscribe,
+    /// The same with names that no server has.
+    SubscribeUnknown,
+    /// 300 gets of a value of 8 MB by plain HTTP at a time, again and again, and probes beside them.
+    Gets,
+    /// 300 handshakes at a time, again and again.
+    Handshakes,
 }
 
 impl Attack {
     fn connections(self) -> usize {
         match self {
             Self::Reconnects => 1_000,
+            Self::Gets | Self::Handshakes => 300,
             Self::Pipeline => 200,
+            Self::Subscribe | Self::SubscribeUnknown => 24,
             Self::Bytes => 8,
             Self::Pongs | Self::Rampwave | Self::Audit => 4,
         }
@@ -93,8 +111,21 @@ impl Attack {
                     PONG.into(),
                 )
             }
-            // See `reconnect`.
-            Self::Reconnects => (Vec::new(), Vec::new()),
+            Self::Subscribe | Self::SubscribeUnknown => {
+                let name = |n: usize| match self {
+                    Self::Subscribe => format!("sim://counter(rate_hz=0.001,start={n})"),
+                    _ => format!("NO:SERVER:HAS:THIS:{n}"),
+                };
+                let subscribe = |id| {
+                    let names = (0..SUBSCRIBED).map(name).collect();
+                    let filter = Filter::default();
+                    request(id, RequestBody::Subscribe { names, filter })
+                };
+                let first = subscribe(1);
+                (first.repeat(REQUESTS), first)
+            }
+            // See `run`.
+            Self::Reconnects | Self::Gets | Self::Handshakes => (Vec::new(), Vec::new()),
             Self::Audit => {
                 let put = |id| {
                     let put = PutRequest {
@@ -111,12 +142,26 @@ impl Attack {
         }
     }
 
+    /// When this connection is closed by itself, at the latest at the `end`.
+    fn ends(self, number: usize, end: Instant) -> Instant {
+        let takes_new = matches!(self, Self::Subscribe | Self::SubscribeUnknown);
+        if takes_new && number.is_multiple_of(2) {
+            end.min(Instant::now() + NEW_BUDGETS_AFTER)
+        } else {
+            end
+        }
+    }
+
     /// Whether this connection reads what it is sent.
     fn reads(self, number: usize) -> bool {
         match self {
             Self::Bytes => number.is_multiple_of(2),
-            Self::Pipeline | Self::Reconnects => false,
-            Self::Pongs | Self::Rampwave | Self::Audit => true,
+            Self::Pipeline | Self::Reconnects | Self::Gets | Self::Handshakes => false,
+            Self::Pongs
+            | Self::Rampwave
+            | Self::Audit
+            | Self::Subscribe
+            | Self::SubscribeUnknown => true,
         }
     }
 }
@@ -132,8 +177,11 @@ pub(crate) fn run(
     names: &[String],
     time: Duration,
 ) -> Result<String, Box<dyn Error>> {
-    if attack == Attack::Reconnects {
-        return reconnect(relay, attack.connections(), names, time);
+    match attack {
+        Attack::Reconnects => return reconnect(relay, attack.connections(), names, time),
+        Attack::Gets => return flood::gets(relay, attack.connections(), time),
+        Attack::Handshakes => return flood::handshakes(relay, attack.connections(), time),
+        _ => {}
     }
     let address: SocketAddr = relay.parse()?;
     let end = Instant::now() + time;
@@ -144,7 +192,7 @@ pub(crate) fn run(
             while Instant::now() < end {
                 made += 1;
                 // The relay closes it, or has no place for it.
-                let _ = attack_once(address, &relay, attack, number, end);
+                let _ = attack_once(address, &relay, attack, number, attack.ends(number, end));
                 thread::sleep(PATIENCE);
             }
             made

@@ -7,6 +7,7 @@ mod check;
 mod client;
 mod cpu;
 mod door;
+mod flood;
 mod latency;
 mod load;
 mod memory;

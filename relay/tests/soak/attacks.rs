@@ -5,11 +5,52 @@ use std::net::{SocketAddr, TcpStream};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use pvwire_schema::encode;
+use pvwire_schema::types::{Filter, Request, RequestBody};
+
 /// Connections that one attack holds at a time; more than the relay has file descriptors for.
 const CONNECTIONS: usize = 300;
 
 /// Connections that ask and don't read.
 const SLOW_READERS: usize = 50;
+
+/// Begins an attack on a relay that lasts for so long.
+type Begin = fn(SocketAddr, Duration) -> Attack;
+
+/// All attacks, each with what the run prints. Each storm has each of them.
+pub(super) const ALL: &[(&str, Begin)] = &[
+    (
+        "connections use up the relay's file descriptors",
+        use_up_descriptors,
+    ),
+    (
+        "connections ask for pages and read nothing",
+        ask_and_read_nothing,
+    ),
+    (
+        "connections flood the relay with the smallest frames",
+        flood_with_control_frames,
+    ),
+    (
+        "connections subscribe the same names again and again",
+        subscribe_again_and_again,
+    ),
+    (
+        "connections get large values by plain HTTP",
+        get_large_values,
+    ),
+    (
+        "connections shake hands at the same time",
+        shake_hands_at_once,
+    ),
+];
+
+/// Names that an attack subscribes, and requests that it sends without waiting.
+const SUBSCRIBED: usize = 5_000;
+const REQUESTS: usize = 30;
+
+/// Connections that an attack makes at the same time.
+const AT_ONCE: usize = 40;
 
 /// An attack under way.
 pub(super) struct Attack {
@@ -31,7 +72,7 @@ impl Attack {
 }
 
 /// Opens connections until the relay has no descriptors left, and holds them.
-pub(super) fn use_up_descriptors(relay: SocketAddr, time: Duration) -> Attack {
+fn use_up_descriptors(relay: SocketAddr, time: Duration) -> Attack {
     Attack::begin(time, move |until| {
         let mut held = Vec::new();
         while Instant::now() < until {
@@ -54,7 +95,7 @@ fn is_open(stream: &TcpStream) -> bool {
 }
 
 /// Asks for the longest pages, again and again on each connection, and reads nothing.
-pub(super) fn ask_and_read_nothing(relay: SocketAddr, time: Duration) -> Attack {
+fn ask_and_read_nothing(relay: SocketAddr, time: Duration) -> Attack {
     Attack::begin(time, move |until| {
         let request = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: {relay}\r\n\r\n");
         let requests = [request("/status"), request("/metrics")].concat();
@@ -75,7 +116,7 @@ pub(super) fn ask_and_read_nothing(relay: SocketAddr, time: Duration) -> Attack 
 
 /// Sends the smallest WebSocket frames as fast as the relay reads them, one connection after the
 /// other.
-pub(super) fn flood_with_control_frames(relay: SocketAddr, time: Duration) -> Attack {
+fn flood_with_control_frames(relay: SocketAddr, time: Duration) -> Attack {
     Attack::begin(time, move |until| {
         // Continuations of a message, pongs, pings.
         for (begins, opcode) in [(true, 0x00), (false, 0x8a), (false, 0x89)]
@@ -95,6 +136,75 @@ pub(super) fn flood_with_control_frames(relay: SocketAddr, time: Duration) -> At
             }
             let frames = [opcode, 0x80, 0, 0, 0, 0].repeat(2_000);
             while Instant::now() < until && stream.write_all(&frames).is_ok() {}
+        }
+    })
+}
+
+/// Subscribes thousands of PVs without waiting, and takes what it is sent; one connection after the other, because the
+/// budgets of a new one are full.
+fn subscribe_again_and_again(relay: SocketAddr, time: Duration) -> Attack {
+    Attack::begin(time, move |until| {
+        let names = (0..SUBSCRIBED).map(|n| format!("sim://counter(rate_hz=0.01,start={n})"));
+        let request = encode::request(&Request {
+            id: 1,
+            body: RequestBody::Subscribe {
+                names: names.collect(),
+                filter: Filter::default(),
+            },
+        });
+        let mut message = vec![0x82, 0x80 | 127];
+        message.extend((request.len() as u64).to_be_bytes());
+        message.extend([0; 4]);
+        message.extend(request);
+        let mut taken = [0; 1 << 16];
+        while Instant::now() < until {
+            let Some(mut stream) = handshake(relay) else {
+                // The relay is away, or full.
+                thread::sleep(Duration::from_millis(20));
+                continue;
+            };
+            let tick = Some(Duration::from_millis(20));
+            let _ = stream.set_read_timeout(tick);
+            for _ in 0..REQUESTS {
+                if Instant::now() >= until || stream.write_all(&message).is_err() {
+                    break;
+                }
+                let _ = stream.read(&mut taken);
+            }
+        }
+    })
+}
+
+/// Asks for a large value on many connections at a time, and reads some of it.
+fn get_large_values(relay: SocketAddr, time: Duration) -> Attack {
+    let request =
+        format!("GET /pv/sim%3A%2F%2Fwaveform(200000,rate_hz=1) HTTP/1.1\r\nHost: {relay}\r\n\r\n");
+    Attack::begin(time, move |until| {
+        while Instant::now() < until {
+            let streams = (0..AT_ONCE).filter_map(|_| TcpStream::connect(relay).ok());
+            let mut streams: Vec<_> = streams.collect();
+            for stream in &mut streams {
+                let _ = stream.write_all(request.as_bytes());
+            }
+            for stream in &mut streams {
+                let tick = Some(Duration::from_millis(20));
+                let _ = stream.set_read_timeout(tick);
+                let _ = stream.read(&mut [0; 1 << 14]);
+            }
+        }
+    })
+}
+
+/// Connects many times at once, and leaves.
+fn shake_hands_at_once(relay: SocketAddr, time: Duration) -> Attack {
+    Attack::begin(time, move |until| {
+        while Instant::now() < until {
+            thread::scope(|scope| {
+                for _ in 0..AT_ONCE {
+                    scope.spawn(|| handshake(relay));
+                }
+            });
+            thread::sleep(Duration::from_millis(20));
         }
     })
 }

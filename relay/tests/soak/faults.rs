@@ -104,22 +104,9 @@ impl World {
         let relay = self.relay.as_ref().unwrap().address();
         let time = self.random.millis(500, 4_000);
         let begin = SystemTime::now();
-        let (name, attack) = match kind {
-            0 => (
-                "connections use up the relay's file descriptors",
-                attacks::use_up_descriptors(relay, time),
-            ),
-            1 => (
-                "connections ask for pages and read nothing",
-                attacks::ask_and_read_nothing(relay, time),
-            ),
-            _ => (
-                "connections flood the relay with the smallest frames",
-                attacks::flood_with_control_frames(relay, time),
-            ),
-        };
+        let (name, begin_attack) = attacks::ALL[kind];
         self.say(name);
-        self.attacks.push(attack);
+        self.attacks.push(begin_attack(relay, time));
         self.waits.add_window(name, begin, begin + time);
     }
 
