@@ -209,6 +209,31 @@ describe("the curve of a strip chart", () => {
     expect([...heights].length).toBeLessThanOrEqual(4);
   });
 
+  it("stays when height, window or range change, as with a window's size", async () => {
+    relay.set("KEPT", { value: 100, timeMs: Date.now() - 3600 * SECOND });
+    const start = { windowSeconds: 60, yRange: [0, 1100], height: 180 } as const;
+    show(<StripChart name="KEPT" {...start} />);
+    await until(() => {
+      expect(columns().length).toBeGreaterThan(50);
+    });
+    relay.set("KEPT", { value: 1000, timeMs: Date.now() });
+    for (const changed of [
+      {},
+      { height: 300 },
+      { windowSeconds: 30 },
+      { yRange: [-500, 2000] },
+    ] as const) {
+      const props = { ...start, ...changed };
+      show(<StripChart name="KEPT" {...props} />);
+      await until(() => {
+        const all = columns();
+        expect(all[0]?.at).toBeLessThan(0.02);
+        expect(all.at(-1)?.top).toBeLessThan((all[0]?.top ?? 0) - 30);
+        expect(canvas().clientHeight).toBe(props.height);
+      });
+    }
+  });
+
   it("has a gap while the PV is disconnected", async () => {
     relay.set("GAP", { value: 5, timeMs: Date.now() - 3600 * SECOND });
     show(<StripChart name="GAP" windowSeconds={2} />);

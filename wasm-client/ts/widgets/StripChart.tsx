@@ -9,6 +9,7 @@ import { Frame, kindOf, Nothing } from "./Frame.js";
 import type { ByArrival } from "./history.js";
 import { perPv } from "./per_pv.js";
 import { placePlot } from "./place_plot.js";
+import type { StripView } from "./strip.js";
 
 const SELECTION = `{
   value { string(units: true) number array structure text }
@@ -56,24 +57,30 @@ export const StripChart = perPv(function StripChart(props: StripChartProps): Rea
   const [problem, setProblem] = useState<string>();
   const [byArrival, setByArrival] = useState<ByArrival>();
 
+  const view = useRef<StripView>({ seconds, yRange: undefined });
+
   useEffect(() => {
-    const yRange = low === undefined ? undefined : ([low, high] as const);
-    return placePlot(
-      async () => {
-        const { createStrip } = await import("./plots.js");
-        return await createStrip(host.current, {
-          client,
-          name,
-          seconds,
-          height,
-          yRange,
-          onByArrival: setByArrival,
-        });
-      },
-      () => undefined,
-      setProblem,
-    );
-  }, [client, name, seconds, height, low, high]);
+    view.current = { seconds, yRange: low === undefined ? undefined : [low, high] };
+  }, [seconds, low, high]);
+
+  // The history isn't in the page's state: only another PV may begin a new one.
+  useEffect(
+    () =>
+      placePlot(
+        async () => {
+          const { createStrip } = await import("./plots.js");
+          return await createStrip(host.current, {
+            client,
+            name,
+            view: () => view.current,
+            onByArrival: setByArrival,
+          });
+        },
+        () => undefined,
+        setProblem,
+      ),
+    [client, name],
+  );
 
   const value = pv?.value ?? null;
   const noCurve =

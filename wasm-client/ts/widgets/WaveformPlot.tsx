@@ -45,21 +45,20 @@ export const WaveformPlot = perPv(function WaveformPlot(props: WaveformPlotProps
   const isNumeric = array !== null && typeof array[0] !== "string";
   const host = useRef<HTMLDivElement>(null);
   const plot = useRef<Waveform>(undefined);
-  const shown = useRef<ArrayLike<number | bigint>>([]);
+  const shown = useRef<Parameters<Waveform["show"]>>([[], undefined]);
   const [low, high] = yRange ?? [undefined, undefined];
 
   const [problem, setProblem] = useState<string>();
 
   useEffect(() => {
-    const range = low === undefined ? undefined : ([low, high] as const);
     const end = placePlot(
       async () => {
         const { createWaveform } = await import("./plots.js");
-        return await createWaveform(host.current, { height, yRange: range });
+        return await createWaveform(host.current);
       },
       (made) => {
         plot.current = made;
-        made.show(shown.current);
+        made.show(...shown.current);
       },
       setProblem,
     );
@@ -67,12 +66,13 @@ export const WaveformPlot = perPv(function WaveformPlot(props: WaveformPlotProps
       plot.current = undefined;
       end();
     };
-  }, [height, low, high]);
+  }, []);
 
   useEffect(() => {
-    shown.current = isNumeric ? (array as ArrayLike<number | bigint>) : [];
-    plot.current?.show(shown.current);
-  }, [array, isNumeric]);
+    const numbers = isNumeric ? (array as ArrayLike<number | bigint>) : [];
+    shown.current = [numbers, low === undefined ? undefined : [low, high]];
+    plot.current?.show(...shown.current);
+  }, [array, isNumeric, low, high]);
 
   const summary = array === null ? "–" : `${formatCount(array.length)} elements`;
   const units = array === null ? "" : (pv?.display?.units ?? "");

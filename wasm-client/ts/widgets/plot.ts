@@ -4,14 +4,9 @@ import type uPlot from "uplot";
 
 import { layOutAxes, TICK_SPACE, type Axes } from "./axes.js";
 import type { Points } from "./decimate.js";
-import { givenRange, positionIn, type Range } from "./scale.js";
+import { givenRange, positionIn } from "./scale.js";
 
-export interface PlotOptions {
-  readonly height: number;
-  readonly yRange: Range | undefined;
-}
-
-/** A plot in `host` that adapts to its width. */
+/** A plot in `host` that adapts to its size. */
 export interface Plot {
   readonly columns: number;
   draw: (points: Points, axes: Axes) => void;
@@ -23,19 +18,18 @@ const FONT = "11px system-ui, sans-serif";
 /** How far beyond the axis a curve is drawn, in heights of the plot: a canvas takes no larger numbers. */
 const FAR = 1e6;
 
-export async function createPlot(host: HTMLElement, options: PlotOptions): Promise<Plot> {
+export async function createPlot(host: HTMLElement): Promise<Plot> {
   const { default: UPlot } = await import("uplot").catch((error: unknown) => {
     throw new Error(`Plots need uPlot: run "npm install uplot" in the app. ${String(error)}`);
   });
-  const given = givenRange(options.yRange);
   const widthOf = labelWidths(host);
   const size = (): { width: number; height: number } => ({
     width: Math.max(80, host.clientWidth),
-    height: options.height,
+    height: host.clientHeight,
   });
   let points: Points = { x: [], y: [] };
   let axes: Axes = { x: [0, 1] };
-  const layOut = () => layOutAxes({ ...axes, y: given }, points, size(), widthOf);
+  const layOut = () => layOutAxes({ ...axes, y: givenRange(axes.y) }, points, size(), widthOf);
   let layout = layOut();
 
   // The style sheet defines the colours for light and dark mode; these properties carry them.

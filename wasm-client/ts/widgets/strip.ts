@@ -2,7 +2,8 @@
 
 import type { Pv, PvClient, PvConnection, PvDisplay, PvTime, PvValue } from "../types.js";
 import { History, type ByArrival } from "./history.js";
-import { createPlot, type PlotOptions } from "./plot.js";
+import { createPlot } from "./plot.js";
+import type { Range } from "./scale.js";
 
 const SELECTION = `{
   value { number }
@@ -26,11 +27,19 @@ const STEP_MS = 250;
 
 const BOOLEANS = ["false", "true"] as const;
 
-export interface StripOptions extends PlotOptions {
-  readonly client: PvClient;
-  readonly name: string;
+/** What a chart shows of a PV's history. */
+export interface StripView {
   /** Length of the time axis. */
   readonly seconds: number;
+  /** Ends of the vertical axis; otherwise the range of the data. */
+  readonly yRange: Range | undefined;
+}
+
+export interface StripOptions {
+  readonly client: PvClient;
+  readonly name: string;
+  /** Read each time the curve is drawn, so that a change keeps the history. */
+  readonly view: () => StripView;
   /** Called at first and with each change: why values are placed by their arrival. */
   readonly onByArrival: (why: ByArrival | undefined) => void;
 }
@@ -38,21 +47,23 @@ export interface StripOptions extends PlotOptions {
 /** Draws the last seconds of a PV in `host` until `end` is called. */
 export async function createStrip(
   host: HTMLElement | null,
-  { client, name, onByArrival, seconds, ...options }: StripOptions,
+  { client, name, onByArrival, view }: StripOptions,
 ): Promise<{ readonly end: () => void }> {
   if (host === null) return { end: () => undefined };
-  const plot = await createPlot(host, options);
+  const plot = await createPlot(host);
   const point = client.pv<PointData>(name, SELECTION);
   const history = new History();
   const take = taker(point, history);
   const draw = (): void => {
     const now = Date.now() / 1000;
+    const { seconds, yRange } = view();
     const { type = "Unknown", choices } = point.getSnapshot()?.display ?? {};
     plot.draw(history.curve(now, seconds, plot.columns), {
       x: [-seconds, 0],
       time: now - history.offset,
       isWhole: /^U?Int/.test(type),
       choices: type === "Boolean" ? BOOLEANS : choices,
+      y: yRange,
     });
   };
   let reported = history.byArrival;
