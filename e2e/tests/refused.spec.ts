@@ -186,7 +186,7 @@ test("a server that is no relay: correct the address", async ({ page, pageUrl })
   await expectReason(page, "is no relay (status 200): correct the address");
 });
 
-test("policy that forbids WebAssembly or the relay: who serves the page adds it", async ({
+test("policy that forbids WebAssembly or the relay: the server's operator adds it", async ({
   page,
 }) => {
   const relay = await Relay.start(await privateEpicsNetwork(), ["--allow-origin=*"]);
@@ -196,11 +196,11 @@ test("policy that forbids WebAssembly or the relay: who serves the page adds it"
     {
       changed: { "script-src": "'self'" },
       reason:
-        "the WebAssembly module can't be loaded: the page's Content Security Policy forbids it: whoever serves the page adds 'wasm-unsafe-eval' to script-src",
+        "the WebAssembly module can't be loaded: the page's Content Security Policy forbids it: the operator of the page's server adds 'wasm-unsafe-eval' to script-src",
     },
     {
       changed: { "connect-src": "'self'" },
-      reason: `the page's Content Security Policy forbids connections to ${new URL(address).host}: whoever serves the page adds ${new URL(address).origin} to connect-src`,
+      reason: `the page's Content Security Policy forbids connections to ${new URL(address).host}: the operator of the page's server adds ${new URL(address).origin} to connect-src`,
     },
     { changed: {}, reason: undefined },
   ]) {
@@ -243,7 +243,7 @@ test("module that isn't there, or the server's page in its place", async ({
     });
     await openFor(page, pageUrl, at(relay.port));
     const reason = new RegExp(
-      `the WebAssembly module can't be loaded: http\\S+\\.wasm \\(status ${String(status)}\\) is another file: whoever serves the page copies the package's there`,
+      `the WebAssembly module can't be loaded: http\\S+\\.wasm \\(status ${String(status)}\\) is another file: the operator of the page's server copies the package's there`,
     );
     await expectReason(page, reason);
     expect(errors.join("\n")).toMatch(reason);

@@ -36,7 +36,7 @@ function noteForbidden(): Set<string> {
 export async function whyRefused(url: string, subprotocol: string): Promise<string | undefined> {
   const { host, origin } = new URL(url);
   if ([...noteForbidden()].some((address) => address.startsWith(origin))) {
-    return `the page's Content Security Policy forbids connections to ${host}: whoever serves the page adds ${origin} to connect-src`;
+    return `the page's Content Security Policy forbids connections to ${host}: the operator of the page's server adds ${origin} to connect-src`;
   }
   const address = url.replace(/^ws/, "http");
   const answer = await answerOf(address);

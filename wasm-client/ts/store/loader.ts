@@ -37,7 +37,7 @@ export class Loader<T> {
       let why = error instanceof Error ? error.message : String(error);
       // Browsers recommend more than is needed.
       if (/unsafe-eval|CSP/.test(why)) {
-        why = `the page's Content Security Policy forbids it: whoever serves the page adds 'wasm-unsafe-eval' to script-src`;
+        why = `the page's Content Security Policy forbids it: the operator of the page's server adds 'wasm-unsafe-eval' to script-src`;
       }
       const failed = new LoadError(`the WebAssembly module can't be loaded: ${why}`);
       console.error(failed.message);
@@ -75,7 +75,7 @@ async function fetched(source: string | URL | Request | Response): Promise<Buffe
   // Many servers of pages answer with the page where a file is missing.
   if (!response.ok || new Uint8Array(bytes)[0] !== 0) {
     throw new Error(
-      `${response.url} (status ${String(response.status)}) is another file: whoever serves the page copies the package's there`,
+      `${response.url} (status ${String(response.status)}) is another file: the operator of the page's server copies the package's there`,
     );
   }
   return bytes;
