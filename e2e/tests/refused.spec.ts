@@ -24,6 +24,8 @@ const POLICY = {
   "default-src": "'self'",
   "script-src": "'self' 'wasm-unsafe-eval'",
   "style-src": "'self'",
+  // The icon of the demo.
+  "img-src": "'self' data:",
   "connect-src": "'self' ws://127.0.0.1:* http://127.0.0.1:*",
 };
 
