@@ -38,6 +38,17 @@ test.describe("with counting PVs", () => {
   });
 });
 
+test("the machine fits every screen in alarm, and while its IOC is gone", async ({ demo, ioc }) => {
+  const setScreen = await screenOf(demo.page);
+  await ioc.put("RF:VOLTAGE:SET", 2.7);
+  await expect(demo.troubles).toContainText("major");
+  await demo.page.getByRole("button", { name: "Tools" }).click();
+  await expectWhole(demo.page, "in alarm, with tools", setScreen);
+  await ioc.kill();
+  await expect(demo.troubles).toContainText("disconnected");
+  await expectWhole(demo.page, "gone", setScreen);
+});
+
 test("on a phone values come early and queries use the whole width", async ({ demo }) => {
   await demo.page.setViewportSize({ width: 390, height: 844 });
   const header = demo.page.getByRole("banner");
