@@ -39,6 +39,14 @@ fn lines(head: &str) -> Vec<&str> {
         .collect()
 }
 
+/// A head without the number in its policy, which differs in each answer.
+fn without_nonce(head: &str) -> String {
+    let mut parts = head.split("'nonce-");
+    let begin = parts.next().unwrap_or_default().to_owned();
+    let ends = parts.map(|part| part.split_once('\'').map_or("", |(_, end)| end));
+    begin + &ends.collect::<String>()
+}
+
 #[test]
 fn head_is_answered_as_get_without_the_body() {
     let network = Network::new();
@@ -70,7 +78,8 @@ fn head_is_answered_as_get_without_the_body() {
         let (head, body) = raw(address, "HEAD", path, "");
         let (of_get, content) = raw(address, "GET", path, "");
         assert!(body.is_empty(), "{path}: {} bytes", body.len());
-        assert_eq!(lines(&head), lines(&of_get), "{path}");
+        let heads = [&head, &of_get].map(|head| without_nonce(head));
+        assert_eq!(lines(&heads[0]), lines(&heads[1]), "{path}");
         let length = format!("Content-Length: {}\r\n", content.len());
         assert!(head.contains(&length), "{path}: {head}");
     }
