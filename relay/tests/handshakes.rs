@@ -59,7 +59,7 @@ fn event_stream(address: SocketAddr) -> Result<TcpStream, String> {
     answered(&mut stream, &request).map(|()| stream)
 }
 
-/// What so many threads get that call this at the same time.
+/// What `count` threads get that call this at the same time.
 pub(crate) fn at_once<T: Send + 'static>(
     count: usize,
     call: fn(SocketAddr, usize) -> T,
