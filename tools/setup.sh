@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what a fresh Debian machine with Rust, Node and Python lacks, into the project's own folders.
 # `setup.sh rust` installs only what Rust code needs to build. `setup.sh browser` adds Chromium where there
-# is no browser and the servers in Java, `setup.sh valgrind` Valgrind, `setup.sh deploy` what checks deploy/.
+# is no browser and the servers in Java, `setup.sh valgrind` Valgrind, `setup.sh deploy` what checks deploy/,
+# `setup.sh wheel` what builds the relay's wheel.
 # Completed steps are skipped until their inputs change.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -155,6 +156,28 @@ java_servers() {
   mark java testbed/java/*
 }
 
+# What the wheel is built with, and the symbols and start files of glibc 2.28 (tools/linker_2_28.sh).
+wheel() {
+  done_for wheel tools/wheel.txt tools/old_systems.c && [ -f .local/glibc-2.28/old_systems.o ] && return
+  say "Builder of wheels (.local/wheel-tools, .local/glibc-2.28)"
+  rm -rf .local/wheel-tools .local/glibc-2.28
+  python3 -m venv --without-pip .local/wheel-tools
+  .local/venv/bin/python -m pip --python .local/wheel-tools/bin/python install --quiet \
+    --disable-pip-version-check --require-hashes -r tools/wheel.txt
+  local made
+  made=$(mktemp -d)
+  echo 'int main(void) { return 0; }' > "$made/main.c"
+  # Linking any program makes them.
+  ZIG_GLOBAL_CACHE_DIR=$made/cache ZIG_LOCAL_CACHE_DIR=$made/cache .local/wheel-tools/bin/python -m ziglang cc \
+    -target x86_64-linux-gnu.2.28 -fPIE -pie -o "$made/main" "$made/main.c"
+  mkdir -p .local/glibc-2.28
+  find "$made/cache" \( -name '*.so.*' -o -name libc_nonshared.a -o -name Scrt1.o \) \
+    -exec cp -t .local/glibc-2.28 {} +
+  cc -c -O2 -fPIC -fexceptions -Wall -Werror -o .local/glibc-2.28/old_systems.o tools/old_systems.c
+  rm -rf "$made"
+  mark wheel tools/wheel.txt tools/old_systems.c
+}
+
 valgrind() {
   command -v valgrind > /dev/null && return
   say "Valgrind"
@@ -217,4 +240,5 @@ case "${1:-}" in
   browser) browser && java_servers ;;
   valgrind) valgrind ;;
   deploy) helm && nginx ;;
+  wheel) wheel ;;
 esac
