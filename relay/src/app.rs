@@ -27,6 +27,7 @@ use self::http::{Front, Listeners};
 use self::ingest::Ingest;
 use self::stop::StopSignals;
 use crate::access::keys;
+use crate::compute::Pool;
 use crate::config::{Asked, Config, ConfigError};
 use crate::doors::coniql::Coniql;
 use crate::http::reload::Reload;
@@ -66,7 +67,8 @@ pub async fn run(
         let (seals, path) = (joining.seals(), config.bus_key.clone());
         spawn_local(fleet::keep_keys_fresh(seals, path));
     }
-    let ingest = Ingest::start(&config, &metrics, joining.as_ref())?;
+    let pool = Pool::start().map_err(StartError::thread("a thread that computes for clients"))?;
+    let ingest = Ingest::start(&config, &metrics, joining.as_ref(), &pool.handle())?;
     let readiness = Arc::new(Readiness::default());
     spawn_local(memory::watch(
         Arc::clone(&ingest.registry),
@@ -79,7 +81,8 @@ pub async fn run(
     let shared = Shared {
         limits,
         callers: Callers::new(limits.callers),
-        memory: Memory::new(limits.memory),
+        memory: Memory::with_cpu(limits.memory, limits.cpu),
+        pool: pool.handle(),
         metrics: Arc::clone(&metrics),
         hello: http::hello(&config)?,
         neighbours: Arc::default(),

@@ -186,6 +186,12 @@ pub struct Config {
     pub max_memory_per_user_mib: Option<usize>,
     /// Memory budget of all connections from one address in MiB.
     pub max_memory_per_address_mib: Option<usize>,
+    /// CPU time of one connection in milliseconds per second; 0 for no limit.
+    pub max_cpu_per_client_ms_per_s: usize,
+    /// CPU time of all connections of one user in milliseconds per second; 0 for no limit.
+    pub max_cpu_per_user_ms_per_s: usize,
+    /// CPU time of all connections from one address in milliseconds per second; 0 for no limit.
+    pub max_cpu_per_address_ms_per_s: usize,
     /// A client that acknowledged nothing for this time is sent no frames until it does.
     pub ack_window: Duration,
     /// A client that accepted no data for this time is disconnected.
@@ -307,6 +313,9 @@ impl Default for Config {
             max_memory_per_user_mib: None,
             max_memory_per_address_mib: None,
             max_memory_mib: *BUDGET_MIB,
+            max_cpu_per_client_ms_per_s: 200,
+            max_cpu_per_user_ms_per_s: 1_000,
+            max_cpu_per_address_ms_per_s: 1_000,
             ack_window: Duration::from_secs(2),
             evict_after: Duration::from_secs(15),
             ping_after: Duration::from_secs(20),

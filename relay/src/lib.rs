@@ -11,6 +11,8 @@ pub mod ops;
 
 pub mod limits;
 
+pub mod compute;
+
 pub mod ingest;
 
 pub mod access;

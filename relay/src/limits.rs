@@ -33,6 +33,10 @@
 //! | `max_memory_mib` | 3/4 of the cgroup's limit, at most half of the machine's memory | new PVs, values and answers are refused, `/ready` says 503 |
 //! | `max_memory_per_client_mib` | 1/4 of `max_memory_mib`, at most 512 MiB | the PV, value or answer is refused |
 //! | `max_memory_per_user_mib`, `max_memory_per_address_mib` | 1/2 of `max_memory_mib`, at most 2,048 MiB | the PV, value or answer is refused |
+//! | **CPU time** ([`cpu`], [`crate::compute`]) | | |
+//! | `max_cpu_per_client_ms_per_s` | 200 ms per second, 5 × that at once | documents, formulas, messages and values wait for their turn; an HTTP request that waits longer than 8 s gets 429 |
+//! | `max_cpu_per_user_ms_per_s`, `max_cpu_per_address_ms_per_s` | 1,000 ms per second, 5 × that at once | the same |
+//! | `MOST_WAITING` | 4,096 HTTP requests that wait to be computed | those of the clients that used most get 429 |
 //! | **Users' EPICS contexts** ([`contexts`]) | | |
 //! | `ContextLimits` | 64 contexts per protocol, closed after 300 s idle; 10,000 waiting operations | the least recently used context is closed; the put fails |
 //!
@@ -40,6 +44,7 @@
 
 pub mod connections;
 pub mod contexts;
+pub mod cpu;
 pub mod descriptors;
 pub mod memory;
 pub mod rate;
@@ -48,6 +53,7 @@ pub mod subscriptions;
 
 use crate::config::Config;
 use connections::CallerLimits;
+use cpu::CpuLimits;
 use memory::MemoryLimits;
 use requests::RequestLimits;
 use subscriptions::{MAX_LOAD_PER_CLIENT, NewNameLimits, SubscriptionLimits};
@@ -71,6 +77,8 @@ pub struct Limits {
     pub subscriptions: SubscriptionLimits,
     /// Memory.
     pub memory: MemoryLimits,
+    /// CPU time.
+    pub cpu: CpuLimits,
 }
 
 impl Limits {
@@ -110,6 +118,11 @@ impl Limits {
                 client: bytes(config.memory_per_client_mib()),
                 user: bytes(config.memory_per_user_mib()),
                 address: bytes(config.memory_per_address_mib()),
+            },
+            cpu: CpuLimits {
+                client_ms_per_s: config.max_cpu_per_client_ms_per_s,
+                user_ms_per_s: config.max_cpu_per_user_ms_per_s,
+                address_ms_per_s: config.max_cpu_per_address_ms_per_s,
             },
         }
     }

@@ -4,6 +4,7 @@
 
 mod client;
 mod clients;
+mod computing;
 mod gone;
 mod http;
 mod max_rate;

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pvwire_relay::access::rule::Rules;
+use pvwire_relay::compute::Pool;
 use pvwire_relay::config::Config;
 use pvwire_relay::fanout::control::ControlQueue;
 use pvwire_relay::fanout::dirty::Dirty;
@@ -170,6 +171,7 @@ impl MessageEncoder for LineEncoder {
 struct Stages {
     _ticker: Ticker,
     shard: Shard,
+    _pool: Pool,
 }
 
 fn stages(encodings: &Arc<Encodings>) -> Stages {
@@ -188,6 +190,7 @@ fn stages(encodings: &Arc<Encodings>) -> Stages {
     );
     let registry = Arc::new(registry);
     let control = ControlQueue::new(Arc::clone(&intake));
+    let pool = Pool::start().unwrap();
     let context = ShardContext {
         registry: Arc::clone(&registry),
         control: Arc::clone(&control),
@@ -216,6 +219,7 @@ fn stages(encodings: &Arc<Encodings>) -> Stages {
             new_names: limits.new_names,
         },
         errands: tokio::sync::mpsc::unbounded_channel().0,
+        pool: pool.handle(),
         metrics: Arc::new(Metrics::default()),
         tokens: None,
         users: Users::new(limits.clients_per_user),
@@ -235,6 +239,7 @@ fn stages(encodings: &Arc<Encodings>) -> Stages {
     Stages {
         _ticker: Ticker::start(intake, table, sinks, ticks, Arc::default()).unwrap(),
         shard,
+        _pool: pool,
     }
 }
 

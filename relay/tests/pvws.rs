@@ -5,6 +5,7 @@
 
 mod classes;
 mod client;
+mod computing;
 mod formulas;
 mod gone;
 mod hangs;

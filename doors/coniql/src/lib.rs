@@ -7,8 +7,10 @@
 #![forbid(unsafe_code)]
 
 mod documents;
+mod equals;
 mod message;
 mod payload;
+mod reading;
 mod records;
 mod selections;
 mod socket;
@@ -22,6 +24,7 @@ pub use pvwire_core::store::part;
 pub use documents::Documents;
 pub use message::Protocol;
 pub use payload::{MOST_IN_A_BATCH, Payload, PayloadError, Requests};
+pub use reading::{ReadMessage, Settings};
 pub use records::{Records, push_record};
 pub use selections::{Known, Selections};
-pub use socket::{Reply, Settings, Socket, Wanted};
+pub use socket::{Reply, Socket, Wanted};

@@ -29,9 +29,9 @@ impl Protocol {
     }
 }
 
-/// A client's message.
+/// A client's message. `P` is what the client wants to begin.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Message {
+pub(crate) enum Message<P> {
     /// The client begins, perhaps with a token.
     Init(Option<String>),
     /// The client ends the connection.
@@ -41,11 +41,29 @@ pub(crate) enum Message {
     /// The answer to a ping, which needs nothing.
     Pong,
     /// Carry out an operation.
-    Subscribe { id: String, payload: Payload },
+    Subscribe { id: String, payload: P },
     /// End an operation.
     Complete { id: String },
     /// A message that the legacy protocol ignores.
     Unknown,
+}
+
+impl<P> Message<P> {
+    /// The same message with another payload.
+    pub(crate) fn map<Q>(self, change: impl FnOnce(P) -> Q) -> Message<Q> {
+        match self {
+            Self::Init(token) => Message::Init(token),
+            Self::Terminate => Message::Terminate,
+            Self::Ping(payload) => Message::Ping(payload),
+            Self::Pong => Message::Pong,
+            Self::Subscribe { id, payload } => Message::Subscribe {
+                id,
+                payload: change(payload),
+            },
+            Self::Complete { id } => Message::Complete { id },
+            Self::Unknown => Message::Unknown,
+        }
+    }
 }
 
 /// Why a message is not valid.
@@ -69,7 +87,7 @@ pub(crate) enum BadMessage {
 pub(crate) const MAX_ID_BYTES: usize = 256;
 
 /// Reads a message.
-pub(crate) fn read(text: &str, protocol: Protocol) -> Result<Message, BadMessage> {
+pub(crate) fn read(text: &str, protocol: Protocol) -> Result<Message<Payload>, BadMessage> {
     let Ok(Value::Object(mut fields)) = serde_json::from_str(text) else {
         return Err(BadMessage::NotJson);
     };

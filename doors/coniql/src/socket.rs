@@ -10,9 +10,9 @@ use pvwire_core::graphql::{Operation, OperationKind, Root};
 use pvwire_schema::limits::MAX_NAME_BYTES;
 use pvwire_schema::types::PvId;
 
-use crate::documents::Documents;
-use crate::message::{ACK, KEEP_ALIVE, Message, Protocol, complete, pong, quoted, read};
-use crate::payload::Payload;
+use crate::equals::Equals;
+use crate::message::{ACK, KEEP_ALIVE, Message, Protocol, complete, pong, quoted};
+use crate::reading::{ReadMessage, Settings, Started};
 use crate::selections::Known;
 
 /// Close code of graphql-ws for a client whose token is refused.
@@ -29,17 +29,6 @@ const MAX_TEXT_BYTES: usize = 4 << 20;
 
 /// Maximum length of the reason in a close frame.
 const MAX_REASON_BYTES: usize = 123;
-
-/// Settings of a socket.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The subprotocol.
-    pub protocol: Protocol,
-    /// The documents of all clients.
-    pub documents: Arc<Documents>,
-    /// Maximum number of subscribed PVs, and of operations, of one socket.
-    pub max_names: usize,
-}
 
 /// An action that a message asks for at once.
 #[derive(Debug)]
@@ -119,7 +108,7 @@ pub struct Socket {
     /// The operation that gets the results of a PV.
     by_pv: HashMap<PvId, u32>,
     /// The operation of a subscribed name.
-    by_wanted: HashMap<(String, u32), Vec<Option<u32>>>,
+    by_wanted: HashMap<(String, u32), Equals>,
     waiting: VecDeque<(u32, usize)>,
     ended: Vec<PvId>,
     names: usize,
@@ -147,10 +136,15 @@ impl Socket {
         }
     }
 
-    /// Takes a client's message.
+    /// Reads and takes a client's message.
     pub fn take(&mut self, text: &str) -> Option<Reply> {
-        let protocol = self.settings.protocol;
-        let message = match read(text, protocol) {
+        let message = self.settings.read(text);
+        self.take_read(message)
+    }
+
+    /// Takes a client's message that was read by the same settings.
+    pub fn take_read(&mut self, message: ReadMessage) -> Option<Reply> {
+        let message = match message.0 {
             Ok(message) => message,
             Err(why) => return Some(close(4400, &why.to_string())),
         };
@@ -167,7 +161,7 @@ impl Socket {
             }
             Message::Terminate => return Some(close(1000, "")),
             Message::Ping(payload) => return Some(Reply::Texts(vec![pong(payload.as_ref())])),
-            Message::Subscribe { id, payload } => return self.start(id, &payload),
+            Message::Subscribe { id, payload } => return self.start(id, payload),
             Message::Complete { id } => self.end(&id),
             Message::Pong | Message::Unknown => {}
         }
@@ -187,7 +181,7 @@ impl Socket {
         Reply::Texts(texts)
     }
 
-    fn start(&mut self, id: String, payload: &Payload) -> Option<Reply> {
+    fn start(&mut self, id: String, operation: Started) -> Option<Reply> {
         match self.settings.protocol {
             Protocol::Transport if !self.is_acknowledged => {
                 return Some(close(4401, "Unauthorized"));
@@ -201,17 +195,13 @@ impl Socket {
             Protocol::Transport => {}
         }
         let quoted = quoted(&id);
-        let operation = match self.settings.documents.operation(payload) {
-            Ok(operation) => operation,
-            Err(refusal) => return Some(self.refusal(&quoted, refusal.errors().as_bytes())),
+        let operation = match operation {
+            Started::Valid(operation) => operation,
+            Started::Refused(errors) => return Some(self.refusal(&quoted, errors.as_bytes())),
+            Started::Answered(response) => {
+                return Some(Reply::Texts(self.last_result(&quoted, &response)));
+            }
         };
-        let names = operation.roots().iter().map(|root| root.request().names());
-        let names: usize = names.map(<[String]>::len).sum();
-        if names == 0 {
-            let mut response = Vec::new();
-            operation.respond(|_, _| Ok(()), &mut response);
-            return Some(Reply::Texts(self.last_result(&quoted, &response)));
-        }
         if let Err(why) = self.has_room(&operation, &id) {
             return Some(self.refusal(&quoted, &error(&why.to_string())));
         }
@@ -239,7 +229,7 @@ impl Socket {
         Ok(())
     }
 
-    fn add(&mut self, id: String, quoted: Vec<u8>, operation: Operation) -> u32 {
+    fn add(&mut self, id: String, quoted: Vec<u8>, operation: Arc<Operation>) -> u32 {
         self.last = self.last.wrapping_add(1);
         let number = self.last;
         let is_subscription = operation.kind() == OperationKind::Subscription;
@@ -251,19 +241,14 @@ impl Socket {
         if let (Some(root), Some(known)) = (root, &known) {
             for name in root.request().names() {
                 let key = (name.clone(), known.number);
-                let equal = self.by_wanted.entry(key).or_default();
-                let ordinal = equal.iter().position(Option::is_none);
-                let ordinal = ordinal.unwrap_or_else(|| {
-                    equal.push(None);
-                    equal.len() - 1
-                });
-                equal[ordinal] = Some(number);
+                let equals = self.by_wanted.entry(key).or_default();
+                let ordinal = equals.add((number, members.len()));
                 self.waiting.push_back((number, members.len()));
                 members.push(Member {
                     wanted: Wanted {
                         name: name.clone(),
                         selection: known.number,
-                        ordinal: ordinal as u32,
+                        ordinal,
                     },
                     pv: None,
                     is_waiting: true,
@@ -277,7 +262,7 @@ impl Socket {
         let open = Open {
             id,
             quoted,
-            operation: Arc::new(operation),
+            operation,
             known,
             members,
             around,
@@ -306,10 +291,9 @@ impl Socket {
                 ordinal,
             } = member.wanted.clone();
             let key = (name, selection);
-            if let Some(equal) = self.by_wanted.get_mut(&key) {
-                equal[ordinal as usize] = None;
-                while equal.pop_if(|user| user.is_none()).is_some() {}
-                if equal.is_empty() {
+            if let Some(equals) = self.by_wanted.get_mut(&key) {
+                equals.remove(ordinal);
+                if equals.is_empty() {
                     self.by_wanted.remove(&key);
                 }
             }
@@ -332,19 +316,12 @@ impl Socket {
         vec![result, complete(quoted)]
     }
 
-    /// An operation has its response: `respond` writes it. Returns the messages, unless the client has ended the
-    /// operation.
-    pub fn finish(
-        &mut self,
-        number: u32,
-        respond: impl FnOnce(&Operation, &mut Vec<u8>),
-    ) -> Vec<Vec<u8>> {
-        let Some(open) = self.forget(number) else {
-            return Vec::new();
-        };
-        let mut response = Vec::new();
-        respond(&open.operation, &mut response);
-        self.last_result(&open.quoted, &response)
+    /// An operation has its response. Returns the messages, unless the client has ended the operation.
+    pub fn finish(&mut self, number: u32, response: &[u8]) -> Vec<Vec<u8>> {
+        match self.forget(number) {
+            Some(open) => self.last_result(&open.quoted, response),
+            None => Vec::new(),
+        }
     }
 
     /// The message that brings the client this result of a PV; `None` if the client has ended the operation.
@@ -407,10 +384,8 @@ impl Socket {
 
     fn member(&mut self, wanted: &Wanted) -> Option<(u32, &mut Member)> {
         let key = (wanted.name.clone(), wanted.selection);
-        let number = (self.by_wanted.get(&key)?).get(wanted.ordinal as usize)?;
-        let number = (*number)?;
-        let members = &mut self.open.get_mut(&number)?.members;
-        let member = members.iter_mut().find(|known| known.wanted == *wanted)?;
+        let (number, at) = self.by_wanted.get(&key)?.find(wanted.ordinal)?;
+        let member = self.open.get_mut(&number)?.members.get_mut(at)?;
         Some((number, member))
     }
 

@@ -1,5 +1,7 @@
 //! Messages from clients, parsed from JSON.
 
+use std::collections::HashSet;
+
 use pvwire_schema::types::{Array, PutValue, ValueType};
 use serde_json::Value;
 
@@ -47,7 +49,7 @@ pub fn read(text: &str) -> Message {
     };
     let kind = kind.clone();
     let mut names = || match fields.remove("pvs") {
-        Some(Value::Array(names)) => Some(names.into_iter().filter_map(name).collect()),
+        Some(Value::Array(names)) => Some(distinct(names.into_iter().filter_map(name))),
         _ => None,
     };
     let message = match &*kind {
@@ -63,6 +65,12 @@ pub fn read(text: &str) -> Message {
         _ => None,
     };
     message.unwrap_or(Message::Unknown)
+}
+
+/// The names in their order, each once.
+fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut known = HashSet::new();
+    names.filter(|name| known.insert(name.clone())).collect()
 }
 
 /// A name. The text of a number or boolean is a name, too.

@@ -95,9 +95,14 @@ impl Socket {
         }
     }
 
-    /// Takes a client's message.
+    /// Reads and takes a client's message.
     pub fn take(&mut self, text: &str) -> Option<Reply> {
-        match read(text) {
+        self.take_read(read(text))
+    }
+
+    /// Takes a client's message that was read already.
+    pub fn take_read(&mut self, message: Message) -> Option<Reply> {
+        match message {
             Message::Subscribe(names) => return self.subscribe(names),
             Message::Clear(names) => self.clear(&names),
             Message::List => return Some(Reply::Text(self.list())),
@@ -109,8 +114,11 @@ impl Socket {
         None
     }
 
-    fn subscribe(&mut self, names: Vec<String>) -> Option<Reply> {
-        let mut left_out = 0;
+    fn subscribe(&mut self, mut names: Vec<String>) -> Option<Reply> {
+        // Some may be subscribed already, but not more than a client may have.
+        let most_useful = 2 * self.settings.max_names;
+        let mut left_out = names.len().saturating_sub(most_useful);
+        names.truncate(most_useful);
         for name in names {
             // No PV has a longer name, and PVWS doesn't answer names that it can't serve.
             if self.pvs.contains_key(&name) || name.len() > MAX_NAME_BYTES {

@@ -9,6 +9,7 @@ use super::StartError;
 use super::access::Access;
 use super::fleet::Joining;
 use super::ingest::Ingest;
+use crate::compute::PoolHandle;
 use crate::config::{Config, Hosts};
 use crate::doors::coniql::{Coniql, Stranger};
 use crate::doors::pvws::Pvws;
@@ -42,6 +43,8 @@ pub(super) struct Shared {
     pub(super) encodings: Arc<Encodings>,
     /// Where the errands of clients go.
     pub(super) errands: Orders,
+    /// Computes for clients.
+    pub(super) pool: PoolHandle,
 }
 
 /// The running threads. Dropping it ends the ticks first and then the shards that they feed.
@@ -184,6 +187,7 @@ fn shards(
         tokens: access.tokens.clone(),
         audit: access.audit.clone(),
         errands: shared.errands.clone(),
+        pool: shared.pool.clone(),
     };
     (0..config.shards)
         .map(|number| Shard::start(number, context.clone()))

@@ -177,6 +177,7 @@ pub(super) fn server(
         pvws: config.pvws.then(|| Site::new(config)),
         coniql: front.coniql,
         header_case: front.header_case,
+        pool: shared.pool,
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::StartError;
 use super::fleet::Joining;
 use crate::access::rule::{RateCaps, Rules};
+use crate::compute::PoolHandle;
 use crate::config::{Auth, Config};
 use crate::ingest::ca::CaSource;
 use crate::ingest::formula::{FormulaSource, OpenedFormulas};
@@ -34,13 +35,14 @@ impl Ingest {
         config: &Config,
         metrics: &Arc<Metrics>,
         joining: Option<&Joining>,
+        pool: &PoolHandle,
     ) -> Result<Self, StartError> {
         let intake = Intake::bounded((config.max_memory_mib << 20) / RING_PART);
         let mut sources = sources(config)?;
         if let Some(joining) = joining {
             sources = joining.fleet.share(sources);
         }
-        let formulas = formulas(config, &mut sources)?;
+        let formulas = formulas(config, &mut sources, pool)?;
         let registry = Registry::new(
             Arc::clone(&intake),
             sources,
@@ -95,11 +97,12 @@ fn sources(config: &Config) -> Result<Vec<Box<dyn Source>>, StartError> {
 fn formulas(
     config: &Config,
     sources: &mut Vec<Box<dyn Source>>,
+    pool: &PoolHandle,
 ) -> Result<Option<OpenedFormulas>, StartError> {
     if !config.pvws {
         return Ok(None);
     }
-    let source = FormulaSource::start(&config.pvws_default_type);
+    let source = FormulaSource::start(&config.pvws_default_type, pool.clone());
     let source = source.map_err(StartError::thread("the thread of formulas"))?;
     let opened = source.opened();
     sources.push(Box::new(source));

@@ -526,6 +526,24 @@ pub(super) const KEYS: &[Key] = &[
         memory_per_address_mib,
         "Memory budget in MiB of all connections from one address together (IPv6: one /64 network)"
     ),
+    number!(
+        "max_cpu_per_client_ms_per_s",
+        max_cpu_per_client_ms_per_s,
+        limit(1_000_000),
+        "CPU budget of one connection in milliseconds of CPU time per second, for what is computed for it alone: GraphQL documents, formulas, PVWS's messages, and large values as text; bursts of five times this number. Beyond it, its requests wait for their turn, and HTTP requests that wait longer than 8 s are refused. 0 for no limit"
+    ),
+    number!(
+        "max_cpu_per_user_ms_per_s",
+        max_cpu_per_user_ms_per_s,
+        limit(1_000_000),
+        "CPU budget of all connections of one user together in milliseconds of CPU time per second; 0 for no limit"
+    ),
+    number!(
+        "max_cpu_per_address_ms_per_s",
+        max_cpu_per_address_ms_per_s,
+        limit(1_000_000),
+        "CPU budget of all connections from one address together (IPv6: one /64 network) in milliseconds of CPU time per second; 0 for no limit. Loopback addresses are not limited"
+    ),
     millis!(
         "ack_window_ms",
         ack_window,

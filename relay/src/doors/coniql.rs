@@ -49,8 +49,8 @@ impl Coniql {
 
     /// The documents of all clients.
     #[must_use]
-    pub fn documents(&self) -> &Documents {
-        &self.documents
+    pub fn documents(&self) -> Arc<Documents> {
+        Arc::clone(&self.documents)
     }
 
     /// The forms in which clients of the two subprotocols get their messages; the preferred one is the last.

@@ -10,12 +10,12 @@ mod texts;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pvwire_pvws::{Dialect, Reply, Settings, Socket, Target, text_message};
+use pvwire_pvws::{Dialect, Message, Reply, Settings, Socket, Target, read, text_message};
 use pvwire_schema::types::{Filter, NameProblem, Outcome, PvId, Request};
 
 use self::texts::Texts;
 use crate::config::Config;
-use crate::fanout::dialogue::{Ask, Dialogue, HeldName, WantedPv};
+use crate::fanout::dialogue::{Ask, Dialogue, HeldName, MessageReader, ReadMessage, WantedPv};
 use crate::fanout::encoding::{BadRequest, Format, MessageEncoder, MessageKind};
 use crate::fanout::frame::Frame;
 use crate::ingest::{Form, OpEnd};
@@ -97,17 +97,36 @@ struct Side {
     has_logged: bool,
 }
 
+/// Reads messages.
+#[derive(Clone, Copy)]
+struct Reader;
+
+/// A message that was read, with its text if it is sent back.
+struct WithText(Message, Vec<u8>);
+
+impl MessageReader for Reader {
+    fn read(&self, message: &[u8]) -> ReadMessage {
+        // The connection has checked that it is UTF-8.
+        let read = read(&String::from_utf8_lossy(message));
+        let text = if read == Message::Echo { message } else { &[] };
+        Box::new(WithText(read, text.to_vec()))
+    }
+}
+
 fn text(text: &[u8]) -> Frame {
     Frame::message(MessageKind::Text as u8, text)
 }
 
 impl Dialogue for Side {
-    fn take(&mut self, message: &[u8]) -> Option<Ask> {
-        // The connection has checked that it is UTF-8.
-        let asked = std::str::from_utf8(message).ok()?;
-        Some(match self.socket.take(asked)? {
+    fn reader(&self) -> Arc<dyn MessageReader> {
+        Arc::new(Reader)
+    }
+
+    fn take(&mut self, message: ReadMessage) -> Option<Ask> {
+        let WithText(message, echo) = *message.downcast::<WithText>().ok()?;
+        Some(match self.socket.take_read(message)? {
             Reply::Text(answer) => Ask::Send(text(&answer)),
-            Reply::Echo => Ask::Send(text(message)),
+            Reply::Echo => Ask::Send(text(&echo)),
             Reply::Ping => Ask::Send(Frame::message(PING, &[])),
             Reply::Put {
                 number,

@@ -3,13 +3,16 @@
 //! Clients of pvwire's protocol number their requests and PVs. Clients of a door name PVs in each message and
 //! may subscribe a PV twice, so the relay has to remember what each of them has subscribed.
 
+use std::any::Any;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pvwire_schema::types::{Connection, Filter, Metadata, NameProblem, PutValue, PvId};
 
 use crate::fanout::frame::Frame;
-use crate::ingest::{Form, OpEnd};
+use crate::ingest::weight::Weight;
+use crate::ingest::{Form, OpEnd, RowValue};
 use crate::state::table::Latest;
 
 /// A PV that a client of a door wants.
@@ -50,8 +53,8 @@ pub enum Ask {
         /// The value.
         value: PutValue,
     },
-    /// Write and read PVs; `Dialogue::ran` takes the outcome.
-    Run(Errand),
+    /// Write and read PVs; `Dialogue::ran` takes the response that is made of the outcome.
+    Run(Errand, Respond),
     /// Log the client in by a token.
     LogIn {
         /// The token.
@@ -104,6 +107,19 @@ pub struct Seen {
     pub connection: Connection,
 }
 
+impl Seen {
+    /// About how many array elements its value has.
+    #[must_use]
+    pub fn elements(&self) -> usize {
+        match &self.latest.value {
+            RowValue::Number(_) => 1,
+            RowValue::Blob(blob) | RowValue::Structure { whole: blob, .. } => {
+                Weight::of(blob).bytes() / size_of::<f64>()
+            }
+        }
+    }
+}
+
 /// Why a read has no value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
@@ -132,10 +148,43 @@ pub struct Ran {
     pub reads: Vec<Result<Seen, ReadError>>,
 }
 
+impl Ran {
+    /// About how many array elements a response may have.
+    #[must_use]
+    pub fn elements(&self) -> usize {
+        let read = self.reads.iter().flatten();
+        let elements: usize = read.map(Seen::elements).sum();
+        elements + self.reads.len() + self.puts.len()
+    }
+}
+
+/// Writes the response to an errand, on any thread: it may be as large as all values together.
+pub struct Respond(pub Box<dyn FnOnce(&Ran) -> Vec<u8> + Send>);
+
+impl fmt::Debug for Respond {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Respond")
+    }
+}
+
+/// A message in the form in which a door's [`MessageReader`] gives it to its [`Dialogue`].
+pub type ReadMessage = Box<dyn Any + Send>;
+
+/// Reads the messages of clients of a door without their state, on any thread: a message may be long, and take long to
+/// read.
+pub trait MessageReader: Send + Sync {
+    /// Reads a message.
+    fn read(&self, message: &[u8]) -> ReadMessage;
+}
+
 /// The protocol state of one client of a door.
 pub trait Dialogue: Send {
-    /// Takes a message. The subscriptions that it ends and begins are returned by `cleared` and `wanted`.
-    fn take(&mut self, message: &[u8]) -> Option<Ask>;
+    /// Reads the client's messages.
+    fn reader(&self) -> Arc<dyn MessageReader>;
+
+    /// Takes a message that `reader` has read. The subscriptions that it ends and begins are returned by `cleared` and
+    /// `wanted`.
+    fn take(&mut self, message: ReadMessage) -> Option<Ask>;
 
     /// Whether a subscription has to begin or end.
     fn has_changes(&self) -> bool;
@@ -169,8 +218,8 @@ pub trait Dialogue: Send {
         None
     }
 
-    /// An errand has been carried out; returns the answer to the client, if there is one.
-    fn ran(&mut self, _number: u32, _ran: &Ran) -> Option<Frame> {
+    /// An errand has this response; returns the answer to the client, if there is one.
+    fn ran(&mut self, _number: u32, _response: &[u8]) -> Option<Frame> {
         None
     }
 

@@ -48,6 +48,7 @@ pub use self::pv::PvRoutes;
 pub use self::refused_pages::RefusedPages;
 pub use self::trust::Trust;
 use crate::access::auth::{self, Tokens};
+use crate::compute::PoolHandle;
 use crate::config::Pages;
 use crate::doors::coniql::Coniql;
 use crate::doors::pvws::site::Site;
@@ -118,6 +119,8 @@ pub struct Server {
     pub coniql: Option<Coniql>,
     /// How answers spell the names of their headers.
     pub header_case: HeaderCase,
+    /// Reads what clients write, and writes large values as text.
+    pub pool: PoolHandle,
 }
 
 /// Who connects to a listener.

@@ -1,14 +1,15 @@
-//! Formulas as a source: PVs such as `` eq://`A` + `B` ``, which one thread computes from the values of other PVs.
+//! Formulas as a source: PVs such as `` eq://`A` + `B` ``, which are computed from the values of other PVs.
 //!
 //! The registry holds the inputs for as long as a formula is open. A sink of the ticker gives a formula the values
-//! of its inputs when one of them has changed; of several such sets the newest wins.
+//! of its inputs when one of them has changed; of several such sets the newest wins. One thread passes formulas that
+//! are due to the threads that compute for clients, in turn, see [`crate::compute`].
 
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::{self, JoinHandle, Thread};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use std::{io, mem};
 
 use crossbeam_queue::{ArrayQueue, SegQueue};
 use jiff::Timestamp;
@@ -18,15 +19,21 @@ use pvwire_schema::types::{Alarm, Detail, Metadata, PvId};
 
 use super::local;
 use super::{Event, Line, Monitor, OpenError, Queue, RowValue, Source};
+use crate::compute::{PoolHandle, Size, cpu_time};
+use crate::limits::cpu::CpuShare;
+use crate::limits::memory::PvCharge;
 use crate::ops::latency::wall_ns;
 use crate::ops::shutdown::Indispensable;
 
 /// Name of the thread.
 const THREAD: &str = "formulas";
 
-/// After an evaluation a formula rests for this many times as long, so that none takes more than a tenth of the
-/// thread.
+/// After an evaluation a formula rests for this many times as long, so that none takes more than a tenth of a
+/// thread, and the other formulas of its client have their turns.
 const REST: u32 = 9;
+
+/// An evaluation that takes longer leaves a thread free for shorter ones.
+const LONG: Duration = Duration::from_millis(2);
 
 /// The value of a connected input.
 #[derive(Clone, Debug)]
@@ -55,7 +62,13 @@ pub struct OpenFormula {
     given: ArrayQueue<Inputs>,
     is_queued: AtomicBool,
     is_closed: AtomicBool,
+    /// The last evaluation took long.
+    is_long: AtomicBool,
+    /// It is not evaluated again before this time.
+    rests_until: Mutex<Instant>,
     running: Mutex<Running>,
+    /// Who pays for it.
+    charge: Weak<PvCharge>,
     shared: Arc<Shared>,
 }
 
@@ -66,9 +79,13 @@ impl OpenFormula {
         self.is_closed.load(Ordering::Relaxed)
     }
 
-    /// Gives the present values of its inputs, from which the thread computes its value. Doesn't block.
+    /// Gives the present values of its inputs, from which its value is computed. Doesn't block.
     pub fn give(self: &Arc<Self>, inputs: Inputs) {
         self.given.force_push(inputs);
+        self.queue();
+    }
+
+    fn queue(self: &Arc<Self>) {
         if !self.is_queued.swap(true, Ordering::AcqRel) {
             self.shared.due.push(Arc::clone(self));
             self.shared.wake();
@@ -80,26 +97,54 @@ impl OpenFormula {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn rests_until(&self) -> MutexGuard<'_, Instant> {
+        (self.rests_until.lock()).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets the value be computed when it is its clients' turn.
+    fn compute(self: Arc<Self>) {
+        let charge = self.charge.upgrade();
+        let share = charge.map_or_else(CpuShare::unlimited, |charge| charge.cpu(Instant::now()));
+        let size = if self.is_long.load(Ordering::Relaxed) {
+            Size::Long
+        } else {
+            Size::Short
+        };
+        let pool = self.shared.pool.clone();
+        pool.run(&share, size, move || self.evaluate());
+    }
+
     /// Computes the value from the newest inputs.
-    fn evaluate(&self) {
-        self.is_queued.store(false, Ordering::Release);
+    fn evaluate(self: &Arc<Self>) {
+        let begun = cpu_time();
         if let Some(inputs) = self.given.pop()
             && !self.is_closed()
         {
             self.running().evaluate(&inputs);
         }
+        let took = cpu_time().saturating_sub(begun);
+        self.is_long.store(took > LONG, Ordering::Relaxed);
+        *self.rests_until() = Instant::now() + took * REST;
+        // Until here it isn't queued again, so that no second thread waits for it.
+        self.is_queued.store(false, Ordering::Release);
+        if !self.given.is_empty() {
+            self.queue();
+        }
     }
 }
 
-/// What the source, the sink of the ticker and the thread share.
-#[derive(Debug, Default)]
+/// What the source, the sink of the ticker and the threads share.
+#[derive(Debug)]
 struct Shared {
     /// New formulas for the sink, with the numbers of their inputs.
     opened: SegQueue<(Arc<OpenFormula>, Vec<PvId>)>,
+    /// Formulas that were closed.
+    closed: SegQueue<Arc<OpenFormula>>,
     /// Formulas with new inputs, each once.
     due: SegQueue<Arc<OpenFormula>>,
     thread: OnceLock<Thread>,
     is_ended: AtomicBool,
+    pool: PoolHandle,
 }
 
 impl Shared {
@@ -109,23 +154,24 @@ impl Shared {
         }
     }
 
-    /// Evaluates the formulas with new inputs, unless they rest.
+    /// Passes the formulas with new inputs on, unless they rest.
     fn run(&self) {
         let mut waiting: Vec<Arc<OpenFormula>> = Vec::new();
         while !self.is_ended.load(Ordering::Acquire) {
             while let Some(formula) = self.due.pop() {
                 waiting.push(formula);
             }
+            let now = Instant::now();
             let mut next: Option<Instant> = None;
-            waiting.retain(|formula| {
-                let rests_until = formula.running().rests_until;
-                if rests_until > Instant::now() {
+            for formula in mem::take(&mut waiting) {
+                let rests_until = *formula.rests_until();
+                if rests_until > now {
                     next = Some(next.map_or(rests_until, |next| next.min(rests_until)));
-                    return true;
+                    waiting.push(formula);
+                } else {
+                    formula.compute();
                 }
-                formula.evaluate();
-                false
-            });
+            }
             match next {
                 _ if !self.due.is_empty() => {}
                 Some(at) => thread::park_timeout(at.saturating_duration_since(Instant::now())),
@@ -151,6 +197,12 @@ impl OpenedFormulas {
     pub fn next(&self) -> Option<(Arc<OpenFormula>, Vec<PvId>)> {
         self.0.opened.pop()
     }
+
+    /// Takes one that was closed. It was opened before.
+    #[must_use]
+    pub fn next_closed(&self) -> Option<Arc<OpenFormula>> {
+        self.0.closed.pop()
+    }
 }
 
 /// PVs such as `` eq://`A` + `B` ``.
@@ -162,12 +214,19 @@ pub struct FormulaSource {
 }
 
 impl FormulaSource {
-    /// Starts the thread. `default` is the scheme of inputs without one.
+    /// Starts the thread. `default` is the scheme of inputs without one; `pool` computes the values.
     ///
     /// # Errors
     /// When the thread can't start.
-    pub fn start(default: &str) -> io::Result<Self> {
-        let shared = Arc::<Shared>::default();
+    pub fn start(default: &str, pool: PoolHandle) -> io::Result<Self> {
+        let shared = Arc::new(Shared {
+            opened: SegQueue::new(),
+            closed: SegQueue::new(),
+            due: SegQueue::new(),
+            thread: OnceLock::new(),
+            is_ended: AtomicBool::new(false),
+            pool,
+        });
         let served = Arc::clone(&shared);
         let thread = thread::Builder::new().name(THREAD.into()).spawn(move || {
             let _alive = Indispensable(THREAD);
@@ -215,6 +274,10 @@ impl Source for FormulaSource {
     }
 
     fn open(&self, name: &str, line: Line, _queue: Queue) -> Result<Box<dyn Monitor>, OpenError> {
+        let charge = line.charge();
+        if let Some(charge) = &charge {
+            charge.computes();
+        }
         let running = Running {
             name: name.to_owned(),
             line,
@@ -223,13 +286,15 @@ impl Source for FormulaSource {
             last: None,
             is_connected: false,
             heard_ns: 0,
-            rests_until: Instant::now(),
         };
         Ok(Box::new(FormulaMonitor(Arc::new(OpenFormula {
             given: ArrayQueue::new(1),
             is_queued: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
+            is_long: AtomicBool::new(false),
+            rests_until: Mutex::new(Instant::now()),
             running: Mutex::new(running),
+            charge: charge.as_ref().map(Arc::downgrade).unwrap_or_default(),
             shared: Arc::clone(&self.shared),
         }))))
     }
@@ -252,6 +317,7 @@ impl Monitor for FormulaMonitor {
 impl Drop for FormulaMonitor {
     fn drop(&mut self) {
         self.0.is_closed.store(true, Ordering::Relaxed);
+        self.0.shared.closed.push(Arc::clone(&self.0));
     }
 }
 
@@ -261,8 +327,8 @@ const ACCESS: Event = Event::Access {
     write: false,
 };
 
-/// The state of an open formula. Its line is called by the thread that opens it first, then only by that of the
-/// formulas.
+/// The state of an open formula. Its line is called by the thread that opens it first, then only by the one that
+/// evaluates it.
 #[derive(Debug)]
 struct Running {
     name: String,
@@ -276,8 +342,6 @@ struct Running {
     is_connected: bool,
     /// When the server of an input was last heard from, if one doesn't respond; otherwise 0.
     heard_ns: i64,
-    /// It is not evaluated again before this time.
-    rests_until: Instant,
 }
 
 impl Running {
@@ -285,8 +349,7 @@ impl Running {
         let Some(formula) = &mut self.formula else {
             return;
         };
-        let begun = Instant::now();
-        // A panic of one formula must not end the others, which share this thread.
+        // After a panic the formula is of no use.
         match catch_unwind(AssertUnwindSafe(|| value_of(formula, inputs))) {
             Ok(Some(computed)) => {
                 let silent = inputs.iter().flatten().map(|input| input.heard_ns);
@@ -303,8 +366,6 @@ impl Running {
                 self.disconnect();
             }
         }
-        let ended = Instant::now();
-        self.rests_until = ended + (ended - begun) * REST;
     }
 
     /// Shows a value. `heard_ns`: when the server of an input was last heard from, if one doesn't respond.

@@ -1,7 +1,7 @@
 //! Lines: one PV's way into the intake, with its sequence and epochs.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
 use pvwire_schema::types::{Alarm, BlobValue, Detail, Expected, Filter, PvId};
 
@@ -33,6 +33,8 @@ pub struct Line {
     weight: AtomicUsize,
     /// Set if it takes the PV over from another line.
     handover: Option<Arc<Handover>>,
+    /// Who pays for the PV; gone when it is closed.
+    charge: Weak<PvCharge>,
 }
 
 impl Line {
@@ -61,6 +63,7 @@ impl Line {
             squashed: AtomicU32::new(0),
             weight: AtomicUsize::new(0),
             handover: None,
+            charge: charge.as_ref().map(Arc::downgrade).unwrap_or_default(),
         };
         line.event(Event::Opened { puts, charge });
         line
@@ -106,7 +109,14 @@ impl Line {
             squashed: AtomicU32::new(0),
             weight: AtomicUsize::new(0),
             handover,
+            charge: Weak::clone(&self.charge),
         }
+    }
+
+    /// Who pays for the PV; `None` when it is closed, or has no owner.
+    #[must_use]
+    pub fn charge(&self) -> Option<Arc<PvCharge>> {
+        self.charge.upgrade()
     }
 
     /// The opening of the PV that it belongs to.

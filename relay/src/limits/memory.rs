@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 pub use self::pv::{PV_BYTES, PvCharge};
+use crate::limits::cpu::{CpuBudgets, CpuLimits, CpuShare};
 
 /// This part of the relay's budget is reserved for addresses that use little: an eighth…
 const RESERVE_PART: usize = 8;
@@ -53,6 +54,7 @@ pub struct Memory {
     refused: AtomicUsize,
     users: Mutex<HashMap<String, Weak<Account>>>,
     addresses: Mutex<HashMap<String, Weak<Account>>>,
+    cpu: CpuBudgets,
 }
 
 /// The charges of one client, user or address.
@@ -174,6 +176,12 @@ impl Memory {
     /// No charges yet.
     #[must_use]
     pub fn new(limits: MemoryLimits) -> Arc<Self> {
+        Self::with_cpu(limits, CpuLimits::NONE)
+    }
+
+    /// No charges yet; owners have these CPU budgets, too.
+    #[must_use]
+    pub fn with_cpu(limits: MemoryLimits, cpu: CpuLimits) -> Arc<Self> {
         Arc::new(Self {
             limits,
             used: AtomicUsize::new(0),
@@ -181,15 +189,18 @@ impl Memory {
             refused: AtomicUsize::new(0),
             users: Mutex::default(),
             addresses: Mutex::default(),
+            cpu: CpuBudgets::new(cpu),
         })
     }
 
     /// A client that connects from this address, given with or without its port.
     #[must_use]
     pub fn owner(self: &Arc<Self>, address: &str, user: Option<&str>) -> Arc<Owner> {
+        let network = network_of(address);
         Arc::new(Owner {
             client: Arc::default(),
-            address: account(&self.addresses, &network_of(address)),
+            cpu: self.cpu.share(address, &network, user),
+            address: account(&self.addresses, &network),
             user: user.map(|user| account(&self.users, user)),
             memory: Arc::clone(self),
         })
@@ -221,6 +232,7 @@ pub struct Owner {
     client: Arc<Account>,
     user: Option<Arc<Account>>,
     address: Arc<Account>,
+    cpu: CpuShare,
 }
 
 impl Owner {
@@ -238,7 +250,14 @@ impl Owner {
             client: Arc::clone(&self.client),
             user: Some(account(&self.memory.users, user)),
             address: Arc::clone(&self.address),
+            cpu: self.memory.cpu.with_user(&self.cpu, user),
         })
+    }
+
+    /// The CPU budgets of the client.
+    #[must_use]
+    pub fn cpu(&self) -> &CpuShare {
+        &self.cpu
     }
 
     fn is_same_client(&self, other: &Self) -> bool {

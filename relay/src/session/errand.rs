@@ -9,7 +9,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::access::auth::Peer;
 use crate::access::rule::Identity;
 use crate::fanout::control::ClientId;
-use crate::fanout::dialogue::Errand;
+use crate::fanout::dialogue::{Errand, Respond};
 use crate::limits::connections::Caller;
 use crate::limits::memory::Owner;
 use crate::session::operation::{Action, Ends};
@@ -35,6 +35,8 @@ pub struct Order {
     pub caller: Caller,
     /// The errand.
     pub errand: Errand,
+    /// Writes the response.
+    pub respond: Respond,
 }
 
 /// Where shards send errands. A client's budget of open requests bounds them.

@@ -41,6 +41,7 @@ use self::login::Login;
 use crate::access::audit::Audit;
 use crate::access::auth::{self, Tokens};
 use crate::access::rule::Identity;
+use crate::compute::PoolHandle;
 use crate::fanout::control::{ClientId, ControlQueue, ControlRequest};
 use crate::fanout::encoding::{Encoders, Encoding, Encodings};
 use crate::fanout::frame::Frame;
@@ -114,6 +115,8 @@ pub struct ShardContext {
     pub audit: Option<Arc<Audit>>,
     /// Where the errands of clients go.
     pub errands: Orders,
+    /// Reads messages of clients of doors, and writes their responses.
+    pub pool: PoolHandle,
 }
 
 /// A shard's thread, and the handle to it.
@@ -307,8 +310,9 @@ impl Run {
                 Command::CameBack {
                     client,
                     number,
-                    ran,
-                } => self.came_back(client, number, &ran),
+                    response,
+                } => self.came_back(client, number, &response),
+                Command::WasRead { client, message } => self.was_read(client, message),
                 Command::Inspect { limit, answer } => {
                     // The receiver may be gone meanwhile.
                     let _ = answer.send(self.inspect(limit));

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::TcpStream;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use testbed::{DEADLINE, Relay};
@@ -117,6 +117,20 @@ impl Client {
             }
             assert!(Instant::now() < deadline, "never: {what}; {data}");
         }
+    }
+
+    /// Number of answers to pings that have come, or come within this time one after the other.
+    pub(super) fn pongs_within(&mut self, time: Duration) -> usize {
+        self.socket.get_ref().set_read_timeout(Some(time)).unwrap();
+        let mut pongs = 0;
+        while let Ok(message) = self.socket.read() {
+            pongs += usize::from(
+                message
+                    .to_text()
+                    .is_ok_and(|text| text.contains("\"pong\"")),
+            );
+        }
+        pongs
     }
 
     /// Code and reason with which the relay closes the connection.

@@ -16,7 +16,7 @@ record(ao, "$(P)fixed") { field(VAL, "1") field(DISP, "1") field(PINI, "YES") }
 "#;
 
 /// Sends a request with a body; returns the status, the headers and the body.
-fn ask(
+pub(super) fn ask(
     relay: &Relay,
     method: &str,
     path: &str,

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use testbed::{DEADLINE, Relay};
@@ -153,6 +153,16 @@ impl Pvws {
                 Err(error) => panic!("{error}"),
             }
         }
+    }
+
+    /// Number of texts that have come, or come within this time one after the other.
+    pub(super) fn texts_within(&mut self, time: Duration) -> usize {
+        self.socket.get_ref().set_read_timeout(Some(time)).unwrap();
+        let mut texts = 0;
+        while let Ok(message) = self.socket.read() {
+            texts += usize::from(message.is_text());
+        }
+        texts
     }
 
     /// The close code. Messages before it are skipped.

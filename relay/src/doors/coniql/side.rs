@@ -9,7 +9,9 @@ use pvwire_schema::types::{Filter, NameProblem, PvId};
 
 use super::errand::Plan;
 use super::full_name;
-use crate::fanout::dialogue::{Ask, Dialogue, Errand, HeldName, Ran, WantedPv};
+use crate::fanout::dialogue::{
+    Ask, Dialogue, Errand, HeldName, MessageReader, ReadMessage, Respond, WantedPv,
+};
 use crate::fanout::frame::Frame;
 use crate::ingest::{Form, OpEnd};
 
@@ -20,16 +22,26 @@ const MOST_AT_A_TIME: usize = 10_000;
 pub(super) struct Side {
     socket: Socket,
     documents: Arc<Documents>,
-    /// What the open errands do.
-    plans: Vec<(u32, Plan)>,
+    reader: Arc<Reader>,
+}
+
+/// Reads messages and compiles documents.
+struct Reader(Settings);
+
+impl MessageReader for Reader {
+    fn read(&self, message: &[u8]) -> ReadMessage {
+        // The connection has checked that it is UTF-8.
+        let text = String::from_utf8_lossy(message);
+        Box::new(self.0.read(&text))
+    }
 }
 
 impl Side {
     pub(super) fn new(settings: Settings) -> Self {
         Self {
             documents: Arc::clone(&settings.documents),
+            reader: Arc::new(Reader(settings.clone())),
             socket: Socket::new(settings),
-            plans: Vec::new(),
         }
     }
 
@@ -48,8 +60,12 @@ impl Side {
             Reply::Close(code, reason) => Ask::Close(code, reason),
             Reply::Run(number, operation) => {
                 let (plan, errand) = Plan::new(&operation, self.documents.dialect());
-                self.plans.push((number, plan));
-                Ask::Run(Errand { number, ..errand })
+                let respond = Respond(Box::new(move |ran| {
+                    let mut response = Vec::new();
+                    plan.respond(&operation, ran, &mut response);
+                    response
+                }));
+                Ask::Run(Errand { number, ..errand }, respond)
             }
         }
     }
@@ -90,10 +106,13 @@ pub(super) fn parts(form: &Form) -> Option<Wanted> {
 }
 
 impl Dialogue for Side {
-    fn take(&mut self, message: &[u8]) -> Option<Ask> {
-        // The connection has checked that it is UTF-8.
-        let asked = std::str::from_utf8(message).ok()?;
-        let reply = self.socket.take(asked)?;
+    fn reader(&self) -> Arc<dyn MessageReader> {
+        Arc::clone(&self.reader) as Arc<dyn MessageReader>
+    }
+
+    fn take(&mut self, message: ReadMessage) -> Option<Ask> {
+        let message = *message.downcast::<pvwire_coniql::ReadMessage>().ok()?;
+        let reply = self.socket.take_read(message)?;
         Some(self.ask(reply))
     }
 
@@ -160,11 +179,8 @@ impl Dialogue for Side {
         Some(Frame::raw(out).with_rows(rows))
     }
 
-    fn ran(&mut self, number: u32, ran: &Ran) -> Option<Frame> {
-        let at = self.plans.iter().position(|(known, _)| *known == number)?;
-        let (_, plan) = self.plans.swap_remove(at);
-        let respond = |operation: &_, out: &mut Vec<u8>| plan.respond(operation, ran, out);
-        Some(messages(&self.socket.finish(number, respond)))
+    fn ran(&mut self, number: u32, response: &[u8]) -> Option<Frame> {
+        Some(messages(&self.socket.finish(number, response)))
     }
 
     fn passing(&mut self, connected: Duration) -> Option<Ask> {
@@ -176,8 +192,18 @@ impl Dialogue for Side {
 /// A client without a subprotocol, which is closed at once.
 pub(super) struct Refuser;
 
+impl MessageReader for Refuser {
+    fn read(&self, _message: &[u8]) -> ReadMessage {
+        Box::new(())
+    }
+}
+
 impl Dialogue for Refuser {
-    fn take(&mut self, _message: &[u8]) -> Option<Ask> {
+    fn reader(&self) -> Arc<dyn MessageReader> {
+        Arc::new(Self)
+    }
+
+    fn take(&mut self, _message: ReadMessage) -> Option<Ask> {
         None
     }
 

@@ -8,6 +8,7 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Response, StatusCode};
 
 use super::pieces::Pieces;
+use crate::compute::NotComputed;
 use crate::limits::connections::TooMany;
 use crate::ops::shutdown::Unready;
 use crate::session::stream::StreamBody;
@@ -29,6 +30,17 @@ impl<M: Into<Cow<'static, str>>> From<(StatusCode, M)> for Refusal {
     fn from((status, message): (StatusCode, M)) -> Self {
         let message = message.into();
         Self { status, message }
+    }
+}
+
+impl From<NotComputed> for Refusal {
+    fn from(why: NotComputed) -> Self {
+        let status = match why {
+            NotComputed::UsedUp => StatusCode::TOO_MANY_REQUESTS,
+            NotComputed::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            NotComputed::Failed => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        (status, format!("{why}\n")).into()
     }
 }
 

@@ -19,6 +19,7 @@ use super::query::argument;
 use super::read::Reader;
 use super::trust::only;
 use super::{Server, Side, Visit};
+use crate::compute::Size;
 use crate::doors::coniql::Coniql;
 use crate::doors::coniql::errand::Plan;
 use crate::session::errand::Asker;
@@ -93,14 +94,17 @@ impl Server {
         request: &Request<Incoming>,
         visit: &Visit,
     ) -> Result<Answer, Refusal> {
-        let payload = Payload::from_arguments(
-            argument(request, "query"),
-            argument(request, "operationName"),
-            argument(request, "variables").as_deref(),
-            argument(request, "extensions").as_deref(),
-        );
-        let requests = payload.map(Requests::One);
-        self.coniql_answer(door, request, visit, requests).await
+        let query = request.uri().query().unwrap_or_default().len();
+        let of = |name| argument(request, name);
+        let [document, operation] = [of("query"), of("operationName")];
+        let [variables, extensions] = [of("variables"), of("extensions")];
+        let read = move || {
+            let [variables, extensions] = [variables.as_deref(), extensions.as_deref()];
+            let payload = Payload::from_arguments(document, operation, variables, extensions);
+            payload.map(Requests::One)
+        };
+        self.coniql_answer(door, request, visit, (query, read))
+            .await
     }
 
     async fn coniql_post(
@@ -115,37 +119,48 @@ impl Server {
             let message = "the request is longer than 1 MiB, or ended too soon\n";
             (StatusCode::PAYLOAD_TOO_LARGE, message)
         })?;
-        let requests = Requests::from_json(&body.to_bytes());
-        self.coniql_answer(door, request, visit, requests).await
+        let body = body.to_bytes();
+        let (length, read) = (body.len(), move || Requests::from_json(&body));
+        self.coniql_answer(door, request, visit, (length, read))
+            .await
     }
 
-    /// Carries out queries and mutations.
+    /// Carries out queries and mutations, which `read` reads from this many bytes.
     async fn coniql_answer(
         &self,
         door: &Coniql,
         request: &Request<Incoming>,
         visit: &Visit,
-        requests: Result<Requests, PayloadError>,
+        (bytes, read): (
+            usize,
+            impl FnOnce() -> Result<Requests, PayloadError> + Send + 'static,
+        ),
     ) -> Result<Answer, Refusal> {
         let headers = request.headers();
         let reader = self.reader(headers, visit)?;
+        let requests = self
+            .pool
+            .compute(reader.cpu(), Size::of(bytes), read)
+            .await?;
         let origin = only(headers, header::ORIGIN).unwrap_or_default();
         let asker = || reader.asker(self.address_of(headers, visit), origin.to_owned());
         let knows_type = knows_response_type(headers);
         let one = |payload| self.coniql_response(door, request, &reader, asker(), payload);
         let Responses { mut status, body } = match requests {
-            Ok(Requests::One(payload)) => one(Ok(payload)).await,
+            Ok(Requests::One(payload)) => one(Ok(payload)).await?,
             Ok(Requests::Batch(batch)) => {
-                let mut all = Vec::<Pin<Box<dyn Future<Output = Responses>>>>::new();
+                let mut all =
+                    Vec::<Pin<Box<dyn Future<Output = Result<Responses, Refusal>>>>>::new();
                 for payload in batch {
                     all.push(Box::pin(one(payload)));
                 }
-                let all = all_of(all).await;
-                let bodies: Vec<_> = all.into_iter().map(|one| one.body).collect();
+                let all = all_of(all).await.into_iter();
+                let bodies = all.map(|one| one.map(|one| one.body));
+                let bodies: Vec<_> = bodies.collect::<Result<_, _>>()?;
                 let body = [&b"["[..], &bodies.join(&b","[..]), b"]"].concat();
                 responses(StatusCode::OK, body)
             }
-            Err(why) => one(Err(why)).await,
+            Err(why) => one(Err(why)).await?,
         };
         if status == StatusCode::UNPROCESSABLE_ENTITY {
             // The document is wrong. Clients of this type see so by the status, others read the errors.
@@ -172,7 +187,7 @@ impl Server {
         reader: &Reader,
         asker: Asker,
         payload: Result<Payload, PayloadError>,
-    ) -> Responses {
+    ) -> Result<Responses, Refusal> {
         let payload = match payload {
             Ok(payload) => payload,
             Err(why) => {
@@ -180,22 +195,33 @@ impl Server {
                     PayloadError::Persisted => StatusCode::OK,
                     _ => StatusCode::BAD_REQUEST,
                 };
-                return responses(status, why.response());
+                return Ok(responses(status, why.response()));
             }
         };
-        let mut body = Vec::new();
-        let operation = match door.documents().operation(&payload) {
-            Ok(operation) => operation,
+        let size = Size::of(payload.query.len() + payload.variables.len());
+        let documents = door.documents();
+        let dialect = documents.dialect();
+        let plan = move || match documents.operation(&payload) {
+            Ok(operation) => {
+                let (plan, errand) = Plan::new(&operation, dialect);
+                Ok((operation, plan, errand))
+            }
             Err(refusal) => {
+                let mut body = Vec::new();
                 refusal.push_response(&mut body);
-                return responses(StatusCode::UNPROCESSABLE_ENTITY, body);
+                Err(responses(StatusCode::UNPROCESSABLE_ENTITY, body))
             }
         };
+        let (operation, plan, mut errand) =
+            match self.pool.compute(reader.cpu(), size, plan).await? {
+                Ok(planned) => planned,
+                Err(refused) => return Ok(refused),
+            };
         let is_get = request.method() == Method::GET;
         match operation.kind() {
             OperationKind::Subscription => {
                 let why = "subscriptions need a WebSocket: use /ws";
-                return responses(StatusCode::BAD_REQUEST, error(why));
+                return Ok(responses(StatusCode::BAD_REQUEST, error(why)));
             }
             OperationKind::Mutation if is_get => {
                 let status = match request.uri().path() {
@@ -204,11 +230,10 @@ impl Server {
                     _ => StatusCode::METHOD_NOT_ALLOWED,
                 };
                 let why = "mutations are not allowed when using GET";
-                return responses(status, error(why));
+                return Ok(responses(status, error(why)));
             }
             _ => {}
         }
-        let (plan, mut errand) = Plan::new(&operation, door.documents().dialect());
         let patience = if errand.puts.is_empty() {
             PATIENCE
         } else {
@@ -219,8 +244,14 @@ impl Server {
             *timeout = (*timeout).min(patience);
         }
         let ran = self.run(reader, asker, None, errand).await;
-        plan.respond(&operation, &ran, &mut body);
-        responses(StatusCode::OK, body)
+        let size = Size::of(ran.elements());
+        let write = move || {
+            let mut body = Vec::new();
+            plan.respond(&operation, &ran, &mut body);
+            body
+        };
+        let body = self.pool.compute(reader.cpu(), size, write).await?;
+        Ok(responses(StatusCode::OK, body))
     }
 
     /// Tells a browser what a page of another origin may send.

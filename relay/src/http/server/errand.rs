@@ -64,12 +64,13 @@ impl Server {
                     asker,
                     caller,
                     errand,
+                    respond,
                 } = order;
                 let reader = Reader::of(&asker, caller);
                 let number = errand.number;
                 let ran = server.run(&reader, asker, Some(client), errand).await;
                 if let Some(shard) = server.admin.shards.get(client.shard) {
-                    shard.came_back(client, number, ran);
+                    shard.respond(&server.pool, reader.cpu(), (client, number), respond, ran);
                 }
             });
         }

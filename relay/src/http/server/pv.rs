@@ -20,7 +20,6 @@ use pvwire_http::{
     selection,
 };
 use pvwire_schema::types::NameProblem;
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
 use self::link::Link;
@@ -28,6 +27,7 @@ use super::answer::{Answer, Refusal, allow, challenged, plain, shared_with, with
 use super::query::argument;
 use super::read::charged;
 use super::{Server, Side, Visit};
+use crate::compute::Size;
 use crate::limits::memory::Owner;
 
 const JSON: &str = "application/json";
@@ -41,18 +41,11 @@ const SEARCH_GRACE: Duration = Duration::from_secs(1);
 /// The longest time that a request may ask for.
 const MAX_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Values with more elements are written as JSON on another thread.
-const MANY_ELEMENTS: usize = 2_000;
-
 /// Estimated length of an element in JSON, which is charged before it is written.
 const ELEMENT_BYTES: usize = 24;
 
-/// Threads that write large values at a time; others wait.
-const WRITERS: usize = 2;
-
 /// What the routes need besides the server.
 pub struct PvRoutes {
-    writers: Arc<Semaphore>,
     /// How long a request waits for a PV, unless it says otherwise.
     patience: Duration,
 }
@@ -64,7 +57,6 @@ impl PvRoutes {
     pub fn new(not_found_after: Duration) -> Self {
         let search = not_found_after.saturating_add(SEARCH_GRACE);
         Self {
-            writers: Arc::new(Semaphore::new(WRITERS)),
             patience: search.clamp(PATIENCE, MAX_PATIENCE),
         }
     }
@@ -266,34 +258,12 @@ impl Server {
             push_json(&value, &mut text);
             text
         };
-        let text = if count > MANY_ELEMENTS {
-            self.apart(write).await?
-        } else {
-            write()
-        };
+        let text = self
+            .pool
+            .compute(owner.cpu(), Size::of(count), write)
+            .await?;
         charge.resize(text.len())?;
         Ok(charged(text, charge))
-    }
-
-    /// Runs `work` on another thread, because it would delay other requests.
-    async fn apart<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Refusal> {
-        let failed = || {
-            Refusal::from((
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "the relay failed; see its log\n",
-            ))
-        };
-        let routes = self.pv.as_ref().ok_or_else(failed)?;
-        let permit = routes.writers.acquire().await.map_err(|_| failed())?;
-        let done = tokio::task::spawn_blocking(work).await;
-        drop(permit);
-        done.map_err(|error| {
-            log::error!("a large value could not be written: {error}");
-            failed()
-        })
     }
 }
 

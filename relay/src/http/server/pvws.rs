@@ -11,6 +11,7 @@ use hyper::{Request, StatusCode};
 use super::answer::{Answer, Refusal, plain, shared_with, with_type};
 use super::query::argument;
 use super::{Server, Side, Visit};
+use crate::compute::Size;
 use crate::doors::pvws::site::{self, Site};
 
 /// The files run no scripts and load no styles except their own.
@@ -85,7 +86,11 @@ impl Server {
         let target = site.target(&asked);
         let target = target.ok_or_else(|| refused("the relay has no PV of this type\n"))?;
         let text = match self.read(&reader, &target.name, PATIENCE).await? {
-            Some(seen) => site::got(&asked, target.dialect, &seen),
+            Some(seen) => {
+                let size = Size::of(seen.elements());
+                let write = move || site::got(&asked, target.dialect, &seen);
+                self.pool.compute(reader.cpu(), size, write).await?
+            }
             None => b"{}".to_vec(),
         };
         Ok(shared_with(with_type(reader.body(text)?, JSON), headers))

@@ -18,6 +18,7 @@ use crate::config::Access;
 use crate::fanout::control::{ControlRequest, Read};
 use crate::fanout::dialogue::Seen;
 use crate::limits::connections::{Caller, Stay};
+use crate::limits::cpu::CpuShare;
 use crate::limits::memory::{Charge, Owner, TooMuch};
 use crate::limits::subscriptions::{MAX_LOAD_PER_CLIENT, NewNames};
 use crate::session::errand::Asker;
@@ -107,6 +108,11 @@ impl Reader {
             identity: Arc::clone(&self.identity),
             owner: Arc::clone(&self.owner),
         }
+    }
+
+    /// The client's CPU budgets.
+    pub(super) fn cpu(&self) -> &CpuShare {
+        self.owner.cpu()
     }
 
     /// The body of an answer, charged to the client.

@@ -5,8 +5,10 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Instant;
 
 use super::{Charge, Owner, TooMuch, lock};
+use crate::limits::cpu::CpuShare;
 
 /// Memory of an open PV without its value: its channel, its monitor and its entry in the table.
 pub const PV_BYTES: usize = 4 << 10;
@@ -25,6 +27,8 @@ pub struct PvCharge {
     bytes: AtomicUsize,
     /// The last value exceeded every holder's budget.
     is_refused: AtomicBool,
+    /// The relay computes its values.
+    is_computed: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -49,6 +53,7 @@ impl PvCharge {
             paid: Mutex::new(paid),
             bytes: AtomicUsize::new(bytes),
             is_refused: AtomicBool::new(false),
+            is_computed: AtomicBool::new(false),
         }))
     }
 
@@ -58,10 +63,35 @@ impl PvCharge {
         self.bytes.load(Ordering::Relaxed) - PV_BYTES
     }
 
-    /// Whether the value is large or was refused, so that other clients may have to pay for it.
+    /// Whether the value is large, computed or was refused, so that other clients may have to pay for it.
     #[must_use]
     pub fn may_need_others(&self) -> bool {
-        self.is_refused.load(Ordering::Relaxed) || self.value_bytes() > OTHERS_FROM_BYTES
+        self.is_refused.load(Ordering::Relaxed)
+            || self.is_computed.load(Ordering::Relaxed)
+            || self.value_bytes() > OTHERS_FROM_BYTES
+    }
+
+    /// The relay computes the PV's values: their CPU time is charged, too.
+    pub fn computes(&self) {
+        self.is_computed.store(true, Ordering::Relaxed);
+    }
+
+    /// The CPU budgets of the client that has used least of them, of those that have the PV.
+    #[must_use]
+    pub fn cpu(&self, now: Instant) -> CpuShare {
+        let paid = lock(&self.paid);
+        let others = paid.others.iter().filter_map(Weak::upgrade);
+        let shares = others.map(|other| other.cpu().clone());
+        let payer = paid.charge.owner.cpu().clone();
+        let by_use = |share: &CpuShare| share.missing(now);
+        let least = shares.min_by_key(by_use);
+        least.into_iter().fold(payer, |payer, other| {
+            if other.missing(now) < payer.missing(now) {
+                other
+            } else {
+                payer
+            }
+        })
     }
 
     /// One more client subscribes the PV.

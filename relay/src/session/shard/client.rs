@@ -175,8 +175,10 @@ impl Client {
     /// The heartbeat check: whether the client has sent something since the last one.
     pub(super) fn silence(&mut self, patience: Duration, now: Instant) -> Silence {
         let received = self.socket.received_bytes();
-        // A client that doesn't take what waits for it is checked for stalls instead.
-        if self.is_closing() || self.socket.is_blocked() || received != self.heard {
+        // A client that doesn't take what waits for it is checked for stalls instead, and one whose message is being
+        // read can't be heard.
+        let is_busy = self.socket.is_blocked() || self.is_being_read();
+        if self.is_closing() || is_busy || received != self.heard {
             self.heard = received;
             self.pinged = None;
             return Silence::Fine;
@@ -198,6 +200,11 @@ impl Client {
         }
         self.stalled_since
             .is_some_and(|since| now.duration_since(since) >= evict_after)
+    }
+
+    /// Whether a message of it is being read on another thread.
+    pub(super) fn is_being_read(&self) -> bool {
+        (self.conversation.as_ref()).is_some_and(|with| with.is_being_read)
     }
 
     /// Sends the close frame.

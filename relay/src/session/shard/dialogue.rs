@@ -7,12 +7,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::Bytes;
 use pvwire_schema::types::{NameError, NameProblem, Outcome, PutValue, PvId};
 
-use super::Run;
+use super::{Run, ShardHandle};
+use crate::compute::Size;
 use crate::config::Access;
-use crate::fanout::control::ControlRequest;
-use crate::fanout::dialogue::{Ask, Dialogue};
+use crate::fanout::control::{ClientId, ControlRequest};
+use crate::fanout::dialogue::{Ask, Dialogue, ReadMessage};
 use crate::fanout::frame::Frame;
 use crate::ingest::{Form, OpEnd, Put};
 use crate::session::operation::Action;
@@ -35,6 +37,8 @@ pub(super) struct Conversation {
     pub(super) heard: Instant,
     /// When the client was last sent something, or when it connected.
     pub(super) sent: Instant,
+    /// A message is being read on another thread; no further message is taken meanwhile.
+    pub(super) is_being_read: bool,
     /// Code and reason with which the connection is closed.
     farewell: Option<(u16, String)>,
 }
@@ -47,6 +51,7 @@ impl Conversation {
             dialogue,
             open: 0,
             asked: Vec::new(),
+            is_being_read: false,
             farewell: None,
         }
     }
@@ -85,17 +90,56 @@ impl Refusals {
 }
 
 impl Run {
-    /// Takes a message of a client of a door.
-    pub(super) fn converse(&mut self, place: usize, message: &[u8]) -> Result<(), Broken> {
+    /// Takes a message of a client of a door: a short one at once, others when another thread has read them.
+    pub(super) fn converse(&mut self, place: usize, message: Bytes) -> Result<(), Broken> {
         let client = &mut self.clients[place];
         if client.known()?.is_none() {
             return Err(Broken::NotLoggedIn);
         }
-        let asked = (client.conversation.as_mut()).and_then(|with| {
-            with.heard = Instant::now();
+        let (share, pool) = (client.owner.cpu(), &self.context.pool);
+        let Some(with) = &mut client.conversation else {
+            return Ok(());
+        };
+        with.heard = Instant::now();
+        let reader = with.dialogue.reader();
+        if !pool.is_for_now(share, Size::of(message.len())) {
+            with.is_being_read = true;
+            let handle = ShardHandle::new(Arc::clone(&self.mailbox));
+            handle.read(pool, share, client.id, reader, message);
+            return Ok(());
+        }
+        let asked = pool.now(share, || {
+            let message = reader.read(&message);
             with.dialogue.take(message)
         });
         self.comply(place, asked)
+    }
+
+    /// A message of a client of a door was read: takes it, and then those that came meanwhile.
+    pub(super) fn was_read(&mut self, id: ClientId, message: Option<ReadMessage>) {
+        if !self.serves(id) {
+            return;
+        }
+        let place = id.index;
+        let client = &mut self.clients[place];
+        let known = client.known().map(|known| known.is_some());
+        let Some(with) = &mut client.conversation else {
+            return;
+        };
+        with.is_being_read = false;
+        let done = match (known, message) {
+            (Ok(true), Some(message)) => {
+                let asked = with.dialogue.take(message);
+                self.comply(place, asked)
+            }
+            (Ok(true), None) => Err(Broken::BadMessage),
+            (Ok(false), _) => Err(Broken::NotLoggedIn),
+            (Err(broken), _) => Err(broken),
+        };
+        let done = done.and_then(|()| self.ask_for_changes(place));
+        self.settle(place, done.map(|()| false));
+        // The poll reports the messages that came meanwhile only once.
+        self.again.insert(place);
     }
 
     /// Does what a client's protocol asks for at once.
@@ -114,7 +158,7 @@ impl Run {
                 name,
                 value,
             }) => self.put_named(place, number, name, value),
-            Some(Ask::Run(errand)) => self.send_out(place, errand),
+            Some(Ask::Run(errand, respond)) => self.send_out(place, errand, respond),
             Some(Ask::LogIn {
                 token,
                 refused,

@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use pvwire_schema::types::Outcome;
 
-use super::Run;
+use super::{Run, ShardHandle};
 use crate::fanout::control::ClientId;
-use crate::fanout::dialogue::{Errand, Ran, ReadError};
+use crate::fanout::dialogue::{Errand, Ran, ReadError, Respond};
 use crate::fanout::encoding::Encoding;
 use crate::ingest::OpEnd;
 use crate::limits::requests::{RequestBudget, TooManyNames};
@@ -18,7 +18,12 @@ use crate::session::socket::Broken;
 
 impl Run {
     /// Sends out a client's errand.
-    pub(super) fn send_out(&mut self, place: usize, errand: Errand) -> Result<(), Broken> {
+    pub(super) fn send_out(
+        &mut self,
+        place: usize,
+        errand: Errand,
+        respond: Respond,
+    ) -> Result<(), Broken> {
         let now = Instant::now();
         let client = &mut self.clients[place];
         if !client.budget.has_room() {
@@ -42,7 +47,9 @@ impl Run {
                 puts: vec![end.clone(); errand.puts.len()],
                 reads: errand.reads.iter().map(|_| too_fast()).collect(),
             };
-            self.came_back(id, number, &refused);
+            let share = client.owner.cpu().clone();
+            let handle = ShardHandle::new(Arc::clone(&self.mailbox));
+            handle.respond(&self.context.pool, &share, (id, number), respond, refused);
             return Ok(());
         }
         let asker = Asker {
@@ -56,6 +63,7 @@ impl Run {
             asker,
             caller,
             errand,
+            respond,
         };
         // The receiver is gone only when the relay ends.
         let _ = self.context.errands.send(order);
@@ -95,14 +103,14 @@ impl Run {
     }
 
     /// An errand has been carried out: answers the client, if it is still connected.
-    pub(super) fn came_back(&mut self, id: ClientId, number: u32, ran: &Ran) {
+    pub(super) fn came_back(&mut self, id: ClientId, number: u32, response: &[u8]) {
         if !self.serves(id) {
             return;
         }
         let client = &mut self.clients[id.index];
         client.budget.answered();
         let with = client.conversation.as_mut();
-        let Some(frame) = with.and_then(|with| with.dialogue.ran(number, ran)) else {
+        let Some(frame) = with.and_then(|with| with.dialogue.ran(number, response)) else {
             return;
         };
         let said = match client.owner.charge(frame.length()) {

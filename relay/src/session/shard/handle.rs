@@ -3,21 +3,25 @@
 //! A handle queues a command and wakes the shard's thread. No call waits for a client.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use mio::Waker;
 use tokio::sync::oneshot;
 
 use super::backlog::Backlog;
 use crate::access::auth::{Login, Peer};
+use crate::compute::{PoolHandle, Size};
 use crate::fanout::control::ClientId;
-use crate::fanout::dialogue::{HeldName, Ran};
+use crate::fanout::dialogue::{HeldName, MessageReader, Ran, ReadMessage, Respond};
 use crate::fanout::encoding::Encoding;
 use crate::fanout::output::{FrameSink, Order, TickFrames};
 use crate::limits::connections::{Caller, Stay};
+use crate::limits::cpu::CpuShare;
 use crate::ops::pulse::Pulse;
 use crate::session::errand::Puts;
 use crate::session::stream::StreamBody;
@@ -128,12 +132,41 @@ impl ShardHandle {
         self.mailbox.put(Command::PutFor(Box::new(puts)));
     }
 
-    /// A client's errand has been carried out.
-    pub fn came_back(&self, client: ClientId, number: u32, ran: Ran) {
-        self.mailbox.put(Command::CameBack {
+    /// A client's errand has been carried out: lets its response be written.
+    pub fn respond(
+        &self,
+        pool: &PoolHandle,
+        share: &CpuShare,
+        (client, number): (ClientId, u32),
+        respond: Respond,
+        ran: Ran,
+    ) {
+        let answer = CameBack {
+            mailbox: Arc::clone(&self.mailbox),
             client,
             number,
-            ran: Box::new(ran),
+            response: FAILED.to_vec(),
+        };
+        let size = Size::of(ran.elements());
+        pool.run(share, size, move || answer.give(respond.0(&ran)));
+    }
+
+    /// Lets a message of a client be read.
+    pub(super) fn read(
+        &self,
+        pool: &PoolHandle,
+        share: &CpuShare,
+        client: ClientId,
+        reader: Arc<dyn MessageReader>,
+        message: Bytes,
+    ) {
+        let answer = WasRead {
+            mailbox: Arc::clone(&self.mailbox),
+            client,
+            message: None,
+        };
+        pool.run(share, Size::of(message.len()), move || {
+            answer.give(reader.read(&message));
         });
     }
 
@@ -224,13 +257,67 @@ pub(super) enum Command {
     Recheck,
     /// The puts of an errand.
     PutFor(Box<Puts>),
-    /// A client's errand has been carried out.
+    /// A client's errand has been carried out, and this is the response.
     CameBack {
         client: ClientId,
         number: u32,
-        ran: Box<Ran>,
+        response: Vec<u8>,
+    },
+    /// A client's message was read; `None` if that failed.
+    WasRead {
+        client: ClientId,
+        message: Option<ReadMessage>,
     },
     Stop,
+}
+
+/// The response to an errand whose response could not be written.
+const FAILED: &[u8] = br#"{"errors":[{"message":"the relay failed; see its log"}],"data":null}"#;
+
+/// Sends the response to an errand, also if writing it failed.
+struct CameBack {
+    mailbox: Arc<Mailbox>,
+    client: ClientId,
+    number: u32,
+    response: Vec<u8>,
+}
+
+impl CameBack {
+    fn give(mut self, response: Vec<u8>) {
+        self.response = response;
+    }
+}
+
+impl Drop for CameBack {
+    fn drop(&mut self) {
+        self.mailbox.put(Command::CameBack {
+            client: self.client,
+            number: self.number,
+            response: mem::take(&mut self.response),
+        });
+    }
+}
+
+/// Gives a message back to its client's shard, also if reading it failed.
+struct WasRead {
+    mailbox: Arc<Mailbox>,
+    client: ClientId,
+    message: Option<ReadMessage>,
+}
+
+impl WasRead {
+    fn give(mut self, message: ReadMessage) {
+        self.message = Some(message);
+    }
+}
+
+impl Drop for WasRead {
+    fn drop(&mut self) {
+        self.mailbox.put(Command::WasRead {
+            client: self.client,
+            message: self.message.take(),
+        });
+    }
 }
 
 /// Deliveries of a shard that keeps up: the present one and the next.

@@ -40,6 +40,10 @@ impl Run {
         self.clients[place].socket.begin_turn();
         for _ in 0..REQUESTS_PER_TURN {
             let client = &mut self.clients[place];
+            if client.is_being_read() {
+                // The next messages wait for the answer to this one.
+                return Ok(heard);
+            }
             let received = client.socket.receive()?;
             let frames = client.socket.take_frames();
             if frames > 0 {
@@ -57,7 +61,7 @@ impl Run {
                 return Err(Broken::BadMessage);
             }
             if client.conversation.is_some() {
-                self.converse(place, &bytes)?;
+                self.converse(place, bytes)?;
                 continue;
             }
             let identity = client.known()?;

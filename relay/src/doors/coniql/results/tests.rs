@@ -101,7 +101,7 @@ impl World {
             settings: settings.clone(),
         }));
         let mut side = Side::new(settings);
-        side.take(br#"{"type": "connection_init"}"#);
+        side.take(side.reader().read(br#"{"type": "connection_init"}"#));
         let mut subscriptions = Vec::new();
         for (base, name) in NAMES.iter().enumerate() {
             for (nth, fields) in [FIELDS[0], FIELDS[0], FIELDS[1]].iter().enumerate() {
@@ -110,7 +110,7 @@ impl World {
                 let message = json!({
                     "type": "subscribe", "id": format!("{base}.{nth}"), "payload": {"query": query},
                 });
-                side.take(message.to_string().as_bytes());
+                side.take(side.reader().read(message.to_string().as_bytes()));
                 let form = side.wanted().pop().unwrap().form;
                 subscriptions.push(Subscription {
                     selection: parts(&form).unwrap().selection,

@@ -13,6 +13,7 @@ use tokio::sync::mpsc::Sender;
 
 use super::link::Link;
 use super::{millis, not_current, settled};
+use crate::compute::Size;
 use crate::http::server::answer::{Answer, Refusal, shared_with, with_type};
 use crate::http::server::pieces::pieces;
 use crate::http::server::read::charged;
@@ -147,7 +148,9 @@ impl Server {
         let size = Image::element_bytes(&node);
         let mut charge = owner.charge(size * CONVERSION_FACTOR)?;
         let convert = move || Image::of(&node).and_then(|image| encode(&image));
-        let bytes = self.apart(convert).await?.map_err(refused)?;
+        let size = Size::of(size);
+        let bytes = self.pool.compute(owner.cpu(), size, convert).await?;
+        let bytes = bytes.map_err(refused)?;
         charge.resize(bytes.len())?;
         Ok(charged(bytes, charge))
     }

@@ -10,6 +10,7 @@ use tokio::time::timeout;
 
 use super::link::Link;
 use super::{JSON, lacks_token, settled};
+use crate::compute::Size;
 use crate::http::server::answer::{Answer, Refusal, shared_with, with_type};
 use crate::http::server::{Server, Visit};
 
@@ -38,7 +39,7 @@ impl Server {
         let mut link = self.link(headers, visit)?;
         let now = SystemTime::now();
         let mut talk = Talk::new(self.token(headers), now);
-        let body = received(body, &link).await?;
+        let body = self.received(body, &link).await?;
         talk.put(&route.name, body, now);
         let result = loop {
             lacks_token(&talk)?;
@@ -58,6 +59,28 @@ impl Server {
         *answer.status_mut() = status;
         Ok(shared_with(answer, headers))
     }
+
+    /// What the body asks for.
+    async fn received(&self, body: Incoming, link: &Link) -> Result<PutBody, Refusal> {
+        let too_late = (
+            StatusCode::REQUEST_TIMEOUT,
+            "the body has not arrived within 10 s\n",
+        );
+        let collected = timeout(BODY_TIMEOUT, Limited::new(body, MAX_BODY_BYTES).collect()).await;
+        let collected = collected.map_err(|_| too_late)?.map_err(|error| {
+            if error.is::<LengthLimitError>() {
+                let message = "a put may have at most 1 MiB: write fewer elements at a time\n";
+                return (StatusCode::PAYLOAD_TOO_LARGE, message.to_owned());
+            }
+            let message = format!("the body can't be read: {error}\n");
+            (StatusCode::BAD_REQUEST, message)
+        })?;
+        let bytes = collected.to_bytes();
+        let _charge = link.owner().charge(bytes.len() * READ_FACTOR)?;
+        let (size, read) = (Size::of(bytes.len()), move || put_body(&bytes, COMPLETION));
+        let body = self.pool.compute(link.owner().cpu(), size, read).await?;
+        body.map_err(|error| (StatusCode::BAD_REQUEST, format!("{error}\n")).into())
+    }
 }
 
 /// Whether no server has answered for the PV, as far as the relay knows.
@@ -65,25 +88,4 @@ async fn is_not_found(link: &mut Link, talk: &mut Talk, route: &Route) -> bool {
     talk.open(&route.name, Duration::ZERO, SystemTime::now());
     let standing = settled(link, talk, Duration::ZERO).await;
     matches!(standing, Ok(Standing::NotFound(reason) | Standing::Searched(reason)) if reason.is_empty())
-}
-
-/// What the body asks for.
-async fn received(body: Incoming, link: &Link) -> Result<PutBody, Refusal> {
-    let too_late = (
-        StatusCode::REQUEST_TIMEOUT,
-        "the body has not arrived within 10 s\n",
-    );
-    let collected = timeout(BODY_TIMEOUT, Limited::new(body, MAX_BODY_BYTES).collect()).await;
-    let collected = collected.map_err(|_| too_late)?.map_err(|error| {
-        if error.is::<LengthLimitError>() {
-            let message = "a put may have at most 1 MiB: write fewer elements at a time\n";
-            return (StatusCode::PAYLOAD_TOO_LARGE, message.to_owned());
-        }
-        let message = format!("the body can't be read: {error}\n");
-        (StatusCode::BAD_REQUEST, message)
-    })?;
-    let bytes = collected.to_bytes();
-    let _charge = link.owner().charge(bytes.len() * READ_FACTOR)?;
-    put_body(&bytes, COMPLETION)
-        .map_err(|error| (StatusCode::BAD_REQUEST, format!("{error}\n")).into())
 }
