@@ -15,11 +15,21 @@ pub fn folder(target: &Target) -> PathBuf {
 /// A target's seeds, and behind them its files in the order of their names.
 #[must_use]
 pub fn inputs(target: &Target) -> Vec<Vec<u8>> {
+    named(target).into_iter().map(|(_, input)| input).collect()
+}
+
+/// The same, each with its name for reports.
+#[must_use]
+pub fn named(target: &Target) -> Vec<(String, Vec<u8>)> {
+    let seeds = (target.seeds)().into_iter().enumerate();
+    let seeds = seeds.map(|(number, seed)| (format!("seed {number}"), seed));
     let files = fs::read_dir(folder(target)).into_iter().flatten();
     let mut files: Vec<_> = files.filter_map(|entry| Some(entry.ok()?.path())).collect();
     files.sort();
-    let kept = files.iter().filter_map(|path| fs::read(path).ok());
-    (target.seeds)().into_iter().chain(kept).collect()
+    let kept = files
+        .iter()
+        .filter_map(|path| Some((path.display().to_string(), fs::read(path).ok()?)));
+    seeds.chain(kept).collect()
 }
 
 /// Writes seeds as files and words as a dictionary for libFuzzer: `FOLDER/seeds/…` and
@@ -44,6 +54,8 @@ pub fn write(target: &Target, to: &Path) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cpu::{self, Speed};
+    use crate::shapes;
     use crate::targets::TARGETS;
 
     #[test]
@@ -57,6 +69,27 @@ mod tests {
             );
             inputs.iter().for_each(|input| (target.run)(input));
         }
+    }
+
+    #[test]
+    fn no_input_and_no_worst_shape_takes_a_reader_longer_than_its_limit() {
+        let speed = Speed::measure();
+        let mut slow = Vec::new();
+        for target in TARGETS {
+            let shapes = shapes::of(target).into_iter();
+            let shapes = shapes.map(|shape| (shape.name, shape.bytes));
+            for (name, input) in named(target).into_iter().chain(shapes) {
+                let took = cpu::time(|| (target.run)(&input));
+                if let Some(took) = speed.exceeded(target, &input, took) {
+                    let limit = speed.limit(target, input.len());
+                    slow.push(format!(
+                        "{}: {name}: {took:?}, limit {limit:?}",
+                        target.name
+                    ));
+                }
+            }
+        }
+        assert!(slow.is_empty(), "{}", slow.join("\n"));
     }
 
     #[test]

@@ -8,6 +8,7 @@
 mod bus;
 mod coniql;
 pub mod corpus;
+pub mod cpu;
 mod execution;
 mod filters;
 mod formulas;
@@ -17,6 +18,7 @@ mod ingest;
 pub mod mutate;
 mod names;
 mod pvws;
+pub mod shapes;
 mod sockets;
 mod states;
 pub mod targets;

@@ -1,7 +1,8 @@
-//! Fuzzes every reader of untrusted input: none may panic or hang.
+//! Fuzzes every reader of untrusted input: none may panic, hang, or take more CPU time than its limit.
 //!
-//! `pvwire-fuzz [--seconds N] [--seed N] [TARGET …]` reads the corpus, and then randomly changed
-//! inputs for N seconds per target. `pvwire-fuzz --replay FILE TARGET` reads one input again,
+//! `pvwire-fuzz [--seconds N] [--seed N] [TARGET …]` reads the corpus and generated worst shapes, and
+//! then randomly changed inputs for N seconds per target. `pvwire-fuzz --replay FILE TARGET` reads one
+//! input again and prints the time, `pvwire-fuzz --times [TARGET …]` prints the slowest inputs,
 //! `pvwire-fuzz --write FOLDER TARGET` writes the initial inputs for libFuzzer, and `pvwire-fuzz
 //! --list` lists the targets.
 
@@ -12,13 +13,11 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use pvwire_fuzz::corpus;
+use pvwire_fuzz::cpu::{self, Speed};
 use pvwire_fuzz::mutate::{Random, mutated};
 use pvwire_fuzz::targets::{TARGETS, Target};
+use pvwire_fuzz::{corpus, shapes};
 use thiserror::Error;
-
-/// Time limit of a reader for one input, on a slow machine in a debug build.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 struct Options {
     each: Duration,
@@ -26,6 +25,7 @@ struct Options {
     replay: Option<String>,
     write: Option<String>,
     list: bool,
+    times: bool,
     targets: Vec<&'static Target>,
 }
 
@@ -42,10 +42,18 @@ fn main() -> ExitCode {
             eprintln!("pvwire-fuzz: {file} can't be read");
             return ExitCode::from(64);
         };
+        for target in &options.targets {
+            let took = cpu::time(|| (target.run)(&input));
+            println!("{}: {took:?}", target.name);
+        }
+        return ExitCode::SUCCESS;
+    }
+    let speed = Speed::measure();
+    if options.times {
         options
             .targets
             .iter()
-            .for_each(|target| (target.run)(&input));
+            .for_each(|target| times(target, speed));
         return ExitCode::SUCCESS;
     }
     if options.list {
@@ -65,7 +73,7 @@ fn main() -> ExitCode {
     }
     let mut failed = 0;
     for target in &options.targets {
-        failed += usize::from(!fuzz(target, options.each, options.seed));
+        failed += usize::from(!fuzz(target, options.each, options.seed, speed));
     }
     let passed = options.targets.len() - failed;
     println!("{passed} passed, {failed} failed");
@@ -95,6 +103,7 @@ fn options() -> Result<Options, UsageError> {
         replay: None,
         write: None,
         list: false,
+        times: false,
         targets: Vec::new(),
     };
     let mut words = std::env::args().skip(1);
@@ -114,6 +123,7 @@ fn options() -> Result<Options, UsageError> {
             "--replay" => options.replay = Some(value()?),
             "--write" => options.write = Some(value()?),
             "--list" => options.list = true,
+            "--times" => options.times = true,
             name => {
                 let found = TARGETS.iter().find(|target| target.name == name);
                 let names: Vec<_> = TARGETS.iter().map(|target| target.name).collect();
@@ -128,17 +138,46 @@ fn options() -> Result<Options, UsageError> {
     Ok(options)
 }
 
-/// Reads the corpus, and then changed inputs for `each`; returns whether all succeeded.
-fn fuzz(target: &Target, each: Duration, seed: u64) -> bool {
-    let seeds = corpus::inputs(target);
-    let mut random = Random::new(seed);
-    if !seeds.iter().all(|input| read(target, input, seed)) {
+/// Number of inputs whose times are printed.
+const SLOWEST: usize = 5;
+
+/// Prints the inputs of the corpus and the worst shapes that take longest.
+fn times(target: &Target, speed: Speed) {
+    let timed = known(target).into_iter().map(|(name, input)| {
+        let took = cpu::time(|| (target.run)(&input));
+        (took / target.readings, name)
+    });
+    let mut timed: Vec<_> = timed.collect();
+    timed.sort_by_key(|(took, _)| std::cmp::Reverse(*took));
+    let limit = speed.limit(target, 0) / target.readings;
+    println!("{}, limit {limit:?}", target.name);
+    for (took, name) in timed.iter().take(SLOWEST) {
+        println!("  {took:?}: {name}");
+    }
+}
+
+/// The corpus and the worst shapes, with their names.
+fn known(target: &Target) -> Vec<(String, Vec<u8>)> {
+    let shapes = shapes::of(target).into_iter();
+    let shapes = shapes.map(|shape| (shape.name, shape.bytes));
+    corpus::named(target).into_iter().chain(shapes).collect()
+}
+
+/// Reads the corpus and the worst shapes, and then changed inputs for `each`; returns whether all succeeded.
+fn fuzz(target: &Target, each: Duration, seed: u64, speed: Speed) -> bool {
+    let mut are_read = true;
+    for (name, input) in known(target) {
+        are_read &= read(target, (&name, &input), seed, speed);
+    }
+    if !are_read {
         return false;
     }
+    let seeds = corpus::inputs(target);
+    let mut random = Random::new(seed);
     let (start, mut inputs) = (Instant::now(), 0_u64);
     while start.elapsed() < each {
         let input = mutated(&mut random, &seeds, target.words);
-        if !read(target, &input, seed) {
+        if !read(target, ("a changed input", &input), seed, speed) {
             return false;
         }
         inputs += 1;
@@ -149,27 +188,28 @@ fn fuzz(target: &Target, each: Duration, seed: u64) -> bool {
 }
 
 /// Reads one input; returns whether that succeeded, and keeps the input otherwise.
-fn read(target: &Target, input: &[u8], seed: u64) -> bool {
-    let began = Instant::now();
-    let read = catch_unwind(AssertUnwindSafe(|| (target.run)(input)));
-    let took = began.elapsed();
-    if read.is_ok() && took <= PATIENCE {
-        return true;
-    }
-    let file = std::env::temp_dir().join(format!("pvwire-fuzz-{}-{seed}", target.name));
-    let kept = std::fs::write(&file, input).is_ok();
-    let what = if read.is_err() {
-        "panics"
-    } else {
-        "takes too long"
+fn read(target: &Target, (name, input): (&str, &[u8]), seed: u64, speed: Speed) -> bool {
+    let mut read = Ok(());
+    let took = cpu::time(|| {
+        read = catch_unwind(AssertUnwindSafe(|| (target.run)(input)));
+    });
+    let what = match (read, speed.exceeded(target, input, took)) {
+        (Err(_), _) => "panics".to_owned(),
+        (Ok(()), Some(took)) => {
+            let limit = speed.limit(target, input.len());
+            format!("takes {took:?} of CPU time, limit {limit:?},")
+        }
+        (Ok(()), None) => return true,
     };
-    let kept = if kept {
+    let file = format!("pvwire-fuzz-{}-{seed}-{}", target.name, input.len());
+    let file = std::env::temp_dir().join(file);
+    let kept = if std::fs::write(&file, input).is_ok() {
         "read it again by --replay "
     } else {
         "it can't be kept in "
     };
     println!(
-        "{}: an input of {} bytes {what} (seed {seed}); {kept}{}",
+        "{}: {name}, {} bytes, {what} (seed {seed}); {kept}{}",
         target.name,
         input.len(),
         file.display(),

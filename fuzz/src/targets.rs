@@ -11,6 +11,7 @@ use pvwire_relay::config::{Access, Asked, Config};
 use pvwire_relay::ingest::sim;
 use pvwire_schema::{decode, encode};
 
+use crate::cpu::MOST_BYTES;
 use crate::{
     bus, coniql, execution, filters, formulas, gateway, http, ingest, names, pvws, sockets, tokens,
 };
@@ -26,6 +27,40 @@ pub struct Target {
     pub words: &'static [&'static str],
     /// Reads an input; a panic is a finding.
     pub run: fn(&[u8]),
+    /// How often it reads an input, in different ways.
+    pub readings: u32,
+    /// Who writes what it reads.
+    pub author: Author,
+}
+
+/// Who writes an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Author {
+    /// A client, a server of PVs, or another relay: anyone who can reach the relay.
+    Anyone,
+    /// The operator. Their files are read at the start and when they change, and may hold hundreds of regular
+    /// expressions, whose compilation takes time on purpose: matching names is fast then.
+    Operator,
+}
+
+impl Author {
+    /// Bytes of the generated shapes.
+    #[must_use]
+    pub fn room(self) -> usize {
+        match self {
+            Self::Anyone => MOST_BYTES,
+            Self::Operator => MOST_BYTES / 16,
+        }
+    }
+
+    /// How many times longer reading may take.
+    #[must_use]
+    pub fn patience(self) -> u32 {
+        match self {
+            Self::Anyone => 1,
+            Self::Operator => 50,
+        }
+    }
 }
 
 /// All of them.
@@ -35,120 +70,160 @@ pub const TARGETS: &[Target] = &[
         seeds: || golden("PVWR"),
         words: &[],
         run: requests,
+        readings: 1,
+        author: Author::Anyone,
     },
     Target {
         name: "frames",
         seeds: || golden("PVWF"),
         words: &[],
         run: frames,
+        readings: 1,
+        author: Author::Anyone,
     },
     Target {
         name: "ingest",
         seeds: sequences,
         words: &[],
         run: ingest::run,
+        readings: 1,
+        author: Author::Anyone,
     },
     Target {
         name: "graphql",
         seeds: || texts(GRAPHQL),
         words: GRAPHQL_WORDS,
         run: graphql,
+        readings: 4,
+        author: Author::Anyone,
     },
     Target {
         name: "execution",
         seeds: || texts(execution::SEEDS),
         words: execution::WORDS,
         run: execution::run,
+        readings: 2,
+        author: Author::Anyone,
     },
     Target {
         name: "formulas",
         seeds: || texts(formulas::FORMULAS),
         words: formulas::FORMULA_WORDS,
         run: formulas::formula,
+        readings: 16,
+        author: Author::Anyone,
     },
     Target {
         name: "locals",
         seeds: || texts(formulas::LOCALS),
         words: formulas::LOCAL_WORDS,
         run: formulas::local,
+        readings: 1,
+        author: Author::Anyone,
     },
     Target {
         name: "config",
         seeds: || texts(CONFIG),
         words: CONFIG_WORDS,
         run: config,
+        readings: 1,
+        author: Author::Operator,
     },
     Target {
         name: "tokens",
         seeds: tokens::seeds,
         words: tokens::WORDS,
         run: tokens::run,
+        readings: 1,
+        author: Author::Anyone,
     },
     Target {
         name: "pvlist",
         seeds: || texts(gateway::PVLIST),
         words: gateway::PVLIST_WORDS,
         run: gateway::pvlist,
+        readings: 3,
+        author: Author::Operator,
     },
     Target {
         name: "security",
         seeds: || texts(gateway::SECURITY),
         words: gateway::SECURITY_WORDS,
         run: gateway::security,
+        readings: 1,
+        author: Author::Operator,
     },
     Target {
         name: "simulated",
         seeds: || texts(SIMULATED),
         words: SIMULATED_WORDS,
         run: simulated,
+        readings: 1,
+        author: Author::Anyone,
     },
     Target {
         name: "circuit",
         seeds: circuits,
         words: &[],
         run: circuit,
+        readings: 5,
+        author: Author::Anyone,
     },
     Target {
         name: "names",
         seeds: || texts(names::SEEDS),
         words: names::WORDS,
         run: names::run,
+        readings: 6,
+        author: Author::Anyone,
     },
     Target {
         name: "filters",
         seeds: filters::seeds,
         words: &[],
         run: filters::run,
+        readings: 1,
+        author: Author::Anyone,
     },
     Target {
         name: "coniql",
         seeds: || texts(coniql::SEEDS),
         words: coniql::WORDS,
         run: coniql::run,
+        readings: 2,
+        author: Author::Anyone,
     },
     Target {
         name: "http",
         seeds: || texts(http::SEEDS),
         words: http::WORDS,
         run: http::run,
+        readings: 2,
+        author: Author::Anyone,
     },
     Target {
         name: "pvws",
         seeds: || texts(pvws::SEEDS),
         words: pvws::WORDS,
         run: pvws::run,
+        readings: 1,
+        author: Author::Anyone,
     },
     Target {
         name: "sockets",
         seeds: sockets::seeds,
         words: &[],
         run: sockets::run,
+        readings: 2,
+        author: Author::Anyone,
     },
     Target {
         name: "bus",
         seeds: || texts(bus::SEEDS),
         words: bus::WORDS,
         run: bus::run,
+        readings: 1,
+        author: Author::Anyone,
     },
 ];
 

@@ -1,0 +1,100 @@
+//! Inputs of up to 64 KiB that cost a careless reader most: repetition, nesting, long tokens, many errors.
+
+mod documents;
+
+use crate::targets::Target;
+
+/// A generated input and what it is made of.
+pub struct Shape {
+    /// For reports.
+    pub name: String,
+    /// The input.
+    pub bytes: Vec<u8>,
+}
+
+/// Repeats `piece` between `begin` and `end` as often as fits.
+fn repeated(room: usize, begin: &[u8], piece: &[u8], end: &[u8]) -> Vec<u8> {
+    let room = room.saturating_sub(begin.len() + end.len());
+    let times = room / piece.len().max(1);
+    [begin, &piece.repeat(times), end].concat()
+}
+
+/// Like `repeated`, with a different number in each piece in place of `#`.
+fn numbered(room: usize, begin: &str, piece: &str, end: &str) -> Vec<u8> {
+    let mut text = begin.to_owned();
+    for number in 0.. {
+        let next = piece.replace('#', &number.to_string());
+        if text.len() + next.len() + end.len() > room {
+            break;
+        }
+        text.push_str(&next);
+    }
+    (text + end).into_bytes()
+}
+
+/// Pieces that open and close as deep as fits.
+fn nested(room: usize, begin: &str, open: &str, close: &str, end: &str) -> Vec<u8> {
+    let room = room.saturating_sub(begin.len() + end.len());
+    let depth = room / (open.len() + close.len());
+    [begin, &open.repeat(depth), &close.repeat(depth), end]
+        .concat()
+        .into_bytes()
+}
+
+/// The generated inputs of a target: those of its words and seeds, and its own.
+#[must_use]
+pub fn of(target: &Target) -> Vec<Shape> {
+    let room = target.author.room();
+    let mut shapes = Vec::new();
+    let mut add = |name: String, bytes: Vec<u8>| shapes.push(Shape { name, bytes });
+    for word in target.words {
+        add(
+            format!("repeated {word:?}"),
+            repeated(room, b"", word.as_bytes(), b""),
+        );
+        let [open, close] = match *word {
+            "(" => ["(", ")"],
+            "[" => ["[", "]"],
+            "{" => ["{", "}"],
+            _ => continue,
+        };
+        add(
+            format!("nested {word:?}"),
+            nested(room, "", open, close, ""),
+        );
+    }
+    for (number, seed) in (target.seeds)().iter().enumerate() {
+        add(
+            format!("seed {number}, repeated"),
+            repeated(room, b"", seed, b""),
+        );
+        let lines = [seed, &b"\n"[..]].concat();
+        add(
+            format!("seed {number}, as lines"),
+            repeated(room, b"", &lines, b""),
+        );
+        for (what, at) in [
+            ("first", token(seed.iter())),
+            ("last", token(seed.iter().rev())),
+        ] {
+            let Some(at) = at else { continue };
+            let at = if what == "last" {
+                seed.len() - 1 - at
+            } else {
+                at
+            };
+            let long = repeated(room, &seed[..at], &seed[at..=at], &seed[at..]);
+            add(format!("seed {number}, {what} token long"), long);
+        }
+    }
+    for byte in [0, b' ', b'a', b'9', b'"', b'\\', b'.', b'-', 0x80, 0xff] {
+        add(format!("bytes {byte:#x}"), vec![byte; room]);
+    }
+    shapes.extend(documents::of(target.name, room));
+    shapes
+}
+
+/// Position of the first letter or digit.
+fn token<'a>(mut bytes: impl Iterator<Item = &'a u8>) -> Option<usize> {
+    bytes.position(u8::is_ascii_alphanumeric)
+}
