@@ -3,6 +3,8 @@
 //! An attack says what one connection does until the time is over. A connection that the relay closes is
 //! opened again.
 
+mod computing;
+
 use std::error::Error;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -50,6 +52,12 @@ pub(crate) enum Attack {
     Rampwave,
     /// Puts that are refused, with long names.
     Audit,
+    /// Documents of Coniql's door that are compiled again and again.
+    Documents,
+    /// Thousands of formulas over a fast PV, and some with large results.
+    Formulas,
+    /// Messages of PVWS with hundreds of thousands of empty lists.
+    PvwsJson,
     /// Clients of PVWS that lose each connection as soon as they have values, and connect again.
     Reconnects,
     /// The same 10,000 PVs subscribed again and again, without waiting.
@@ -70,7 +78,8 @@ impl Attack {
             Self::Pipeline => 200,
             Self::Subscribe | Self::SubscribeUnknown => 24,
             Self::Bytes => 8,
-            Self::Pongs | Self::Rampwave | Self::Audit => 4,
+            Self::Documents => 8,
+            Self::Pongs | Self::Rampwave | Self::Audit | Self::Formulas | Self::PvwsJson => 4,
         }
     }
 
@@ -111,6 +120,9 @@ impl Attack {
                     PONG.into(),
                 )
             }
+            Self::Documents => (computing::greeting(), computing::documents(number)),
+            Self::Formulas => (computing::formulas(number), PONG.into()),
+            Self::PvwsJson => (Vec::new(), computing::empty_lists()),
             Self::Subscribe | Self::SubscribeUnknown => {
                 let name = |n: usize| match self {
                     Self::Subscribe => format!("sim://counter(rate_hz=0.001,start={n})"),
@@ -162,6 +174,7 @@ impl Attack {
             | Self::Audit
             | Self::Subscribe
             | Self::SubscribeUnknown => true,
+            Self::Documents | Self::Formulas | Self::PvwsJson => true,
         }
     }
 }
@@ -267,8 +280,11 @@ fn attack_once(
     tcp.set_read_timeout(Some(PATIENCE))?;
     tcp.set_write_timeout(Some(PATIENCE))?;
     let (first, more) = attack.says(relay, number);
-    if attack != Attack::Pipeline {
-        tcp.write_all(&handshake(relay, false))?;
+    match attack {
+        Attack::Pipeline => {}
+        Attack::Documents => tcp.write_all(&door::handshake_of_coniql(relay))?,
+        Attack::Formulas | Attack::PvwsJson => tcp.write_all(&door::handshake(relay))?,
+        _ => tcp.write_all(&handshake(relay, false))?,
     }
     let mut taken = vec![0; 1 << 16];
     let mut unsent = first;

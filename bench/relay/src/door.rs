@@ -25,6 +25,7 @@ use crate::peer::{Dialect, Selection};
 use crate::seconds;
 use crate::wire::{answer_at, message_at};
 use coniql::Said;
+pub(crate) use coniql::handshake as handshake_of_coniql;
 use pvws::read_update;
 pub(crate) use pvws::{handshake, subscribe};
 

@@ -27,7 +27,7 @@ pub(super) enum Said {
 }
 
 /// The handshake of a client of Coniql.
-pub(super) fn handshake(relay: &str) -> Vec<u8> {
+pub(crate) fn handshake(relay: &str) -> Vec<u8> {
     let subprotocol = Dialect::Coniql.subprotocol().unwrap_or_default();
     format!(
         "GET {PATH} HTTP/1.1\r\nHost: {relay}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
