@@ -16,6 +16,7 @@ mod attacks;
 mod base64;
 mod bus_attack;
 mod checks;
+mod computing;
 mod coniql;
 mod coniql_truth;
 mod disk;

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use pvwire_schema::encode;
 use pvwire_schema::types::{Filter, Request, RequestBody};
 
+use super::computing;
+
 /// Connections that one attack holds at a time; more than the relay has file descriptors for.
 const CONNECTIONS: usize = 300;
 
@@ -43,6 +45,18 @@ pub(super) const ALL: &[(&str, Begin)] = &[
         "connections shake hands at the same time",
         shake_hands_at_once,
     ),
+    (
+        "clients of Coniql let large documents be compiled",
+        computing::compile_documents,
+    ),
+    (
+        "clients of PVWS subscribe thousands of formulas and some with large results",
+        computing::compute_formulas,
+    ),
+    (
+        "clients of PVWS send lists of empty lists",
+        computing::read_empty_lists,
+    ),
 ];
 
 /// Names that an attack subscribes, and requests that it sends without waiting.
@@ -58,7 +72,7 @@ pub(super) struct Attack {
 }
 
 impl Attack {
-    fn begin(time: Duration, attack: impl FnOnce(Instant) + Send + 'static) -> Self {
+    pub(super) fn begin(time: Duration, attack: impl FnOnce(Instant) + Send + 'static) -> Self {
         let until = Instant::now() + time;
         Self {
             thread: thread::spawn(move || attack(until)),
