@@ -155,7 +155,7 @@ def check_proxy(text):
             paths.add(path)
             found.unless(match and path in served(), f"passes {path} on, which the relay doesn't serve")
     found.unless("/ws" not in paths or "/ws/large" in paths, "passes /ws on and not /ws/large")
-    for path, block in re.findall(r"location\s+=\s+(\S+)\s*\{([^}]*proxy_pass[^}]*)\}", text):
+    for path, block in re.findall(r"location\s+=\s+(\S+)\s*\{([^}]*proxy_pass[^;]*:8080[^}]*)\}", text):
         # Without it all clients have the limits of one address, or none.
         found.unless("X-Forwarded-For $remote_addr;" in block, f"doesn't say whose request {path} is")
     return found
