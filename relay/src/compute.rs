@@ -58,10 +58,12 @@ impl Size {
     /// That of input with this many bytes, or of output with this many elements.
     #[must_use]
     pub fn of(count: usize) -> Self {
-        match count {
-            ..=AT_ONCE_BYTES => Self::Tiny,
-            ..=LONG_FROM => Self::Short,
-            _ => Self::Long,
+        if count <= AT_ONCE_BYTES {
+            Self::Tiny
+        } else if count <= LONG_FROM {
+            Self::Short
+        } else {
+            Self::Long
         }
     }
 }

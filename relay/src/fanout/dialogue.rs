@@ -159,7 +159,10 @@ impl Ran {
 }
 
 /// Writes the response to an errand, on any thread: it may be as large as all values together.
-pub struct Respond(pub Box<dyn FnOnce(&Ran) -> Vec<u8> + Send>);
+pub struct Respond(pub WriteResponse);
+
+/// Makes a response in JSON of the outcome of an errand.
+pub type WriteResponse = Box<dyn FnOnce(&Ran) -> Vec<u8> + Send>;
 
 impl fmt::Debug for Respond {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
