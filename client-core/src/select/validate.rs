@@ -196,11 +196,11 @@ impl Validator<'_> {
     fn operation(&mut self, at: u32, node: &Node) {
         let document = self.document;
         self.unique_definition(at, "There can be only one operation named \"%\".");
-        let mut operations = 0;
-        for (_, other) in document.children(0) {
-            operations += u32::from(other.is_operation());
-        }
-        if node.name.is_empty() && operations > 1 {
+        // Counted for the anonymous ones alone, and no further than the second.
+        let mut all = document
+            .children(0)
+            .filter(|(_, other)| other.is_operation());
+        if node.name.is_empty() && all.nth(1).is_some() {
             let message = "This anonymous operation must be the only defined operation.";
             self.say(node.at, message, &[]);
         }
