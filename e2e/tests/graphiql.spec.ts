@@ -35,6 +35,10 @@ test("GraphiQL of the relay runs a subscription and loads nothing from elsewhere
   const result = page.locator(".result-window");
   await expect(result).toContainText("ssim://sine");
   await expect(result).toContainText("VALID");
+  // On a phone the result is below the editor, with the full width.
+  await page.setViewportSize({ width: 390, height: 844 });
+  await expect.poll(async () => (await result.boundingBox())?.width).toBeGreaterThan(300);
+  expect((await result.boundingBox())?.height).toBeGreaterThan(200);
   await page.getByRole("button", { name: /stop query/iu }).click();
   expect(foreign).toEqual([]);
   expect(errors).toEqual([]);
