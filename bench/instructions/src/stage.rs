@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use pvwire_relay::access::rule::{Identity, Rules};
+use pvwire_relay::compute::Pool;
 use pvwire_relay::config::Config;
 use pvwire_relay::doors::coniql::{Coniql, Stranger};
 use pvwire_relay::doors::pvws::Pvws;
@@ -86,7 +87,8 @@ pub(crate) fn turn(rows: usize) {
 
 /// A tick of the thread in a relay with doors.
 pub(crate) fn turn_with_doors(rows: usize) {
-    let formulas = FormulaSource::start("ca").expect("a thread can be started");
+    let pool = Pool::start().expect("threads can be started");
+    let formulas = FormulaSource::start("ca", pool.handle()).expect("a thread can be started");
     let inputs = Box::new(FormulaInputs::new(formulas.opened()));
     turn_with(rows, &with_doors(), vec![inputs]);
 }
