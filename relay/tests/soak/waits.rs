@@ -19,8 +19,9 @@ use testbed::{Client, Fetching, How, Kept, RowSeen, eventually};
 
 /// How often each counter changes.
 const PERIOD: Duration = Duration::from_millis(100);
-/// An attack may make clients wait this much longer than they do in the calm.
-pub(super) const ALLOWED: Duration = Duration::from_secs(1);
+/// An attack may make clients wait this much longer than they do in the calm. At the end all attacks come at once: a
+/// dozen busy programs beside a relay without optimization.
+pub(super) const ALLOWED: Duration = Duration::from_secs(2);
 /// What the time without an attack is called.
 pub(super) const CALM: &str = "calm";
 
@@ -442,9 +443,9 @@ mod tests {
 
     #[test]
     #[should_panic(
-        expected = "\"attack\" made a client wait 1.101 s for an update, 0.100 s without"
+        expected = "\"attack\" made a client wait 2.101 s for an update, 0.100 s without"
     )]
     fn attack_that_makes_a_client_wait_too_long_fails() {
-        checked(Duration::from_millis(1_101));
+        checked(Duration::from_millis(2_101));
     }
 }
