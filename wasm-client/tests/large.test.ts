@@ -275,16 +275,30 @@ describe("a stream of large values", () => {
   it("that is slow, but brings each value in time, stays in use", async () => {
     const { applied, body, clock, socket, stream } = await held();
     for (let nth = 1; nth <= 10; nth += 1) {
-      stream.takes(ANNOUNCEMENT);
       clock.advance(1900);
       body.give(record(100, 40));
       await turns();
       expect(applied.filter(([bytes]) => bytes === 100)).toHaveLength(nth);
+      stream.takes(ANNOUNCEMENT);
     }
     body.give(record(100, 40));
     await turns();
     clock.advance(60_000);
     expect(socket.failed).toEqual([]);
+    stream.close();
+  });
+
+  it("that brings one value after the other delays no message for longer than one", async () => {
+    vi.spyOn(console, "warn").mockImplementation(() => undefined);
+    const { body, clock, socket, stream } = await held();
+    for (const taken of [ANNOUNCEMENT, ANNOUNCEMENT, message(16)]) stream.takes(taken);
+    clock.advance(1500);
+    body.give(record(100, 40));
+    await turns();
+    clock.advance(400);
+    expect(socket.failed).toEqual([]);
+    clock.advance(200);
+    expect(socket.failed).toEqual(["the stream of large values: a value doesn't arrive"]);
     stream.close();
   });
 

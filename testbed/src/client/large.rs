@@ -1,5 +1,5 @@
 //! Puts large values of the stream back into the order of the WebSocket's messages, by the rule of the browsers' client:
-//! messages wait two seconds for an announced value, then the connection is given up.
+//! messages wait two seconds for announced values, then the connection is given up.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -26,10 +26,10 @@ pub(super) struct Large {
     is_open: bool,
     /// The stream couldn't be requested, or ended before it was used.
     has_failed: bool,
-    /// Waiting messages; the first is an announcement, which is empty.
-    waiting: VecDeque<Vec<u8>>,
-    /// Since when the first message waits for its value.
-    since: Instant,
+    /// Waiting messages and when they came; the first is an announcement, which is empty.
+    waiting: VecDeque<(Vec<u8>, Instant)>,
+    /// When the client read again after a pause: what waited before isn't the stream's fault.
+    awake: Instant,
     looked: Instant,
     /// Number of values that came by the stream since it was last read.
     values: usize,
@@ -53,7 +53,7 @@ impl Large {
             is_open: false,
             has_failed: false,
             waiting: VecDeque::new(),
-            since: Instant::now(),
+            awake: Instant::now(),
             looked: Instant::now(),
             values: 0,
         }
@@ -65,22 +65,29 @@ impl Large {
             return false;
         }
         if self.waiting.is_empty() {
-            (self.since, self.looked) = (Instant::now(), Instant::now());
+            self.looked = Instant::now();
         }
-        self.waiting.push_back(message.to_vec());
+        self.waiting.push_back((message.to_vec(), Instant::now()));
         true
+    }
+
+    /// Whether the first message has waited too long.
+    fn is_stalled(&self) -> bool {
+        let first = self.waiting.front();
+        first.is_some_and(|(_, at)| self.awake.max(*at).elapsed() > STALL)
     }
 
     /// What to do before the WebSocket is read.
     pub(super) fn next(&mut self) -> Next {
-        if self.waiting.front().is_some_and(|first| !first.is_empty()) {
-            return self.waiting.pop_front().map_or(Next::Read, Next::Apply);
+        if (self.waiting.front()).is_some_and(|(first, _)| !first.is_empty()) {
+            let first = self.waiting.pop_front();
+            return first.map_or(Next::Read, |(message, _)| Next::Apply(message));
         }
         if self.is_open && self.waiting.is_empty() {
             return Next::Read;
         }
         if self.looked.elapsed() >= LATE {
-            self.since = Instant::now();
+            self.awake = Instant::now();
         }
         self.looked = Instant::now();
         let record = match &mut self.stream {
@@ -94,11 +101,10 @@ impl Large {
             }
             Ok(Some(message)) => {
                 self.waiting.pop_front();
-                self.since = Instant::now();
                 self.values += 1;
                 Next::Apply(message)
             }
-            Ok(None) if self.is_open && self.since.elapsed() > STALL => Next::Lost,
+            Ok(None) if self.is_open && self.is_stalled() => Next::Lost,
             Ok(None) => Next::Read,
             Err(_) if self.is_open => Next::Lost,
             Err(_) => {

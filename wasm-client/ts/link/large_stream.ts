@@ -35,7 +35,7 @@ export interface LargeSocket {
 const TRIES = 3;
 
 /**
- * Messages wait this long for an announced value. They are the state of all other PVs: a stream
+ * Messages wait this long for announced values, however many. They are the state of all other PVs: a stream
  * that delays them for longer does more harm than good.
  */
 const STALL_MS = 2000;
@@ -71,14 +71,14 @@ export class LargeStream {
   #read: Reader;
   #clock: Clock;
   #history: History;
-  /** Waiting WebSocket messages; the first is an announcement. */
-  #waiting: ArrayBuffer[] = [];
+  /** Waiting WebSocket messages and when they came; the first is an announcement. */
+  #waiting: [ArrayBuffer, number][] = [];
   #records: LargeRecord[] = [];
   #open = false;
   #closed = false;
   #stop: () => void = () => undefined;
-  /** Since when the first message waits for its value. */
-  #since = 0;
+  /** When a page that was suspended went on: what waited before isn't the stream's fault. */
+  #awake = 0;
   /** Requests the stream after a pause, or checks whether it stalls. */
   #timer: Timer | undefined;
   #dueAt = 0;
@@ -127,8 +127,7 @@ export class LargeStream {
     }
     const isData = message instanceof ArrayBuffer;
     if (!isData || (message.byteLength > 0 && this.#waiting.length === 0)) return false;
-    if (this.#waiting.length === 0) this.#since = this.#clock.now();
-    this.#waiting.push(message);
+    this.#waiting.push([message, this.#clock.now()]);
     this.#advance();
     return true;
   }
@@ -174,8 +173,9 @@ export class LargeStream {
   /** Applies the waiting messages, up to the first whose value hasn't arrived. */
   #advance(): void {
     for (;;) {
-      const [message] = this.#waiting;
-      if (message === undefined) return;
+      const [first] = this.#waiting;
+      if (first === undefined) return;
+      const [message] = first;
       const isAnnounced = message.byteLength === 0;
       const next = isAnnounced
         ? this.#records.shift()
@@ -185,17 +185,17 @@ export class LargeStream {
         return;
       }
       this.#waiting.shift();
-      if (isAnnounced) this.#since = this.#clock.now();
       this.#apply(next.data, next.head);
     }
   }
 
   readonly #check = (): void => {
     this.#timer = undefined;
-    if (this.#waiting.length === 0) return;
+    const [first] = this.#waiting;
+    if (first === undefined) return;
     const now = this.#clock.now();
-    if (this.#isLate) this.#since = now;
-    const leftMs = this.#since + STALL_MS - now;
+    if (this.#isLate) this.#awake = now;
+    const leftMs = Math.max(first[1], this.#awake) + STALL_MS - now;
     if (leftMs > 0) this.#wait(leftMs, this.#check);
     else this.#lost(this.#end ?? "a value doesn't arrive");
   };
