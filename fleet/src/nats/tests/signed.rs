@@ -91,7 +91,8 @@ fn refused(member: &Member, why: Refusal) -> u64 {
 
 #[test]
 fn members_with_the_key_announce_ask_and_answer() {
-    let of = signing(&shared());
+    let server = shared();
+    let of = signing(&server);
     let (a, b) = (
         Members::at(of.clone()).join(),
         Members::at(with_own_seals(&of)).join(),
@@ -234,7 +235,8 @@ fn unfinished_pieces_of_a_stranger_take_bounded_memory_and_give_it_back() {
 
 #[test]
 fn member_goes_on_under_another_id() {
-    let of = settings(&shared().url());
+    let server = shared();
+    let of = settings(&server.url());
     let (a, b) = (
         Members::at(of.clone()).join(),
         Members::at(of.clone()).join(),
