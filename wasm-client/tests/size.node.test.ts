@@ -6,7 +6,7 @@ import { bundle as bundled, codeOf, weigh } from "./weight.js";
 
 const bundle = async (entry: string) => await bundled(new URL(entry, import.meta.url).pathname);
 
-const MAX_GZIP_BYTES = 16.25 * 1024;
+const MAX_GZIP_BYTES = 16.5 * 1024;
 
 /** What `pvwire/graphql` may add, its WebAssembly module aside. */
 const MAX_GRAPHQL_GZIP_BYTES = 6.6 * 1024;
@@ -28,7 +28,7 @@ const MAX_WIDGETS_GZIP_BYTES = 14 * 1024;
 /** What `pvwire/latency` may add. */
 const MAX_LATENCY_GZIP_BYTES = 2 * 1024;
 
-it("is at most 16.25 KB of JavaScript plus the WebAssembly module", async () => {
+it("is at most 16.5 KB of JavaScript plus the WebAssembly module", async () => {
   const { core, lazy } = await bundle("../ts/index.ts");
   expect(codeOf(core)).toContain("pvwire.v1");
   expect(codeOf(core)).toContain("pvwire_wasm_bg.wasm");
