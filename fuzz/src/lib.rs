@@ -3,22 +3,28 @@
 //!
 //! Two programs run them: `pvwire-fuzz` changes valid inputs at random (`make fuzz`, any compiler),
 //! and `coverage` searches for inputs that reach new code (`make fuzz-long`, libFuzzer). Both begin
-//! with the corpus, `corpus/TARGET/`, which the tests read, too.
+//! with the corpus, `corpus.txt`.
 
+mod archiver;
 mod bus;
+mod circuit;
+mod config;
 mod coniql;
 pub mod corpus;
 pub mod cpu;
 mod execution;
 mod filters;
 mod formulas;
+mod frames;
 mod gateway;
+mod graphql;
 mod http;
 mod ingest;
 pub mod mutate;
 mod names;
 mod pvws;
 pub mod shapes;
+mod simulated;
 mod sockets;
 mod states;
 pub mod targets;

@@ -2,9 +2,9 @@
 //!
 //! `pvwire-fuzz [--seconds N] [--seed N] [TARGET …]` reads the corpus and generated worst shapes, and
 //! then randomly changed inputs for N seconds per target. `pvwire-fuzz --replay FILE TARGET` reads one
-//! input again and prints the time, `pvwire-fuzz --times [TARGET …]` prints the slowest inputs,
-//! `pvwire-fuzz --write FOLDER TARGET` writes the initial inputs for libFuzzer, and `pvwire-fuzz
-//! --list` lists the targets.
+//! input again and prints the time, `pvwire-fuzz --times [TARGET …]` prints the slowest inputs, and
+//! `pvwire-fuzz --list` lists the targets. `pvwire-fuzz --write FOLDER TARGET` writes the initial inputs
+//! as files for libFuzzer, and `pvwire-fuzz --keep FOLDER TARGET` makes the files of a folder the corpus.
 
 #![forbid(unsafe_code)]
 
@@ -13,6 +13,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use pvwire_fuzz::corpus::CorpusError;
 use pvwire_fuzz::cpu::{self, Speed};
 use pvwire_fuzz::mutate::{Random, mutated};
 use pvwire_fuzz::targets::{TARGETS, Target};
@@ -24,6 +25,7 @@ struct Options {
     seed: u64,
     replay: Option<String>,
     write: Option<String>,
+    keep: Option<String>,
     list: bool,
     times: bool,
     targets: Vec<&'static Target>,
@@ -37,51 +39,60 @@ fn main() -> ExitCode {
             return ExitCode::from(64);
         }
     };
-    if let Some(file) = &options.replay {
-        let Ok(input) = std::fs::read(file) else {
-            eprintln!("pvwire-fuzz: {file} can't be read");
-            return ExitCode::from(64);
-        };
-        for target in &options.targets {
-            let took = cpu::time(|| (target.run)(&input));
-            println!("{}: {took:?}", target.name);
+    match run(&options) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("pvwire-fuzz: {error}");
+            ExitCode::from(64)
         }
-        return ExitCode::SUCCESS;
     }
-    let speed = Speed::measure();
-    if options.times {
-        options
-            .targets
-            .iter()
-            .for_each(|target| times(target, speed));
-        return ExitCode::SUCCESS;
-    }
+}
+
+/// Does what the options say; returns whether no target failed.
+fn run(options: &Options) -> Result<bool, CorpusError> {
     if options.list {
         TARGETS
             .iter()
             .for_each(|target| println!("{}", target.name));
-        return ExitCode::SUCCESS;
+        return Ok(true);
+    }
+    if let Some(file) = &options.replay {
+        let failed = |error| CorpusError::File(file.into(), error);
+        let input = std::fs::read(file).map_err(failed)?;
+        for target in &options.targets {
+            let took = cpu::time(|| (target.run)(&input));
+            println!("{}: {took:?}", target.name);
+        }
+        return Ok(true);
     }
     if let Some(folder) = &options.write {
         for target in &options.targets {
-            if let Err(error) = corpus::write(target, Path::new(folder)) {
-                eprintln!("pvwire-fuzz: {folder}: {error}");
-                return ExitCode::FAILURE;
-            }
+            corpus::write(target, Path::new(folder))?;
         }
-        return ExitCode::SUCCESS;
+        return Ok(true);
+    }
+    if let Some(folder) = &options.keep {
+        for target in &options.targets {
+            let (inputs, bytes) = corpus::keep(target, Path::new(folder))?;
+            println!("{}: {inputs} inputs of {bytes} bytes", target.name);
+        }
+        return Ok(true);
+    }
+    let speed = Speed::measure();
+    if options.times {
+        for target in &options.targets {
+            times(target, speed)?;
+        }
+        return Ok(true);
     }
     let mut failed = 0;
     for target in &options.targets {
-        failed += usize::from(!fuzz(target, options.each, options.seed, speed));
+        failed += usize::from(!fuzz(target, options.each, options.seed, speed)?);
     }
     let passed = options.targets.len() - failed;
     println!("{passed} passed, {failed} failed");
-    if failed == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    Ok(failed == 0)
 }
 
 /// The command line can't be used.
@@ -102,6 +113,7 @@ fn options() -> Result<Options, UsageError> {
         seed: clock.map_or(1, |since| since.as_nanos() as u64),
         replay: None,
         write: None,
+        keep: None,
         list: false,
         times: false,
         targets: Vec::new(),
@@ -122,6 +134,7 @@ fn options() -> Result<Options, UsageError> {
             "--seed" => options.seed = number(value()?)?,
             "--replay" => options.replay = Some(value()?),
             "--write" => options.write = Some(value()?),
+            "--keep" => options.keep = Some(value()?),
             "--list" => options.list = true,
             "--times" => options.times = true,
             name => {
@@ -142,8 +155,8 @@ fn options() -> Result<Options, UsageError> {
 const SLOWEST: usize = 5;
 
 /// Prints the inputs of the corpus and the worst shapes that take longest.
-fn times(target: &Target, speed: Speed) {
-    let timed = known(target).into_iter().map(|(name, input)| {
+fn times(target: &Target, speed: Speed) -> Result<(), CorpusError> {
+    let timed = known(target)?.into_iter().map(|(name, input)| {
         let took = cpu::time(|| (target.run)(&input));
         (took / target.readings, name)
     });
@@ -154,37 +167,40 @@ fn times(target: &Target, speed: Speed) {
     for (took, name) in timed.iter().take(SLOWEST) {
         println!("  {took:?}: {name}");
     }
+    Ok(())
 }
 
-/// The corpus and the worst shapes, with their names.
-fn known(target: &Target) -> Vec<(String, Vec<u8>)> {
+/// The seeds, the corpus and the worst shapes, with their names.
+fn known(target: &Target) -> Result<Vec<(String, Vec<u8>)>, CorpusError> {
     let shapes = shapes::of(target).into_iter();
     let shapes = shapes.map(|shape| (shape.name, shape.bytes));
-    corpus::named(target).into_iter().chain(shapes).collect()
+    Ok(corpus::named(target)?.into_iter().chain(shapes).collect())
 }
 
 /// Reads the corpus and the worst shapes, and then changed inputs for `each`; returns whether all succeeded.
-fn fuzz(target: &Target, each: Duration, seed: u64, speed: Speed) -> bool {
+fn fuzz(target: &Target, each: Duration, seed: u64, speed: Speed) -> Result<bool, CorpusError> {
     let mut are_read = true;
-    for (name, input) in known(target) {
+    for (name, input) in known(target)? {
         are_read &= read(target, (&name, &input), seed, speed);
     }
     if !are_read {
-        return false;
+        return Ok(false);
     }
-    let seeds = corpus::inputs(target);
+    let seeds: Vec<_> = (corpus::named(target)?.into_iter())
+        .map(|(_, input)| input)
+        .collect();
     let mut random = Random::new(seed);
     let (start, mut inputs) = (Instant::now(), 0_u64);
     while start.elapsed() < each {
         let input = mutated(&mut random, &seeds, target.words);
         if !read(target, ("a changed input", &input), seed, speed) {
-            return false;
+            return Ok(false);
         }
         inputs += 1;
     }
     let begun = seeds.len();
     println!("{}: {inputs} inputs from {begun}, seed {seed}", target.name);
-    true
+    Ok(true)
 }
 
 /// Reads one input; returns whether that succeeded, and keeps the input otherwise.

@@ -60,7 +60,7 @@ fn rules() -> [Rules; 2] {
                 'put']\n[[rule]]\npv = 'SR:LOCKED'\ndeny = 'put'\n";
     let arguments = ["pvwire-relay", "--config", "names.toml"].map(str::to_owned);
     let asked = Config::read(&arguments, &Default::default(), |_| Ok(file.to_owned()));
-    let Ok(pvwire_relay::config::Asked::Run(config)) = asked else {
+    let Ok(pvwire_relay::config::Invocation::Run(config)) = asked else {
         panic!("the rules are good: {asked:?}");
     };
     let tables = Rules::new(true, &config.all_rules());

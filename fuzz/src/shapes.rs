@@ -1,6 +1,8 @@
 //! Inputs of up to 64 KiB that cost a careless reader most: repetition, nesting, long tokens, many errors.
 
-mod documents;
+mod files;
+mod graphql;
+mod messages;
 
 use crate::targets::Target;
 
@@ -11,6 +13,9 @@ pub struct Shape {
     /// The input.
     pub bytes: Vec<u8>,
 }
+
+/// Names and inputs.
+type Shapes = Vec<(&'static str, Vec<u8>)>;
 
 /// Repeats `piece` between `begin` and `end` as often as fits.
 fn repeated(room: usize, begin: &[u8], piece: &[u8], end: &[u8]) -> Vec<u8> {
@@ -90,8 +95,31 @@ pub fn of(target: &Target) -> Vec<Shape> {
     for byte in [0, b' ', b'a', b'9', b'"', b'\\', b'.', b'-', 0x80, 0xff] {
         add(format!("bytes {byte:#x}"), vec![byte; room]);
     }
-    shapes.extend(documents::of(target.name, room));
+    let own = own(target.name, room).into_iter();
+    shapes.extend(own.map(|(name, bytes)| Shape {
+        name: name.to_owned(),
+        bytes,
+    }));
     shapes
+}
+
+/// The shapes of one target alone, by its name, of about `room` bytes.
+fn own(target: &str, room: usize) -> Shapes {
+    match target {
+        "graphql" | "execution" => graphql::graphql(room),
+        "coniql" => graphql::messages(room),
+        "formulas" => messages::formulas(room),
+        "pvws" => messages::pvws(room),
+        "http" => messages::http(room),
+        "config" => files::config(room),
+        "pvlist" => files::pvlist(room),
+        "security" => files::security(room),
+        "locals" => messages::locals(room),
+        "simulated" => messages::simulated(room),
+        "tokens" => messages::tokens(room),
+        "names" => messages::names(room),
+        _ => Shapes::new(),
+    }
 }
 
 /// Position of the first letter or digit.
