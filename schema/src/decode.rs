@@ -17,7 +17,7 @@ mod tests;
 
 pub use self::error::DecodeError;
 pub use self::node::NodeView;
-pub use self::request::{request, request_id};
+pub use self::request::{position_of_request_id, request, request_id};
 pub use self::rows::{AlarmRow, BlobView, DetailRow, NumberRow, NumberRows, SkipRow};
 use self::rows::{elements, offset_in, words_hold};
 use self::table::{Budget, Table};

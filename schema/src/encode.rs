@@ -15,7 +15,7 @@ pub use self::apart::Cut;
 use self::marks::MarkColumns;
 pub use self::marks::RowMarks;
 use self::node::{elements, node};
-pub use self::reply::set_reply_to;
+pub use self::reply::position_of_reply_to;
 pub use self::request::request;
 use crate::generated::frame as fb;
 use crate::lz4::Packer;

@@ -8,6 +8,7 @@
 pub mod close;
 pub mod decode;
 pub mod encode;
+mod field;
 mod generated;
 pub mod limits;
 mod lz4;

@@ -28,5 +28,15 @@ pub const MAX_PUTS: usize = 32;
 /// Maximum number of arguments of an Rpc.
 pub const MAX_ARGUMENTS: usize = 100;
 
+/// Maximum length of the name of a service in an Ask, in bytes.
+pub const MAX_SERVICE_BYTES: usize = 64;
+
+/// Maximum length of the question in an Ask, in bytes.
+pub const MAX_QUESTION_BYTES: usize = 64 << 10;
+
+/// Maximum length of the content of one page of an answer, in bytes. A client that reads slowly delays its
+/// own live values by one page at most.
+pub const MAX_PAGE_BYTES: usize = 64 << 10;
+
 /// Maximum nesting of flatbuffer tables: structures in structures.
 pub const MAX_DEPTH: usize = 64;

@@ -35,7 +35,7 @@ mod request;
 mod state;
 mod value;
 
-pub use self::reply::{Hello, NameError, NameProblem, Outcome, Reply, RequestProblem};
+pub use self::reply::{Hello, NameError, NameProblem, Outcome, Page, Reply, RequestProblem};
 pub use self::request::{Expected, Filter, PutRequest, Request, RequestBody};
 pub use self::state::{Alarm, Connection, ConnectionState, Detail, Limits, Metadata, Severity};
 pub use self::value::{Array, BlobValue, Node, NodeValue, PutValue, ValueType};

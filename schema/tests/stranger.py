@@ -1,9 +1,9 @@
 """An independent reader of frames, written from PROTOCOL.md and the .fbs files alone.
 
 `stranger.py FOLDER [GOLDEN [released]]` decodes the golden frames with the Python code that flatc wrote into
-FOLDER, decodes the columns as PROTOCOL.md describes them, and compares the result with the JSON files
-beside the frames. With the code of a released schema it checks that a client of that release reads
-the frames of this version, and with the golden files of a release that this version reads those. With
+FOLDER, decodes the columns as PROTOCOL.md describes them, and compares the result with what the golden
+file says beside the frames. With the code of a released schema it checks that a client of that release reads
+the frames of this version, and with the golden file of a release that this version reads those. With
 `released` only the keys that both descriptions have are compared, since newer ones have more.
 
 A field that was added after a release is described only if the generated class has it.
@@ -37,7 +37,7 @@ from pvwire import (  # noqa: E402
     ValueType,
 )
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parent / "golden.json"
 ELEMENT_BYTES = {1: 8, 2: 4, 3: 1, 4: 1, 5: 2, 6: 2, 7: 4, 8: 4, 9: 8, 10: 8, 11: 2, 13: 1}
 
 
@@ -236,7 +236,7 @@ def reply(frame):
 
     if kind == "Hello":
         hello = as_table(Hello.Hello)
-        said = {
+        content = {
             "Hello": {
                 "relayVersion": text(hello.RelayVersion()),
                 "relayInstance": str(hello.RelayInstance()),
@@ -251,9 +251,9 @@ def reply(frame):
         }
         # Those of a fleet alone have it, and released descriptions don't.
         if hasattr(hello, "Relays") and hello.RelaysLength() > 0:
-            said["Hello"]["relays"] = [text(url) for url in vector(hello, "Relays")]
-            said["Hello"]["crowded"] = hello.Crowded()
-        return said
+            content["Hello"]["relays"] = [text(url) for url in vector(hello, "Relays")]
+            content["Hello"]["crowded"] = hello.Crowded()
+        return content
     if kind in ("Subscribed", "Got"):
         table = as_table(Subscribed.Subscribed if kind == "Subscribed" else Got.Got)
         return {kind: {"ids": vector(table, "Ids"), "errors": errors(table)}}
@@ -267,6 +267,12 @@ def reply(frame):
         from pvwire import Relays  # A client of the first release knows no such reply.
 
         return {kind: {"relays": [text(url) for url in vector(as_table(Relays.Relays), "Relays")]}}
+    if kind == "AnswerPage":
+        from pvwire import AnswerPage  # Likewise.
+
+        page = as_table(AnswerPage.AnswerPage)
+        content = {"outcome": name_of(Outcome.Outcome, page.Outcome()), "message": text(page.Message())}
+        return {kind: content | {"page": page.Page(), "last": page.Last()}}
     if kind in ("PutDone", "RpcDone"):
         done = as_table(PutDone.PutDone if kind == "PutDone" else RpcDone.RpcDone)
         outcome = name_of(Outcome.Outcome, done.Outcome())
@@ -283,6 +289,21 @@ def result(frame):
     raw, done = frame.Reply(), PutDone.PutDone() if kind == "PutDone" else RpcDone.RpcDone()
     done.Init(raw.Bytes, raw.Pos)
     return tree(done.Readback() if kind == "PutDone" else done.Result())
+
+
+def content(frame, message):
+    """The content of a page, and where it starts in the message."""
+    kind = name_of(ReplyBody.ReplyBody, frame.ReplyType())
+    if kind != "AnswerPage":
+        return kind if kind == "Unknown" else None
+    from pvwire import AnswerPage  # A client of the first release knows no such reply.
+
+    raw, page = frame.Reply(), AnswerPage.AnswerPage()
+    page.Init(raw.Bytes, raw.Pos)
+    words = b"".join(struct.pack("<Q", word) for word in vector(page, "Data"))
+    assert len(words) == (page.Bytes() + 7) // 8 * 8
+    offset = message.index(words) if words else 0
+    return {"offset": offset, "content": list(words[: page.Bytes()])}
 
 
 def described(message):
@@ -318,6 +339,7 @@ def described(message):
         "replyTo": frame.ReplyTo(),
         "reply": reply(frame),
         "result": result(frame),
+        "page": content(frame, message),
     }
 
 
@@ -334,14 +356,15 @@ def main():
     same = agrees if len(sys.argv) > 3 else lambda one, other: one == other
     golden = Path(sys.argv[2]) if len(sys.argv) > 2 else GOLDEN
     passed = failed = 0
-    for path in sorted(golden.glob("*.json")):
-        expected = json.loads(path.read_text())
-        found = described(path.with_suffix(".bin").read_bytes())
+    messages = json.loads(golden.read_text())
+    for name in sorted(name for name, message in messages.items() if "decoded" in message):
+        expected = messages[name]["decoded"]
+        found = described(bytes.fromhex("".join(messages[name]["bytes"])))
         differing = [key for key in expected if not same(expected[key], found[key])]
         failed += bool(differing)
         passed += not differing
         for key in differing:
-            print(f"{path.stem}: {key} is {found[key]}, expected {expected[key]}")
+            print(f"{name}: {key} is {found[key]}, expected {expected[key]}")
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or not passed else 0
 

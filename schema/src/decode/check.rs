@@ -2,7 +2,7 @@
 
 use super::{DecodeError, FrameView};
 use crate::generated::frame as fb;
-use crate::limits::MAX_ROWS;
+use crate::limits::{MAX_PAGE_BYTES, MAX_ROWS};
 use crate::types::FrameKind;
 use crate::varint::holds;
 
@@ -53,6 +53,10 @@ impl<'a> FrameView<'a> {
         let answer = self.rpc_result().or_else(|| self.put_readback());
         let answer_fits = answer.is_none_or(|node| node.fits());
         fits(answer_fits, "result", rows)?;
+        let page_fits = self.page_words().is_none_or(|(length, words)| {
+            length <= MAX_PAGE_BYTES && length.next_multiple_of(8) == words.len()
+        });
+        fits(page_fits, "page", rows)?;
         let sequences = self.frame.count(fb::Frame::VT_SEQUENCES);
         let wanted = if self.kind() == FrameKind::Update {
             0

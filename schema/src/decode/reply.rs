@@ -1,9 +1,9 @@
 //! The reply that a frame carries.
 
 use super::table::Table;
-use super::{FrameView, NodeView};
+use super::{FrameView, NodeView, offset_in};
 use crate::generated::frame as fb;
-use crate::types::{Hello, NameError, NameProblem, Outcome, PvId, Reply, RequestProblem};
+use crate::types::{Hello, NameError, NameProblem, Outcome, Page, PvId, Reply, RequestProblem};
 
 impl<'a> FrameView<'a> {
     fn reply_table(&self) -> Option<(fb::ReplyBody, Table<'a>)> {
@@ -52,6 +52,12 @@ impl<'a> FrameView<'a> {
                 outcome: Outcome::from_number(body.u8(fb::RpcDone::VT_OUTCOME)),
                 message: body.text(fb::RpcDone::VT_MESSAGE).to_owned(),
             },
+            fb::ReplyBody::AnswerPage => Reply::Page(Page {
+                outcome: Outcome::from_number(body.u8(fb::AnswerPage::VT_OUTCOME)),
+                message: body.text(fb::AnswerPage::VT_MESSAGE).to_owned(),
+                page: body.u32(fb::AnswerPage::VT_PAGE),
+                last: body.bool(fb::AnswerPage::VT_LAST),
+            }),
             fb::ReplyBody::Relays => Reply::Relays {
                 relays: (body.texts(fb::Relays::VT_RELAYS).map(str::to_owned)).collect(),
             },
@@ -61,6 +67,22 @@ impl<'a> FrameView<'a> {
             },
             _ => return None,
         })
+    }
+
+    /// Content of an AnswerPage: where it starts in the message, a multiple of eight, and its bytes.
+    #[must_use]
+    pub fn page_content(&self) -> Option<(usize, &'a [u8])> {
+        let (length, words) = self.page_words()?;
+        let content = words.get(..length)?;
+        Some((offset_in(self.bytes, content), content))
+    }
+
+    /// Length of an AnswerPage's content and the words that have it.
+    pub(super) fn page_words(&self) -> Option<(usize, &'a [u8])> {
+        let (kind, page) = self.reply_table()?;
+        let length = page.u32(fb::AnswerPage::VT_BYTES) as usize;
+        (kind == fb::ReplyBody::AnswerPage)
+            .then(|| (length, page.vector(fb::AnswerPage::VT_DATA, 8)))
     }
 
     /// Result of an Rpc.

@@ -4,8 +4,12 @@ use bytes::Bytes;
 use flatbuffers::VerifierOptions;
 
 use super::{DecodeError, apparent_bytes, check_header};
+use crate::field;
 use crate::generated::request as rq;
-use crate::limits::{MAX_ARGUMENTS, MAX_DEPTH, MAX_NAMES, MAX_PUTS, MAX_REQUEST_BYTES};
+use crate::limits::{
+    MAX_ARGUMENTS, MAX_DEPTH, MAX_NAMES, MAX_PUTS, MAX_QUESTION_BYTES, MAX_REQUEST_BYTES,
+    MAX_SERVICE_BYTES,
+};
 use crate::types::{
     Array, Expected, Filter, PutRequest, PutValue, PvId, Request, RequestBody, ValueType,
 };
@@ -81,6 +85,23 @@ pub fn request(bytes: &[u8]) -> Result<Request, DecodeError> {
         let list = body.ids();
         within("ids", list.map_or(0, |ids| ids.len()), MAX_NAMES)?;
         RequestBody::Describe { ids: ids(list) }
+    } else if let Some(body) = root.body_as_ask() {
+        let service = body.service().unwrap_or_default();
+        within(
+            "bytes of a service's name",
+            service.len(),
+            MAX_SERVICE_BYTES,
+        )?;
+        let question = body.body().map_or(&[][..], |body| body.bytes());
+        within("bytes of a question", question.len(), MAX_QUESTION_BYTES)?;
+        RequestBody::Ask {
+            service: service.to_owned(),
+            body: question.to_vec(),
+        }
+    } else if let Some(body) = root.body_as_cancel() {
+        RequestBody::Cancel {
+            request: body.request(),
+        }
     } else {
         return Err(DecodeError::Missing("request body"));
     };
@@ -97,6 +118,13 @@ pub fn request(bytes: &[u8]) -> Result<Request, DecodeError> {
 pub fn request_id(bytes: &[u8]) -> Result<u32, DecodeError> {
     let root = verified(bytes)?;
     Ok(root.id())
+}
+
+/// Where the number of a request is in its message: 4 bytes, little-endian. Equal requests differ there alone. `None` if
+/// the number is 0.
+#[must_use]
+pub fn position_of_request_id(message: &[u8]) -> Option<usize> {
+    field::position(message, rq::Request::VT_ID)
 }
 
 fn filter(filter: rq::Filter<'_>) -> Filter {

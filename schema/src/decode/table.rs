@@ -35,7 +35,7 @@ pub(super) enum Field {
 #[derive(Debug)]
 pub(super) struct Layout(pub(super) &'static [Field]);
 
-/// How much of a message may be looked at: the same bytes may be named more than once.
+/// How much of a message may be checked: the same bytes may be named more than once.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
     /// Tables.
@@ -66,7 +66,7 @@ pub(super) fn checked<'a>(
 struct Checker<'a> {
     bytes: &'a [u8],
     budget: Budget,
-    /// What is being looked at.
+    /// What is being checked.
     at: usize,
 }
 
@@ -148,7 +148,7 @@ impl<'a> Checker<'a> {
         place.checked_add(word(self.bytes.get(place..place + 4)?) as usize)
     }
 
-    /// Bytes that were not looked at more often than the budget allows.
+    /// Bytes that were not checked more often than the budget allows.
     fn span(&mut self, at: usize, length: usize, align: usize) -> Option<&'a [u8]> {
         self.at = at;
         self.budget.bytes = self.budget.bytes.checked_sub(length)?;

@@ -7,20 +7,16 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Every frame of the golden files.
+#[path = "../../tests/messages/golden.rs"]
+mod golden;
+
+/// Every frame of the golden file.
 static GOLDEN: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden");
-    let mut paths: Vec<_> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.with_extension("json").exists())
-        .filter(|path| path.extension().is_some_and(|ending| ending == "bin"))
-        .collect();
-    paths.sort();
-    paths
-        .iter()
-        .map(|path| std::fs::read(path).unwrap())
-        .collect()
+    let messages = golden::messages(include_str!("../../tests/golden.json"));
+    let frames = messages
+        .values()
+        .filter(|message| message.get("decoded").is_some());
+    frames.map(golden::bytes_of).collect()
 });
 
 fn generated_verifier_takes(bytes: &[u8]) -> bool {

@@ -127,7 +127,7 @@ fn word_of(value_type: ValueType, number: f64) -> u64 {
 }
 
 /// Packed elements as 64-bit words.
-fn words<'b>(
+pub(super) fn words<'b>(
     builder: &mut FlatBufferBuilder<'b>,
     bytes: &[u8],
 ) -> WIPOffset<flatbuffers::Vector<'b, u64>> {

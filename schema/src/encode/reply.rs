@@ -2,34 +2,17 @@
 
 use flatbuffers::{FlatBufferBuilder, WIPOffset};
 
-use super::node::node;
+use super::node::{node, words};
 use super::{FrameEncoder, text_if_any};
+use crate::field;
 use crate::generated::frame as fb;
-use crate::types::{Hello, NameError, Node, Outcome, PvId, Reply};
+use crate::types::{Hello, NameError, Node, Outcome, Page, PvId, Reply};
 
-/// Makes an answer one to another request; returns whether `frame` is an answer.
-pub fn set_reply_to(frame: &mut [u8], reply_to: u32) -> bool {
-    let position = position_of_reply_to(frame);
-    let field = position.and_then(|at| frame.get_mut(at..at + 4));
-    let Some(field) = field.filter(|_| reply_to != 0) else {
-        return false;
-    };
-    field.copy_from_slice(&reply_to.to_le_bytes());
-    true
-}
-
-/// Where the number of the request is in an encoded frame.
-fn position_of_reply_to(frame: &[u8]) -> Option<usize> {
-    let word = |at: usize| frame.get(at..at + 4)?.first_chunk().copied();
-    let short = |at: usize| frame.get(at..at + 2)?.first_chunk().copied();
-    let table = u32::from_le_bytes(word(0)?) as usize;
-    let vtable = table.checked_add_signed(-(i32::from_le_bytes(word(table)?) as isize))?;
-    let entry = usize::from(fb::Frame::VT_REPLY_TO);
-    if usize::from(u16::from_le_bytes(short(vtable)?)) <= entry {
-        return None;
-    }
-    let offset = u16::from_le_bytes(short(vtable + entry)?);
-    (offset != 0).then_some(table + usize::from(offset))
+/// Where the number of the request is in an encoded answer: 4 bytes, little-endian. Answers to equal requests of one tick
+/// differ there alone. `None` if the frame is no answer.
+#[must_use]
+pub fn position_of_reply_to(frame: &[u8]) -> Option<usize> {
+    field::position(frame, fb::Frame::VT_REPLY_TO)
 }
 
 impl FrameEncoder {
@@ -92,6 +75,7 @@ impl FrameEncoder {
             Reply::RpcDone { outcome, message } => {
                 return self.rpc_done(reply_to, *outcome, message, None);
             }
+            Reply::Page(page) => return self.page(reply_to, page, &[]),
             Reply::Relays { relays } => {
                 let args = fb::RelaysArgs {
                     relays: text_list(builder, relays),
@@ -131,6 +115,21 @@ impl FrameEncoder {
         };
         let done = fb::PutDone::create(builder, &args).as_union_value();
         self.reply = Some((reply_to, fb::ReplyBody::PutDone, done));
+    }
+
+    /// Sets the reply to an Ask: a page with its content.
+    pub fn page(&mut self, reply_to: u32, page: &Page, content: &[u8]) {
+        let builder = &mut self.builder;
+        let args = fb::AnswerPageArgs {
+            outcome: fb::Outcome(page.outcome.number()),
+            message: text_if_any(builder, &page.message),
+            page: page.page,
+            last: page.last,
+            bytes: content.len() as u32,
+            data: (!content.is_empty()).then(|| words(builder, content)),
+        };
+        let page = fb::AnswerPage::create(builder, &args).as_union_value();
+        self.reply = Some((reply_to, fb::ReplyBody::AnswerPage, page));
     }
 
     /// Sets the reply to an Rpc, with the server's result.

@@ -15,13 +15,14 @@ enum Field<'a> {
     Ids(&'a [PvId]),
     /// Packed elements; the last word is padded with zeros.
     Words(&'a [u8]),
+    Bytes(&'a [u8]),
     /// A vector of one word.
     Word(u64),
     Table(Vec<Self>),
     Tables(Vec<Vec<Self>>),
 }
 
-use Field::{Ids, Number, Table, Tables, Text, Texts, Word, Words};
+use Field::{Bytes, Ids, Number, Table, Tables, Text, Texts, Word, Words};
 
 const ABSENT: Field<'_> = Number(1, 0);
 
@@ -102,6 +103,10 @@ pub fn request(request: &Request) -> Vec<u8> {
         }
         RequestBody::Authenticate { token } => (rq::RequestBody::Authenticate, vec![Text(token)]),
         RequestBody::Describe { ids } => (rq::RequestBody::Describe, vec![Ids(ids)]),
+        RequestBody::Ask { service, body } => {
+            (rq::RequestBody::Ask, vec![Text(service), Bytes(body)])
+        }
+        RequestBody::Cancel { request } => (rq::RequestBody::Cancel, vec![number(*request)]),
         RequestBody::Pace { interval_ms } => (rq::RequestBody::Pace, vec![number(*interval_ms)]),
     };
     let root = [number(request.id), Number(1, kind.0.into()), Table(body)];
@@ -216,6 +221,7 @@ impl Writer {
                     self.vector(ids.len(), 4, &bytes)
                 }
                 Word(word) => self.vector(1, 8, &word.to_le_bytes()),
+                Bytes(bytes) => self.vector(bytes.len(), 1, bytes),
                 Words(bytes) => self.vector(bytes.len().div_ceil(8), 8, bytes),
                 Table(fields) => self.table(fields),
                 Tables(list) => self.list(list.len(), |writer, at| writer.table(&list[at])),

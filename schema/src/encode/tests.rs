@@ -207,18 +207,18 @@ fn answer_to_another_request_differs_in_its_number_alone() {
         encoder.finish().to_vec()
     };
     let mut frame = answer(3);
-    assert!(set_reply_to(&mut frame, 900_000));
+    let at = position_of_reply_to(&frame).unwrap();
+    frame[at..at + 4].copy_from_slice(&900_000_u32.to_le_bytes());
     assert_eq!(frame, answer(900_000));
     assert_eq!(decode::frame(&frame).unwrap().reply_to(), 900_000);
     // A frame that is no answer has no number.
     let mut encoder = FrameEncoder::new();
     encoder.begin(FrameKind::Update, 7, 6);
     encoder.number(PvId(4), 5, 1.5, RowMarks::default());
-    let mut update = encoder.finish().to_vec();
-    assert!(!set_reply_to(&mut update, 3));
-    assert!(!set_reply_to(&mut frame, 0));
+    assert_eq!(position_of_reply_to(encoder.finish()), None);
     for cut in 0..frame.len() {
         // Never panics, whatever the bytes are.
-        let _ = set_reply_to(&mut frame[..cut].to_vec(), 3);
+        let found = position_of_reply_to(&frame[..cut]);
+        assert!(found.is_none_or(|at| at + 4 <= cut));
     }
 }

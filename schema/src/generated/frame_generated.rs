@@ -698,7 +698,7 @@ pub const ENUM_VALUES_OUTCOME: [Outcome; 13] = [
   Outcome::Withheld,
 ];
 
-/// Result of a put or an RPC.
+/// Result of a put, an RPC or a page of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(transparent)]
 pub struct Outcome(pub u8);
@@ -821,10 +821,10 @@ impl ::flatbuffers::SimpleToVerifyInSlice for Outcome {}
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
 pub const ENUM_MIN_REPLY_BODY: u8 = 0;
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
-pub const ENUM_MAX_REPLY_BODY: u8 = 9;
+pub const ENUM_MAX_REPLY_BODY: u8 = 10;
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
 #[allow(non_camel_case_types)]
-pub const ENUM_VALUES_REPLY_BODY: [ReplyBody; 10] = [
+pub const ENUM_VALUES_REPLY_BODY: [ReplyBody; 11] = [
   ReplyBody::NONE,
   ReplyBody::Hello,
   ReplyBody::Subscribed,
@@ -835,6 +835,7 @@ pub const ENUM_VALUES_REPLY_BODY: [ReplyBody; 10] = [
   ReplyBody::PutDone,
   ReplyBody::RpcDone,
   ReplyBody::Relays,
+  ReplyBody::AnswerPage,
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -852,9 +853,10 @@ impl ReplyBody {
   pub const PutDone: Self = Self(7);
   pub const RpcDone: Self = Self(8);
   pub const Relays: Self = Self(9);
+  pub const AnswerPage: Self = Self(10);
 
   pub const ENUM_MIN: u8 = 0;
-  pub const ENUM_MAX: u8 = 9;
+  pub const ENUM_MAX: u8 = 10;
   pub const ENUM_VALUES: &'static [Self] = &[
     Self::NONE,
     Self::Hello,
@@ -866,6 +868,7 @@ impl ReplyBody {
     Self::PutDone,
     Self::RpcDone,
     Self::Relays,
+    Self::AnswerPage,
   ];
   /// Returns the variant's name or "" if unknown.
   pub fn variant_name(self) -> Option<&'static str> {
@@ -880,6 +883,7 @@ impl ReplyBody {
       Self::PutDone => Some("PutDone"),
       Self::RpcDone => Some("RpcDone"),
       Self::Relays => Some("Relays"),
+      Self::AnswerPage => Some("AnswerPage"),
       _ => None,
     }
   }
@@ -2654,8 +2658,8 @@ impl<'a> Connection<'a> {
     unsafe { self._tab.get::<bool>(Connection::VT_PUTS, Some(false)).unwrap()}
   }
   /// When the relay last received data from the PV's server, in nanoseconds past the POSIX epoch by
-  /// the relay's clock. Set while Disconnected, and while Connected to a server that does not respond;
-  /// 0 otherwise.
+  /// the relay's clock. Set while Disconnected, while Connected to a server that does not respond, and
+  /// while NotFound if a server answers searches for the PV and does not connect it; 0 otherwise.
   #[inline]
   pub fn heard_ns(&self) -> i64 {
     // Safety:
@@ -4123,6 +4127,198 @@ impl ::core::fmt::Debug for Relays<'_> {
       ds.finish()
   }
 }
+pub enum AnswerPageOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// Part of the answer to an Ask. The pages of one answer come in order, one at a time: the next one is made
+/// when the client's connection has taken this one.
+pub struct AnswerPage<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for AnswerPage<'a> {
+  type Inner = AnswerPage<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> AnswerPage<'a> {
+  pub const VT_OUTCOME: ::flatbuffers::VOffsetT = 4;
+  pub const VT_MESSAGE: ::flatbuffers::VOffsetT = 6;
+  pub const VT_PAGE: ::flatbuffers::VOffsetT = 8;
+  pub const VT_LAST: ::flatbuffers::VOffsetT = 10;
+  pub const VT_BYTES: ::flatbuffers::VOffsetT = 12;
+  pub const VT_DATA: ::flatbuffers::VOffsetT = 14;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    AnswerPage { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args AnswerPageArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<AnswerPage<'bldr>> {
+    let mut builder = AnswerPageBuilder::new(_fbb);
+    if let Some(x) = args.data { builder.add_data(x); }
+    builder.add_bytes(args.bytes);
+    builder.add_page(args.page);
+    if let Some(x) = args.message { builder.add_message(x); }
+    builder.add_last(args.last);
+    builder.add_outcome(args.outcome);
+    builder.finish()
+  }
+
+
+  /// Done, or why the answer ends here: NotAllowed and Withheld for the rules and budgets of the client,
+  /// BadName for an unknown service, BadValue for a question that the service doesn't understand, Failed if
+  /// the service failed, Interrupted after a Cancel.
+  #[inline]
+  pub fn outcome(&self) -> Outcome {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<Outcome>(AnswerPage::VT_OUTCOME, Some(Outcome::Unknown)).unwrap()}
+  }
+  /// A sentence for the user if the outcome is not Done; empty otherwise.
+  #[inline]
+  pub fn message(&self) -> Option<&'a str> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(AnswerPage::VT_MESSAGE, None)}
+  }
+  /// Number of the page within the answer, from 0.
+  #[inline]
+  pub fn page(&self) -> u32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u32>(AnswerPage::VT_PAGE, Some(0)).unwrap()}
+  }
+  /// No further page follows. Always true if the outcome is not Done.
+  #[inline]
+  pub fn last(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(AnswerPage::VT_LAST, Some(false)).unwrap()}
+  }
+  /// Length of the page's content, in bytes; at most 65,536.
+  #[inline]
+  pub fn bytes(&self) -> u32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u32>(AnswerPage::VT_BYTES, Some(0)).unwrap()}
+  }
+  /// The content, in the form that the service defines, packed into 64-bit words as in Blob; the last word is
+  /// padded with zeros.
+  #[inline]
+  pub fn data(&self) -> Option<::flatbuffers::Vector<'a, u64>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(AnswerPage::VT_DATA, None)}
+  }
+}
+
+impl ::flatbuffers::Verifiable for AnswerPage<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<Outcome>("outcome", Self::VT_OUTCOME, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("message", Self::VT_MESSAGE, false)?
+     .visit_field::<u32>("page", Self::VT_PAGE, false)?
+     .visit_field::<bool>("last", Self::VT_LAST, false)?
+     .visit_field::<u32>("bytes", Self::VT_BYTES, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("data", Self::VT_DATA, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct AnswerPageArgs<'a> {
+    pub outcome: Outcome,
+    pub message: Option<::flatbuffers::WIPOffset<&'a str>>,
+    pub page: u32,
+    pub last: bool,
+    pub bytes: u32,
+    pub data: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
+}
+impl<'a> Default for AnswerPageArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    AnswerPageArgs {
+      outcome: Outcome::Unknown,
+      message: None,
+      page: 0,
+      last: false,
+      bytes: 0,
+      data: None,
+    }
+  }
+}
+
+pub struct AnswerPageBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> AnswerPageBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_outcome(&mut self, outcome: Outcome) {
+    self.fbb_.push_slot::<Outcome>(AnswerPage::VT_OUTCOME, outcome, Outcome::Unknown);
+  }
+  #[inline]
+  pub fn add_message(&mut self, message: ::flatbuffers::WIPOffset<&'b  str>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(AnswerPage::VT_MESSAGE, message);
+  }
+  #[inline]
+  pub fn add_page(&mut self, page: u32) {
+    self.fbb_.push_slot::<u32>(AnswerPage::VT_PAGE, page, 0);
+  }
+  #[inline]
+  pub fn add_last(&mut self, last: bool) {
+    self.fbb_.push_slot::<bool>(AnswerPage::VT_LAST, last, false);
+  }
+  #[inline]
+  pub fn add_bytes(&mut self, bytes: u32) {
+    self.fbb_.push_slot::<u32>(AnswerPage::VT_BYTES, bytes, 0);
+  }
+  #[inline]
+  pub fn add_data(&mut self, data: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u64>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(AnswerPage::VT_DATA, data);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> AnswerPageBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    AnswerPageBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<AnswerPage<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for AnswerPage<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("AnswerPage");
+      ds.field("outcome", &self.outcome());
+      ds.field("message", &self.message());
+      ds.field("page", &self.page());
+      ds.field("last", &self.last());
+      ds.field("bytes", &self.bytes());
+      ds.field("data", &self.data());
+      ds.finish()
+  }
+}
 pub enum FrameOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
@@ -4438,6 +4634,21 @@ impl<'a> Frame<'a> {
     }
   }
 
+  #[inline]
+  #[allow(non_snake_case)]
+  pub fn reply_as_answer_page(&self) -> Option<AnswerPage<'a>> {
+    if self.reply_type() == ReplyBody::AnswerPage {
+      self.reply().map(|t| {
+       // Safety:
+       // Created from a valid Table for this object
+       // Which contains a valid union in this slot
+       unsafe { AnswerPage::init_from_table(t) }
+     })
+    } else {
+      None
+    }
+  }
+
 }
 
 impl ::flatbuffers::Verifiable for Frame<'_> {
@@ -4468,6 +4679,7 @@ impl ::flatbuffers::Verifiable for Frame<'_> {
           ReplyBody::PutDone => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<PutDone>>("ReplyBody::PutDone", pos),
           ReplyBody::RpcDone => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<RpcDone>>("ReplyBody::RpcDone", pos),
           ReplyBody::Relays => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Relays>>("ReplyBody::Relays", pos),
+          ReplyBody::AnswerPage => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<AnswerPage>>("ReplyBody::AnswerPage", pos),
           _ => Ok(()),
         }
      })?
@@ -4671,6 +4883,13 @@ impl ::core::fmt::Debug for Frame<'_> {
         },
         ReplyBody::Relays => {
           if let Some(x) = self.reply_as_relays() {
+            ds.field("reply", &x)
+          } else {
+            ds.field("reply", &"InvalidFlatbuffer: Union discriminant does not match value.")
+          }
+        },
+        ReplyBody::AnswerPage => {
+          if let Some(x) = self.reply_as_answer_page() {
             ds.field("reply", &x)
           } else {
             ds.field("reply", &"InvalidFlatbuffer: Union discriminant does not match value.")

@@ -5,6 +5,16 @@
 use super::table::Field::{Number, Table, Tables, Text, Texts, Union, Vector};
 use super::table::Layout;
 
+/// AnswerPage.
+pub(super) static ANSWER_PAGE: Layout = Layout(&[
+    Number(1), // outcome
+    Text, // message
+    Number(4), // page
+    Number(1), // last
+    Number(4), // bytes
+    Vector { bytes: 8, align: 8 }, // data
+]);
+
 /// Blob.
 pub(super) static BLOB: Layout = Layout(&[
     Number(4), // id
@@ -51,7 +61,7 @@ pub(super) static FRAME: Layout = Layout(&[
     Vector { bytes: 4, align: 4 }, // sequences
     Number(4), // reply_to
     Number(1), // reply_type
-    Union(&[&HELLO, &GOT, &UNSUBSCRIBED, &GOT, &LIMITS, &REQUEST_ERROR, &PUT_DONE, &PUT_DONE, &RELAYS]), // reply
+    Union(&[&HELLO, &GOT, &UNSUBSCRIBED, &GOT, &LIMITS, &REQUEST_ERROR, &PUT_DONE, &PUT_DONE, &RELAYS, &ANSWER_PAGE]), // reply
     Tables(&DETAIL), // details
     Number(1), // skip_cause
 ]);

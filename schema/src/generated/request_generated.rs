@@ -10,10 +10,10 @@ pub mod pvwire {
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
 pub const ENUM_MIN_REQUEST_BODY: u8 = 0;
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
-pub const ENUM_MAX_REQUEST_BODY: u8 = 12;
+pub const ENUM_MAX_REQUEST_BODY: u8 = 14;
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
 #[allow(non_camel_case_types)]
-pub const ENUM_VALUES_REQUEST_BODY: [RequestBody; 13] = [
+pub const ENUM_VALUES_REQUEST_BODY: [RequestBody; 15] = [
   RequestBody::NONE,
   RequestBody::Subscribe,
   RequestBody::Unsubscribe,
@@ -27,6 +27,8 @@ pub const ENUM_VALUES_REQUEST_BODY: [RequestBody; 13] = [
   RequestBody::Describe,
   RequestBody::PutMany,
   RequestBody::PutWithin,
+  RequestBody::Ask,
+  RequestBody::Cancel,
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -47,9 +49,11 @@ impl RequestBody {
   pub const Describe: Self = Self(10);
   pub const PutMany: Self = Self(11);
   pub const PutWithin: Self = Self(12);
+  pub const Ask: Self = Self(13);
+  pub const Cancel: Self = Self(14);
 
   pub const ENUM_MIN: u8 = 0;
-  pub const ENUM_MAX: u8 = 12;
+  pub const ENUM_MAX: u8 = 14;
   pub const ENUM_VALUES: &'static [Self] = &[
     Self::NONE,
     Self::Subscribe,
@@ -64,6 +68,8 @@ impl RequestBody {
     Self::Describe,
     Self::PutMany,
     Self::PutWithin,
+    Self::Ask,
+    Self::Cancel,
   ];
   /// Returns the variant's name or "" if unknown.
   pub fn variant_name(self) -> Option<&'static str> {
@@ -81,6 +87,8 @@ impl RequestBody {
       Self::Describe => Some("Describe"),
       Self::PutMany => Some("PutMany"),
       Self::PutWithin => Some("PutWithin"),
+      Self::Ask => Some("Ask"),
+      Self::Cancel => Some("Cancel"),
       _ => None,
     }
   }
@@ -2051,6 +2059,221 @@ impl ::core::fmt::Debug for Describe<'_> {
       ds.finish()
   }
 }
+pub enum AskOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// Asks a service of the relay itself, such as `names`. The reply is one AnswerPage after the other.
+pub struct Ask<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for Ask<'a> {
+  type Inner = Ask<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> Ask<'a> {
+  pub const VT_SERVICE: ::flatbuffers::VOffsetT = 4;
+  pub const VT_BODY: ::flatbuffers::VOffsetT = 6;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    Ask { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args AskArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<Ask<'bldr>> {
+    let mut builder = AskBuilder::new(_fbb);
+    if let Some(x) = args.body { builder.add_body(x); }
+    if let Some(x) = args.service { builder.add_service(x); }
+    builder.finish()
+  }
+
+
+  /// Name of the service, at most 64 bytes.
+  #[inline]
+  pub fn service(&self) -> Option<&'a str> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(Ask::VT_SERVICE, None)}
+  }
+  /// The question, in the form that the service defines, at most 65,536 bytes.
+  #[inline]
+  pub fn body(&self) -> Option<::flatbuffers::Vector<'a, u8>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u8>>>(Ask::VT_BODY, None)}
+  }
+}
+
+impl ::flatbuffers::Verifiable for Ask<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("service", Self::VT_SERVICE, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u8>>>("body", Self::VT_BODY, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct AskArgs<'a> {
+    pub service: Option<::flatbuffers::WIPOffset<&'a str>>,
+    pub body: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u8>>>,
+}
+impl<'a> Default for AskArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    AskArgs {
+      service: None,
+      body: None,
+    }
+  }
+}
+
+pub struct AskBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> AskBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_service(&mut self, service: ::flatbuffers::WIPOffset<&'b  str>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Ask::VT_SERVICE, service);
+  }
+  #[inline]
+  pub fn add_body(&mut self, body: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u8>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Ask::VT_BODY, body);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> AskBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    AskBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<Ask<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for Ask<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("Ask");
+      ds.field("service", &self.service());
+      ds.field("body", &self.body());
+      ds.finish()
+  }
+}
+pub enum CancelOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// Ends an Ask before its last page. Has no reply itself; the Ask ends with an AnswerPage whose outcome is
+/// Interrupted, unless its last page was sent before.
+pub struct Cancel<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for Cancel<'a> {
+  type Inner = Cancel<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> Cancel<'a> {
+  pub const VT_REQUEST: ::flatbuffers::VOffsetT = 4;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    Cancel { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args CancelArgs
+  ) -> ::flatbuffers::WIPOffset<Cancel<'bldr>> {
+    let mut builder = CancelBuilder::new(_fbb);
+    builder.add_request(args.request);
+    builder.finish()
+  }
+
+
+  /// Id of the Ask.
+  #[inline]
+  pub fn request(&self) -> u32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u32>(Cancel::VT_REQUEST, Some(0)).unwrap()}
+  }
+}
+
+impl ::flatbuffers::Verifiable for Cancel<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<u32>("request", Self::VT_REQUEST, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct CancelArgs {
+    pub request: u32,
+}
+impl<'a> Default for CancelArgs {
+  #[inline]
+  fn default() -> Self {
+    CancelArgs {
+      request: 0,
+    }
+  }
+}
+
+pub struct CancelBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> CancelBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_request(&mut self, request: u32) {
+    self.fbb_.push_slot::<u32>(Cancel::VT_REQUEST, request, 0);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> CancelBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    CancelBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<Cancel<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for Cancel<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("Cancel");
+      ds.field("request", &self.request());
+      ds.finish()
+  }
+}
 pub enum RequestOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
@@ -2089,7 +2312,7 @@ impl<'a> Request<'a> {
   }
 
 
-  /// Chosen by the client, from 1; returned as `reply_to`. Ack, Pace and Describe have no reply.
+  /// Chosen by the client, from 1; returned as `reply_to`. Ack, Pace, Describe and Cancel have no reply.
   #[inline]
   pub fn id(&self) -> u32 {
     // Safety:
@@ -2291,6 +2514,36 @@ impl<'a> Request<'a> {
     }
   }
 
+  #[inline]
+  #[allow(non_snake_case)]
+  pub fn body_as_ask(&self) -> Option<Ask<'a>> {
+    if self.body_type() == RequestBody::Ask {
+      self.body().map(|t| {
+       // Safety:
+       // Created from a valid Table for this object
+       // Which contains a valid union in this slot
+       unsafe { Ask::init_from_table(t) }
+     })
+    } else {
+      None
+    }
+  }
+
+  #[inline]
+  #[allow(non_snake_case)]
+  pub fn body_as_cancel(&self) -> Option<Cancel<'a>> {
+    if self.body_type() == RequestBody::Cancel {
+      self.body().map(|t| {
+       // Safety:
+       // Created from a valid Table for this object
+       // Which contains a valid union in this slot
+       unsafe { Cancel::init_from_table(t) }
+     })
+    } else {
+      None
+    }
+  }
+
 }
 
 impl ::flatbuffers::Verifiable for Request<'_> {
@@ -2314,6 +2567,8 @@ impl ::flatbuffers::Verifiable for Request<'_> {
           RequestBody::Describe => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Describe>>("RequestBody::Describe", pos),
           RequestBody::PutMany => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<PutMany>>("RequestBody::PutMany", pos),
           RequestBody::PutWithin => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<PutWithin>>("RequestBody::PutWithin", pos),
+          RequestBody::Ask => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Ask>>("RequestBody::Ask", pos),
+          RequestBody::Cancel => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Cancel>>("RequestBody::Cancel", pos),
           _ => Ok(()),
         }
      })?
@@ -2454,6 +2709,20 @@ impl ::core::fmt::Debug for Request<'_> {
         },
         RequestBody::PutWithin => {
           if let Some(x) = self.body_as_put_within() {
+            ds.field("body", &x)
+          } else {
+            ds.field("body", &"InvalidFlatbuffer: Union discriminant does not match value.")
+          }
+        },
+        RequestBody::Ask => {
+          if let Some(x) = self.body_as_ask() {
+            ds.field("body", &x)
+          } else {
+            ds.field("body", &"InvalidFlatbuffer: Union discriminant does not match value.")
+          }
+        },
+        RequestBody::Cancel => {
+          if let Some(x) = self.body_as_cancel() {
             ds.field("body", &x)
           } else {
             ds.field("body", &"InvalidFlatbuffer: Union discriminant does not match value.")

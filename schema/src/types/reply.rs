@@ -47,6 +47,8 @@ pub enum Reply {
         /// The reason if it was not done; empty otherwise.
         message: String,
     },
+    /// To Ask; the content is a separate part of the frame.
+    Page(Page),
     /// The list of relays in the Hello has changed; answers no request.
     Relays {
         /// As `Hello::relays`; not empty.
@@ -59,6 +61,19 @@ pub enum Reply {
         /// A sentence for the user.
         message: String,
     },
+}
+
+/// Part of the answer to an Ask, without its content.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// Done, or why the answer ends here.
+    pub outcome: Outcome,
+    /// The reason if it is not Done; empty otherwise.
+    pub message: String,
+    /// Number within the answer, from 0.
+    pub page: u32,
+    /// No further page follows.
+    pub last: bool,
 }
 
 /// First message of the relay.
@@ -139,7 +154,7 @@ wire_enum! {
 }
 
 wire_enum! {
-    /// Result of a put or an RPC.
+    /// Result of a put, an RPC or a page of an answer.
     Outcome {
         /// It is not known whether it was done, or the outcome was added by a later version.
         #[default]

@@ -80,6 +80,18 @@ pub enum RequestBody {
         /// From a Subscribed.
         ids: Vec<PvId>,
     },
+    /// Asks a service of the relay.
+    Ask {
+        /// Name of the service.
+        service: String,
+        /// The question, in the service's form.
+        body: Vec<u8>,
+    },
+    /// Ends an Ask before its last page.
+    Cancel {
+        /// Id of the Ask.
+        request: u32,
+    },
     /// Requests updates at intervals.
     Pace {
         /// Minimum interval; 0: every update again.

@@ -30,8 +30,9 @@ pub struct Connection {
     pub write: bool,
     /// The relay's rules permit puts to it for at least one client.
     pub puts: bool,
-    /// When the relay last received data from the PV's server. Set while Disconnected, and while
-    /// Connected to a server that does not respond; 0 otherwise.
+    /// When the relay last received data from the PV's server. Set while Disconnected, while Connected
+    /// to a server that does not respond, and while NotFound if a server answers searches for the PV and
+    /// does not connect it; 0 otherwise.
     pub heard_ns: i64,
     /// The source does not report write access; `write` is true, and a refused put concerns its client alone.
     pub write_unknown: bool,

@@ -79,6 +79,9 @@ fn reply(reply: &Reply) -> Value {
         Reply::RpcDone { outcome, message } => {
             json!({ "RpcDone": { "outcome": format!("{outcome:?}"), "message": message } })
         }
+        Reply::Page(page) => json!({ "AnswerPage": {
+            "outcome": format!("{:?}", page.outcome), "message": page.message, "page": page.page,
+            "last": page.last } }),
         Reply::Error { problem, message } => {
             json!({ "Error": { "problem": format!("{problem:?}"), "message": message } })
         }
@@ -141,6 +144,9 @@ pub(crate) fn described(bytes: &[u8]) -> Value {
         "reply": view.reply().map(|r| reply(&r)),
         "result": view.rpc_result().or_else(|| view.put_readback()).map(|node| tree(&node.to_node())),
     });
+    if let Some((offset, content)) = view.page_content() {
+        described["page"] = json!({ "offset": offset, "content": content });
+    }
     if view.kind() == FrameKind::CatchUp {
         described["skipCause"] = json!(format!("{:?}", view.skip_cause()));
     }

@@ -3,7 +3,7 @@
 use pvwire_schema::encode::{FrameEncoder, RowMarks};
 use pvwire_schema::types::{
     Alarm, Array, BlobValue, Connection, ConnectionState, Detail, FrameKind, Hello, Limits,
-    Metadata, NameError, NameProblem, Node, NodeValue, Outcome, PvId, Reply, RequestProblem,
+    Metadata, NameError, NameProblem, Node, NodeValue, Outcome, Page, PvId, Reply, RequestProblem,
     Severity, SkipCause, Skips, ValueType,
 };
 
@@ -486,6 +486,24 @@ pub(crate) fn frames() -> Vec<(&'static str, Vec<u8>)> {
         let value = NodeValue::Number(ValueType::Float64, 0.1);
         let result = node("", NodeValue::Structure(vec![node("value", value)]));
         e.rpc_done(13, Outcome::Done, "", Some(&result));
+    });
+    frame("answer_page", FrameKind::Answer, 17, 0, &|e| {
+        let page = Page {
+            outcome: Outcome::Done,
+            page: 1,
+            last: true,
+            ..Page::default()
+        };
+        e.page(11, &page, br#"{"names":[]}"#);
+    });
+    frame("answer_refused", FrameKind::Answer, 17, 0, &|e| {
+        let page = Page {
+            outcome: Outcome::BadName,
+            message: "this relay has no service \"name\"; it has: names".into(),
+            page: 0,
+            last: true,
+        };
+        e.page(11, &page, &[]);
     });
     frame("got", FrameKind::Answer, 16, 0, &|e| {
         let errors = vec![NameError {

@@ -3,37 +3,29 @@
 //! reads this version's frames as a client of each release.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use pvwire_schema::decode;
 use serde_json::Value;
 
 use crate::description::described;
+use crate::golden;
 use crate::requests::requests;
 
-/// The files of all releases with this extension whose names `is_wanted` selects.
-fn released(extension: &str, is_wanted: fn(&str) -> bool) -> Vec<PathBuf> {
+/// The messages of all releases by name, as their golden files have them.
+fn released() -> Vec<(String, Value)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fbs/released");
-    let list = |folder: &Path| -> Vec<PathBuf> {
-        let entries = fs::read_dir(folder).expect("a folder of a release");
-        entries
-            .map(|entry| entry.expect("an entry of the folder").path())
-            .collect()
-    };
-    let releases = list(&folder).into_iter().filter(|path| path.is_dir());
-    let golden = releases.flat_map(|release| list(&release.join("golden")));
-    let files: Vec<_> = golden
-        .filter(|path| path.extension().is_some_and(|ending| ending == extension))
-        .filter(|path| {
-            is_wanted(
-                path.file_stem()
-                    .and_then(|name| name.to_str())
-                    .expect("a plain name"),
-            )
-        })
-        .collect();
-    assert!(!files.is_empty(), "no release has files {extension}");
-    files
+    let entries = fs::read_dir(folder).expect("the folder of releases");
+    let releases = (entries.map(|entry| entry.expect("an entry of the folder").path()))
+        .filter(|path| path.is_dir());
+    let mut found = Vec::new();
+    for release in releases {
+        let file = release.join("golden.json");
+        let text = fs::read_to_string(&file).expect("the golden file of a release");
+        found.extend(golden::messages(&text));
+    }
+    assert!(!found.is_empty(), "there is no release");
+    found
 }
 
 /// Whether `now` says all that `then` says. Later versions may add keys to an object.
@@ -55,25 +47,24 @@ fn says_as_much(now: &Value, then: &Value) -> bool {
 
 #[test]
 fn frames_of_a_released_relay_are_decoded_as_before() {
-    for path in released("json", |_| true) {
-        let then: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
-        let now = described(&fs::read(path.with_extension("bin")).unwrap());
-        assert!(says_as_much(&now, &then), "{}: {now:#}", path.display());
+    for (name, message) in released() {
+        if let Some(then) = message.get("decoded") {
+            let now = described(&golden::bytes_of(&message));
+            assert!(says_as_much(&now, then), "{name}: {now:#}");
+        }
     }
 }
 
 #[test]
 fn requests_of_a_released_client_are_decoded_as_before() {
     let requests = requests();
-    for path in released("bin", |name| name.starts_with("request_")) {
-        let name = path
-            .file_stem()
-            .and_then(|name| name.to_str())
-            .expect("a plain name");
-        let then = requests.iter().find(|(known, _)| *known == name);
-        let (_, then) = then.expect("a request of a release stays in requests.rs");
-        let now = decode::request(&fs::read(&path).unwrap());
-        assert_eq!(now.as_ref(), Ok(then), "{}", path.display());
+    for (name, message) in released() {
+        if message.get("decoded").is_none() {
+            let then = requests.iter().find(|(known, _)| *known == name);
+            let (_, then) = then.expect("a request of a release stays in requests.rs");
+            let now = decode::request(&golden::bytes_of(&message));
+            assert_eq!(now.as_ref(), Ok(then), "{name}");
+        }
     }
 }
 

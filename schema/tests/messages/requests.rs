@@ -196,6 +196,20 @@ pub(crate) fn requests() -> Vec<(&'static str, Request)> {
             ),
         ),
         (
+            "request_ask",
+            request(
+                11,
+                RequestBody::Ask {
+                    service: "names".into(),
+                    body: br#"{"text":"temp","limit":20}"#.to_vec(),
+                },
+            ),
+        ),
+        (
+            "request_cancel",
+            request(0, RequestBody::Cancel { request: 11 }),
+        ),
+        (
             "request_rpc",
             request(
                 7,
