@@ -8,6 +8,7 @@ mod computed;
 mod link;
 mod operations;
 mod pulse;
+mod requests;
 mod view;
 
 #[cfg(test)]
@@ -20,12 +21,13 @@ pub use pvwire_schema::types::{
 };
 
 pub use self::link::ReceiveError;
-pub use self::operations::{CallError, Got, Put, PutDone, PutError, Ticket};
+pub use self::operations::Ticket;
 pub use self::pulse::NoAnswer;
+pub use self::requests::{AnswerPage, AskError, CallError, Got, Put, PutDone, PutError};
 pub use self::view::{Alarm, State, TimeStamp, Value, View};
 
 use self::computed::{Computed, is_computed};
-use self::operations::Operations;
+use self::operations::{Operations, PreparedPut};
 use self::pulse::Pulse;
 use crate::ingest::Session;
 use crate::select::execute::Held;
@@ -62,6 +64,8 @@ pub enum Event {
     Put(Ticket, Result<PutDone, PutError>),
     /// A call of a service ended, with the service's answer.
     Called(Ticket, Result<Node, CallError>),
+    /// A page of the answer to a question, or why it is missing. An error is the last event of its question.
+    Page(Ticket, Result<AnswerPage, AskError>),
 }
 
 /// State of the connection as the engine knows it.
@@ -306,7 +310,7 @@ impl Engine {
             } else {
                 self.put_computed(&put.name, &put.value, now)
             };
-            waiting.push((put, only_if, done));
+            waiting.push(PreparedPut { put, only_if, done });
         }
         let connected = self.link != Link::Lost;
         self.operations
@@ -325,6 +329,20 @@ impl Engine {
         let timeout_ms = millis(timeout);
         self.operations
             .call(name, arguments, timeout_ms, connected, &mut self.events)
+    }
+
+    /// Asks a service of the relay. Each page of the answer is an [`Event::Page`]; the last one
+    /// says so. Without a connection the question fails at once.
+    pub fn ask(&mut self, service: &str, question: impl Into<Vec<u8>>) -> Ticket {
+        let connected = self.link != Link::Lost;
+        (self.operations).ask(service, question.into(), connected, &mut self.events)
+    }
+
+    /// Ends a question before its last page. No further page of it is reported.
+    pub fn cancel(&mut self, question: Ticket) {
+        if let Some(request) = self.operations.cancel(question) {
+            self.outgoing.push(self.session.cancel(request));
+        }
     }
 
     /// Records that a connection to the relay was made. The subprotocol is `pvwire.v1`.

@@ -46,6 +46,9 @@ pub enum Answered {
     /// An Rpc; the session's `outcome` and `error` hold its result, `arrays` the location of the
     /// returned value.
     Rpc = 8,
+    /// An Ask; the session's `outcome` and `error` hold the page's result, `is_last` whether it was the last
+    /// page, `arrays` the location of its content.
+    Page = 9,
 }
 
 /// What one frame did.
@@ -83,6 +86,8 @@ pub struct Session {
     pub error: String,
     /// Outcome of the last answered put or call.
     pub outcome: Outcome,
+    /// Whether the last page of an answer was its last one.
+    pub is_last: bool,
     /// Arrays and structures of the last frame: those of the answer if it answered a Get, otherwise
     /// those of the live PVs.
     pub arrays: Vec<ArrayRow>,
@@ -236,6 +241,12 @@ impl Session {
                 (self.outcome, self.error) = (outcome, message);
                 self.arrays.extend(frame.rpc_result().map(structure_row));
             }
+            Some(Reply::Page(page)) => {
+                applied.answered = Answered::Page;
+                (self.outcome, self.error) = (page.outcome, page.message);
+                self.is_last = page.last || page.outcome != Outcome::Done;
+                self.arrays.extend(frame.page_content().map(page_row));
+            }
             Some(Reply::Relays { relays }) => {
                 if let Some(hello) = &mut self.hello {
                     hello.relays = relays;
@@ -261,6 +272,16 @@ fn structure_row(node: NodeView<'_>) -> ArrayRow {
         offset: node.position() as u32,
         count: 1,
         value_type: u32::from(ValueType::Structure.number()),
+    }
+}
+
+/// The location of a page's content.
+fn page_row((offset, content): (usize, &[u8])) -> ArrayRow {
+    ArrayRow {
+        slot: NO_SLOT,
+        offset: offset as u32,
+        count: content.len() as u32,
+        value_type: u32::from(ValueType::UInt8.number()),
     }
 }
 

@@ -50,7 +50,7 @@
 //! # }
 //! ```
 //!
-//! `examples/read_pvs.rs` is a complete program with `tungstenite`.
+//! `examples/rust` is a complete program with `tungstenite`.
 //!
 //! A host that schedules requests itself, as the browser's TypeScript does, uses the
 //! [`Session`](ingest::Session) below the engine; `wasm-client/wasm` is its interface for

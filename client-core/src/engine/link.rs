@@ -68,6 +68,12 @@ impl Engine {
                 self.operations
                     .called(request, &mut self.session, value, &mut self.events);
             }
+            Answered::Page => {
+                let content = content(&message, &self.session.arrays);
+                self.operations
+                    .answered(request, &mut self.session, content, &mut self.events);
+                return Ok(());
+            }
             Answered::Error => {
                 let message = &self.session.error;
                 if !(self.operations).refused(request, message, &mut self.events) {
@@ -178,6 +184,15 @@ impl Engine {
             }
         }
     }
+}
+
+/// The content of a page.
+fn content(message: &Bytes, rows: &[ArrayRow]) -> Bytes {
+    let row = rows.iter().find(|row| row.slot == NO_SLOT);
+    row.map_or_else(Bytes::new, |row| {
+        let start = row.offset as usize;
+        message.slice(start..start + row.count as usize)
+    })
 }
 
 /// The value in an answer to a put or a call.

@@ -1,13 +1,14 @@
-//! Queues gets, puts and calls, sends as many as the relay accepts, and assigns the answers to
+//! Queues gets, puts, calls and questions, sends as many as the relay accepts, and assigns the answers to
 //! them.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
+use bytes::Bytes;
 use pvwire_schema::limits::MAX_PUTS;
 use pvwire_schema::types::{NameError, NameProblem, Node, Outcome, PutValue};
 
-use super::{Event, Pv, View, millis};
+use super::requests::{AnswerPage, AskError, CallError, Got, Piece, Put, PutDone, PutError};
+use super::{Event, millis};
 use crate::ingest::Session;
 use crate::select::execute::Held;
 use crate::store::{Slot, Store};
@@ -15,151 +16,18 @@ use crate::store::{Slot, Store};
 /// Maximum number of open requests of these kinds; the relay accepts 64 of any kind.
 const MAX_OPEN: usize = 48;
 
-/// Identifies a get, put or call of one engine.
+/// Identifies a get, put, call or question of one engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket(u64);
 
-/// A value to write.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Put {
-    /// Name of the PV.
-    pub name: String,
-    /// The value.
-    pub value: PutValue,
-    /// Whether the answer waits until the IOC has processed the record (put-completion).
-    pub wait: bool,
-    /// How long the relay waits for the IOC's answer.
-    pub timeout: Duration,
-    /// Write only if the PV is still at the update that this open PV shows.
-    pub only_if: Option<Pv>,
-    /// Refuse the value if it is outside the control limits of the PV, before anything is written.
-    pub check_limits: bool,
+/// A put and what is known before it is sent.
+pub(super) struct PreparedPut {
+    pub(super) put: Put,
+    /// The slot of its `only_if`, or `Some(None)` if that PV is closed.
+    pub(super) only_if: Option<Option<Slot>>,
+    /// The result if it was done without the relay.
+    pub(super) done: Option<Result<PutDone, PutError>>,
 }
-
-impl Put {
-    /// A put that does not wait for completion, with a timeout of ten seconds.
-    pub fn new(name: impl Into<String>, value: PutValue) -> Self {
-        Self {
-            name: name.into(),
-            value,
-            wait: false,
-            timeout: Duration::from_secs(10),
-            only_if: None,
-            check_limits: false,
-        }
-    }
-}
-
-/// What the server answered to a put that was carried out.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct PutDone {
-    /// The value that the PV has now, if it differs from the one written; `message` says why.
-    pub readback: Option<Node>,
-    /// Empty if the value was written as given.
-    pub message: String,
-}
-
-/// Why a put was not carried out, or may not have been.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum PutError {
-    /// The relay or the IOC answered that it failed.
-    #[error("{message}")]
-    Failed {
-        /// The kind of failure.
-        outcome: Outcome,
-        /// The reason.
-        message: String,
-    },
-    /// There is no connection to the relay.
-    #[error("there is no connection to the relay; nothing was sent")]
-    NotConnected,
-    /// The connection to the relay was lost before the answer.
-    #[error("the connection to the relay was lost before the answer; the put may have been done")]
-    Lost,
-    /// `only_if` names a PV that was closed or shows no current update.
-    #[error("the PV that the put is bound to shows no current update; nothing was sent")]
-    NoUpdate,
-    /// Another put of the same `all_permitted` group can't be sent.
-    #[error("the puts can't be sent as one group; nothing was sent")]
-    Withheld,
-}
-
-impl PutError {
-    /// Whether the value may have been written nevertheless.
-    #[must_use]
-    pub fn may_be_written(&self) -> bool {
-        match self {
-            Self::Failed { outcome, .. } => matches!(
-                outcome,
-                Outcome::Unknown | Outcome::TimedOut | Outcome::Interrupted
-            ),
-            Self::Lost => true,
-            _ => false,
-        }
-    }
-}
-
-/// Why a call of a service has no answer.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum CallError {
-    /// The relay or the service answered that it failed.
-    #[error("{message}")]
-    Failed {
-        /// The kind of failure.
-        outcome: Outcome,
-        /// The reason.
-        message: String,
-    },
-    /// There is no connection to the relay.
-    #[error("there is no connection to the relay; nothing was sent")]
-    NotConnected,
-    /// The connection to the relay was lost before the answer.
-    #[error("the connection to the relay was lost before the answer; the call may have been done")]
-    Lost,
-}
-
-/// The answer to a get.
-#[derive(Debug, Default)]
-pub struct Got {
-    pieces: Vec<Piece>,
-}
-
-/// The answer to one request: a part of the names.
-#[derive(Debug)]
-struct Piece {
-    /// Index of its first name among the names of the get.
-    from: usize,
-    names: Vec<String>,
-    store: Store,
-    held: Held,
-    errors: Vec<NameError>,
-}
-
-impl Got {
-    /// The PVs in the order of the names, each with its state or the error.
-    pub fn iter(&self) -> impl Iterator<Item = Result<View<'_>, &NameError>> {
-        self.pieces.iter().flat_map(|piece| {
-            piece.names.iter().enumerate().map(|(at, name)| {
-                let error = piece.errors.iter().find(|error| error.index as usize == at);
-                match error {
-                    Some(error) => Err(error),
-                    None => Ok(View::new(
-                        name,
-                        &piece.store,
-                        at as Slot,
-                        &piece.held,
-                        f64::NAN,
-                    )),
-                }
-            })
-        })
-    }
-}
-
-/// See [`Operations::put`].
-type Asked = (Put, Option<Option<Slot>>, Option<Result<PutDone, PutError>>);
 
 /// An operation that has not been sent yet.
 #[derive(Debug)]
@@ -169,6 +37,8 @@ enum Waiting {
     /// Puts that are sent in one message if they fit.
     Puts(Vec<(Ticket, Put, Option<Slot>)>, bool),
     Call(Ticket, String, Vec<(String, PutValue)>, u32),
+    /// A service and the question.
+    Ask(Ticket, String, Vec<u8>),
 }
 
 /// An operation whose answer is expected.
@@ -178,6 +48,7 @@ enum Open {
     /// The puts of one message have the same first ticket.
     Put(Ticket, Ticket),
     Call(Ticket),
+    Ask(Ticket),
 }
 
 /// A get that is not yet answered for all of its names.
@@ -228,29 +99,27 @@ impl Operations {
         ticket
     }
 
-    /// Each put comes with the slot of its `only_if`, `Some(None)` if that PV is closed, and with
-    /// its result if it was done without the relay.
     pub(super) fn put(
         &mut self,
-        puts: Vec<Asked>,
+        puts: Vec<PreparedPut>,
         all_permitted: bool,
         connected: bool,
         events: &mut Vec<Event>,
     ) -> Vec<Ticket> {
         let puts: Vec<_> = puts.into_iter().map(|put| (self.ticket(), put)).collect();
         let tickets = puts.iter().map(|(ticket, _)| *ticket).collect();
-        let of_relay = puts.iter().filter(|(_, (.., done))| done.is_none());
-        let is_closed = puts.iter().any(|(_, (_, slot, _))| *slot == Some(None));
+        let of_relay = puts.iter().filter(|(_, put)| put.done.is_none());
+        let is_closed = puts.iter().any(|(_, put)| put.only_if == Some(None));
         let withheld = all_permitted && (is_closed || of_relay.count() > MAX_PUTS);
         let mut group = Vec::new();
-        for (ticket, (put, slot, done)) in puts {
-            let result = match (done, slot) {
+        for (ticket, PreparedPut { put, only_if, done }) in puts {
+            let result = match (done, only_if) {
                 (Some(done), _) => done,
                 _ if !connected => Err(PutError::NotConnected),
                 (None, Some(None)) => Err(PutError::NoUpdate),
                 _ if withheld => Err(PutError::Withheld),
                 _ => {
-                    group.push((ticket, put, slot.flatten()));
+                    group.push((ticket, put, only_if.flatten()));
                     continue;
                 }
             };
@@ -284,6 +153,34 @@ impl Operations {
         ticket
     }
 
+    pub(super) fn ask(
+        &mut self,
+        service: &str,
+        body: Vec<u8>,
+        connected: bool,
+        events: &mut Vec<Event>,
+    ) -> Ticket {
+        let ticket = self.ticket();
+        if connected {
+            let ask = Waiting::Ask(ticket, service.to_owned(), body);
+            self.waiting.push_back(ask);
+        } else {
+            events.push(Event::Page(ticket, Err(AskError::NotConnected)));
+        }
+        ticket
+    }
+
+    /// Forgets a question; returns the number of its request if it was sent.
+    pub(super) fn cancel(&mut self, ticket: Ticket) -> Option<u32> {
+        let is_it = |waiting: &Waiting| matches!(waiting, Waiting::Ask(of, ..) if *of == ticket);
+        self.waiting.retain(|waiting| !is_it(waiting));
+        let open = self.open.iter();
+        let mut asks = open.filter(|(_, open)| matches!(open, Open::Ask(of) if *of == ticket));
+        let request = asks.next()?.0;
+        self.ended(request);
+        Some(request)
+    }
+
     /// Appends as many requests as the relay accepts.
     pub(super) fn send(
         &mut self,
@@ -294,7 +191,7 @@ impl Operations {
         while let Some(next) = self.waiting.front() {
             let count = match next {
                 Waiting::Puts(puts, _) => puts.len(),
-                Waiting::Get(..) | Waiting::Call(..) => 1,
+                Waiting::Get(..) | Waiting::Call(..) | Waiting::Ask(..) => 1,
             };
             if self.open.len() + count > MAX_OPEN {
                 return;
@@ -307,8 +204,20 @@ impl Operations {
                     requests.extend(self.send_puts(session, puts, all_permitted, events));
                 }
                 Some(Waiting::Call(ticket, name, arguments, timeout_ms)) => {
-                    requests.push(session.rpc(&name, arguments, timeout_ms));
-                    self.open.push((session.last_request(), Open::Call(ticket)));
+                    if let Some(request) = session.rpc(&name, arguments, timeout_ms) {
+                        requests.push(request);
+                        self.open.push((session.last_request(), Open::Call(ticket)));
+                    } else {
+                        let max_bytes = session.max_request_bytes();
+                        events.push(Event::Called(
+                            ticket,
+                            Err(CallError::TooLarge { max_bytes }),
+                        ));
+                    }
+                }
+                Some(Waiting::Ask(ticket, service, body)) => {
+                    requests.push(session.ask(&service, body));
+                    self.open.push((session.last_request(), Open::Ask(ticket)));
                 }
                 None => {}
             }
@@ -361,7 +270,14 @@ impl Operations {
             }
             return None;
         }
-        let rest = staged.split_off(taken);
+        let mut rest = staged.split_off(taken);
+        if taken == 0 && !rest.is_empty() {
+            let max_bytes = session.max_request_bytes();
+            events.push(Event::Put(
+                rest.remove(0).0,
+                Err(PutError::TooLarge { max_bytes }),
+            ));
+        }
         if !rest.is_empty() {
             self.waiting.push_front(Waiting::Puts(rest, all_permitted));
         }
@@ -457,7 +373,32 @@ impl Operations {
         }
     }
 
-    /// A request was refused as a whole; returns `false` if it is not an open get, put or call.
+    /// A page of an answer came.
+    pub(super) fn answered(
+        &mut self,
+        request: u32,
+        session: &mut Session,
+        content: Bytes,
+        events: &mut Vec<Event>,
+    ) {
+        let open = self.open.iter().find(|(id, _)| *id == request);
+        let Some((_, Open::Ask(ticket))) = open else {
+            return;
+        };
+        let ticket = *ticket;
+        let message = std::mem::take(&mut session.error);
+        let is_last = session.is_last;
+        let result = match session.outcome {
+            Outcome::Done => Ok(AnswerPage { content, is_last }),
+            outcome => Err(AskError::Failed { outcome, message }),
+        };
+        if is_last {
+            self.ended(request);
+        }
+        events.push(Event::Page(ticket, result));
+    }
+
+    /// A request was refused as a whole; returns `false` if it is not one of these.
     pub(super) fn refused(&mut self, request: u32, message: &str, events: &mut Vec<Event>) -> bool {
         let (outcome, message) = (Outcome::NotSupported, message.to_owned());
         match self.ended(request) {
@@ -481,12 +422,16 @@ impl Operations {
                 let error = CallError::Failed { outcome, message };
                 events.push(Event::Called(ticket, Err(error)));
             }
+            Some(Open::Ask(ticket)) => {
+                let error = AskError::Failed { outcome, message };
+                events.push(Event::Page(ticket, Err(error)));
+            }
             Some(Open::Put(ticket, group)) => {
                 let same = |open: &Open| matches!(open, Open::Put(_, other) if *other == group);
                 let others = self.open.extract_if(.., |(_, open)| same(open));
                 let others = others.filter_map(|(_, open)| match open {
                     Open::Put(ticket, _) => Some(ticket),
-                    Open::Get(..) | Open::Call(_) => None,
+                    Open::Get(..) | Open::Call(_) | Open::Ask(_) => None,
                 });
                 for ticket in [ticket].into_iter().chain(others) {
                     let message = message.clone();
@@ -498,7 +443,7 @@ impl Operations {
         true
     }
 
-    /// The connection was lost: puts and calls end, gets are sent again on the next one.
+    /// The connection was lost: puts, calls and questions end, gets are sent again on the next one.
     pub(super) fn lost(&mut self, events: &mut Vec<Event>) {
         let mut gets = VecDeque::new();
         for (_, open) in std::mem::take(&mut self.open) {
@@ -506,6 +451,7 @@ impl Operations {
                 Open::Get(ticket, from, names) => gets.push_back(Waiting::Get(ticket, from, names)),
                 Open::Put(ticket, _) => events.push(Event::Put(ticket, Err(PutError::Lost))),
                 Open::Call(ticket) => events.push(Event::Called(ticket, Err(CallError::Lost))),
+                Open::Ask(ticket) => events.push(Event::Page(ticket, Err(AskError::Lost))),
             }
         }
         for waiting in std::mem::take(&mut self.waiting) {
@@ -516,6 +462,9 @@ impl Operations {
                 ),
                 Waiting::Call(ticket, ..) => {
                     events.push(Event::Called(ticket, Err(CallError::NotConnected)));
+                }
+                Waiting::Ask(ticket, ..) => {
+                    events.push(Event::Page(ticket, Err(AskError::NotConnected)));
                 }
                 get @ Waiting::Get(..) => gets.push_back(get),
             }

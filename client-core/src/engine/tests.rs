@@ -2,6 +2,7 @@
 
 mod inputs;
 mod long_string;
+mod questions;
 mod requests;
 mod silence;
 

@@ -133,7 +133,7 @@ impl<'a> View<'a> {
     /// The PV's fields that a compiled selection selects.
     #[must_use]
     pub fn select(&self, selection: &Program) -> execute::Value {
-        execute::value(selection, self.store, self.slot, self.surroundings())
+        execute::value(selection, &self.pv())
     }
 
     /// The state as GraphQL documents read it.

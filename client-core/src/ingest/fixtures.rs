@@ -6,6 +6,9 @@ use pvwire_schema::types::{Connection, ConnectionState, Filter, FrameKind};
 use super::Session;
 use crate::store::Slot;
 
+#[path = "../../../schema/tests/messages/golden.rs"]
+mod golden_file;
+
 pub(crate) const ALL: Filter = Filter {
     min_interval_ms: 0,
     deadband: 0.0,
@@ -13,12 +16,10 @@ pub(crate) const ALL: Filter = Filter {
     ..Filter::ALL
 };
 
+/// A message of the schema's golden file.
 pub(crate) fn golden(name: &str) -> Vec<u8> {
-    let path = format!(
-        "{}/../schema/tests/golden/{name}.bin",
-        env!("CARGO_MANIFEST_DIR")
-    );
-    std::fs::read(path).unwrap()
+    let file = include_str!("../../../schema/tests/golden.json");
+    golden_file::bytes_of(&golden_file::messages(file)[name])
 }
 
 /// A session that requested the PVs of the golden snapshot and received the snapshot.

@@ -205,7 +205,7 @@ impl Session {
     }
 
     /// A message with as many of the staged puts as fit in it, and their number; the other puts are
-    /// dropped. The last put has the number of the last request, the one before it the previous
+    /// dropped. The number is 0 if the first put is larger than the longest request. The last put has the number of the last request, the one before it the previous
     /// number, and so on. With `within_limits` the relay refuses values outside the control limits of their PVs.
     pub fn put(&mut self, all_permitted: bool, within_limits: bool) -> (usize, Vec<u8>) {
         let mut puts = std::mem::take(&mut self.requests.staged);
@@ -233,8 +233,7 @@ impl Session {
                 RequestBody::PutMany { puts, .. } | RequestBody::PutWithin { puts, .. } => puts,
                 _ => Vec::new(),
             };
-            // Always include one put: a relay that can't read it reports so.
-            if taken > 1 && bytes.len() > limit {
+            if bytes.len() > limit {
                 puts.truncate(taken / 2);
                 continue;
             }
@@ -246,25 +245,44 @@ impl Session {
         (0, Vec::new())
     }
 
-    /// Calls a service.
+    /// Calls a service. `None` if the arguments are larger than the longest request.
     pub fn rpc(
         &mut self,
         name: &str,
         arguments: Vec<(String, PutValue)>,
         timeout_ms: u32,
-    ) -> Vec<u8> {
+    ) -> Option<Vec<u8>> {
         let name = name.to_owned();
-        self.requests
-            .encode(RequestBody::Rpc {
-                name,
-                arguments,
-                timeout_ms,
-            })
-            .1
+        let limit = self.max_request_bytes();
+        let last = self.requests.last;
+        let (_, bytes) = self.requests.encode(RequestBody::Rpc {
+            name,
+            arguments,
+            timeout_ms,
+        });
+        if bytes.len() > limit {
+            self.requests.last = last;
+            return None;
+        }
+        Some(bytes)
+    }
+
+    /// Asks a service of the relay.
+    pub fn ask(&mut self, service: &str, body: Vec<u8>) -> Vec<u8> {
+        let service = service.to_owned();
+        self.requests.encode(RequestBody::Ask { service, body }).1
+    }
+
+    /// Ends an Ask before its last page.
+    #[must_use]
+    pub fn cancel(&self, request: u32) -> Vec<u8> {
+        let body = RequestBody::Cancel { request };
+        encode::request(&Request { id: 0, body })
     }
 
     /// Size of the longest request that the relay accepts, in bytes.
-    fn max_request_bytes(&self) -> usize {
+    #[must_use]
+    pub fn max_request_bytes(&self) -> usize {
         (self.hello.as_ref()).map_or(MAX_REQUEST_BYTES, |hello| hello.max_request_bytes as usize)
     }
 
@@ -274,8 +292,12 @@ impl Session {
         let mut taken = Vec::new();
         for name in names.take(MAX_NAMES) {
             let bytes = name.len() + NAME_OVERHEAD_BYTES;
-            // Always include one name: a relay that can't read it reports so.
-            if bytes > room && !taken.is_empty() {
+            if bytes > room {
+                if taken.is_empty() {
+                    // The relay refuses the beginning of so long a name, too. It would close the connection for the
+                    // whole of it.
+                    taken.push(name.chars().take(room / 4).collect());
+                }
                 break;
             }
             room = room.saturating_sub(bytes);
@@ -292,6 +314,7 @@ mod tests {
     use crate::store::state;
     use pvwire_schema::decode;
     use pvwire_schema::encode::RowMarks;
+    use pvwire_schema::limits::MAX_NAME_BYTES;
     use pvwire_schema::types::{
         Alarm, FrameKind, Metadata, NameError, NameProblem, Reply, Severity,
     };
@@ -376,8 +399,30 @@ mod tests {
         }
         let (taken, request) = sent(&mut session);
         assert_eq!((taken, request.id, session.last_request()), (2, 5, 6));
-        stage(&mut session, 5_000);
-        assert_eq!(sent(&mut session).0, 1);
+    }
+
+    #[test]
+    fn request_beyond_the_longest_is_not_made_and_has_no_number() {
+        let mut session = Session::new();
+        session.apply(&golden("hello")).unwrap();
+        session.hello.as_mut().unwrap().max_request_bytes = 2_000;
+        for within_limits in [false, true] {
+            for bytes in [5_000, 1] {
+                let text = PutValue::Text("x".repeat(bytes));
+                session.stage_put("X".into(), text, true, 0, None).unwrap();
+            }
+            assert_eq!(session.put(false, within_limits), (0, Vec::new()));
+        }
+        let large = vec![("x".to_owned(), PutValue::Text("x".repeat(5_000)))];
+        assert_eq!(session.rpc("X", large, 0), None);
+        assert_eq!(session.last_request(), 0);
+        let name = "ü".repeat(5_000);
+        let (taken, bytes) = session.get(&[name.clone(), "B".to_owned()], 0, false);
+        assert!(taken == 1 && bytes.len() <= 2_000);
+        let RequestBody::Get { names, .. } = decode::request(&bytes).unwrap().body else {
+            panic!("another request");
+        };
+        assert!(names.len() == 1 && name.starts_with(&names[0]) && names[0].len() > MAX_NAME_BYTES);
     }
 
     #[test]

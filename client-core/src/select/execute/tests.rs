@@ -77,7 +77,7 @@ fn store() -> (Store, Slot) {
 }
 
 fn json(program: &Program, store: &Store, slot: Slot) -> String {
-    value(program, store, slot, Surroundings::default()).to_json()
+    value(program, &SlotPv::new(store, slot, Surroundings::default())).to_json()
 }
 
 #[test]
@@ -105,7 +105,10 @@ fn what_is_not_known_is_null() {
     let mut store = Store::new();
     let slot = store.add("pva://NEW");
     let program = program(EVERYTHING);
-    let shown = value(&program, &store, slot, Surroundings::default());
+    let shown = value(
+        &program,
+        &SlotPv::new(&store, slot, Surroundings::default()),
+    );
     assert_eq!(shown.get("id"), Some(&Value::Text("pva://NEW".into())));
     for missing in ["value", "time", "display"] {
         assert_eq!(shown.get(missing), Some(&Value::Null), "{missing}");
@@ -186,7 +189,7 @@ fn a_relay_that_is_silent_makes_its_pvs_unresponsive() {
         ..Surroundings::default()
     };
     assert_eq!(
-        value(&program, &store, slot, surroundings).to_json(),
+        value(&program, &SlotPv::new(&store, slot, surroundings)).to_json(),
         "{\"status\":{\"quality\":\"UNDEFINED\",\"message\":\"no news\"},\
          \"connection\":{\"lastHeard\":\"1970-01-01T00:00:01.000Z\",\"unresponsive\":true}}"
     );
@@ -230,7 +233,7 @@ fn shown(program: &Program, metadata: &Metadata, values: &[BlobValue]) -> String
         elements: held.elements(slot),
         ..Surroundings::default()
     };
-    value(program, &session.live, slot, surroundings).to_json()
+    value(program, &SlotPv::new(&session.live, slot, surroundings)).to_json()
 }
 
 #[test]

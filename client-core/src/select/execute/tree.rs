@@ -6,28 +6,20 @@ use super::apart;
 use super::elements::Elements;
 use super::results::{Cell, Cells, Content, Results, Units};
 use super::value::{Value, source, text};
-use super::{ALL_PARTS, Action, CONSTANTS, Presence, Program, SlotPv, Surroundings, execute};
-use crate::store::{Slot, Store, kind};
+use super::{ALL_PARTS, Action, CONSTANTS, Presence, Program, Pv, execute};
+use crate::store::kind;
 
-/// Everything that a program selects of one slot.
+/// Everything that a program selects of one PV.
 #[must_use]
-pub fn value(
-    program: &Program,
-    store: &Store,
-    slot: Slot,
-    surroundings: Surroundings<'_>,
-) -> Value {
+pub fn value(program: &Program, pv: &impl Pv) -> Value {
     let mut results = Results::new(Units::Utf8);
-    let pv = SlotPv::new(store, slot, surroundings);
-    execute(program, &pv, ALL_PARTS, &mut results);
+    execute(program, pv, ALL_PARTS, &mut results);
     // A host may still hold an array or a structure that another kind of value has replaced.
-    let kind = store.pvs[slot as usize].kind;
-    let is_current = matches!(kind, kind::ARRAY | kind::STRUCTURE);
+    let is_current = matches!(pv.kind(), kind::ARRAY | kind::STRUCTURE);
     let mut tree = Tree {
         program,
-        store,
-        slot,
-        elements: surroundings.elements.filter(|_| is_current),
+        name: pv.name(),
+        elements: pv.elements().filter(|_| is_current),
         cells: Cells::new(&results, 0),
     };
     tree.object(0, program.steps.len())
@@ -35,8 +27,7 @@ pub fn value(
 
 struct Tree<'a> {
     program: &'a Program,
-    store: &'a Store,
-    slot: Slot,
+    name: &'a str,
     elements: Option<Elements<'a>>,
     cells: Cells<'a>,
 }
@@ -100,10 +91,7 @@ impl Tree<'_> {
                 list @ Value::List(_) => list,
                 _ => Value::Null,
             },
-            Cell::Id => {
-                let name = self.store.name(self.slot);
-                Value::Text([source(name), name].concat())
-            }
+            Cell::Id => Value::Text([source(self.name), self.name].concat()),
             _ => Value::Null,
         }
     }

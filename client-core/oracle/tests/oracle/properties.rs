@@ -5,17 +5,14 @@ use std::env;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use pvwire_core::graphql::Writer;
-use serde_json::{Value as Json, json};
-
-use crate::document;
-use crate::executed;
-use crate::native::Native;
-use crate::random_cases::case;
-use crate::reference::Form;
-use crate::results::{
-    ByEngine, ByPlain, Plain, Reader, Subscription, operation, program, root_programs,
+use pvwire_oracle::native::Native;
+use pvwire_oracle::random_cases::case;
+use pvwire_oracle::reference::Form;
+use pvwire_oracle::results::{
+    ByEngine, ByPlain, Plain, Reader, Subscription, operation, program, root_programs, same,
 };
-use crate::same::same;
+use pvwire_oracle::{document, executed};
+use serde_json::{Value as Json, json};
 
 /// The results of the plain executor and of the engine in each step.
 fn results(case: &Json) -> (Vec<Json>, Vec<Json>) {

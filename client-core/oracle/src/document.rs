@@ -6,13 +6,14 @@ use serde_json::{Value as Json, json};
 
 /// A selected field, merged with the others of its key.
 #[derive(Clone, Debug)]
-pub(crate) struct Field {
+pub struct Field {
     pub(crate) key: String,
     pub(crate) name: String,
     pub(crate) arguments: BTreeMap<String, Json>,
     /// Line and column of each field that was merged.
     pub(crate) locations: Vec<(usize, usize)>,
-    pub(crate) fields: Vec<Self>,
+    /// Those of an object.
+    pub fields: Vec<Self>,
 }
 
 impl Field {
@@ -50,13 +51,15 @@ enum Value {
 
 /// An operation with its fields.
 #[derive(Debug)]
-pub(crate) struct Operation {
-    pub(crate) kind: String,
-    pub(crate) fields: Vec<Field>,
+pub struct Operation {
+    /// `query`, `mutation` or `subscription`.
+    pub kind: String,
+    /// Those of the root.
+    pub fields: Vec<Field>,
 }
 
 /// The fields of a selection of one PV.
-pub(crate) fn selection(text: &str) -> Vec<Field> {
+pub fn selection(text: &str) -> Vec<Field> {
     let mut parser = Parser::new(text);
     let selections = parser.selections();
     let document = Document {

@@ -1,5 +1,5 @@
 //! Computes the results of selections and documents, step by step, with the plain executor or the
-//! engine.
+//! engine, and compares results.
 
 use pvwire_core::select::execute::{Program, UnknownField};
 use pvwire_core::select::{Documents, EVERYTHING, selection};
@@ -11,17 +11,19 @@ use crate::reference::{self, Form};
 use crate::state::{Pv, changes};
 
 /// The states of some PVs that events change.
-pub(crate) struct Plain {
+pub struct Plain {
     pvs: Vec<Pv>,
 }
 
 impl Plain {
-    pub(crate) fn new(user: &str, names: &[&str]) -> Self {
+    /// PVs that the user reads, before anything is known of them.
+    pub fn new(user: &str, names: &[&str]) -> Self {
         let pvs = names.iter().map(|name| Pv::new(name, user)).collect();
         Self { pvs }
     }
 
-    pub(crate) fn change(&mut self, event: &Json, is_first: bool) {
+    /// Applies an event.
+    pub fn change(&mut self, event: &Json, is_first: bool) {
         for (name, parts) in changes(event) {
             for pv in self.pvs.iter_mut().filter(|pv| pv.name == *name) {
                 pv.change(parts, is_first);
@@ -41,18 +43,16 @@ impl Plain {
     }
 }
 
-/// Reads one PV, and tells whether it has enough data for a first result.
-pub(crate) trait Reader {
+/// Reads one PV.
+pub trait Reader {
+    /// The PV as a result shows it.
     fn read(&self, name: &str) -> Json;
+    /// Whether it has enough data for a first result.
     fn is_settled(&self, name: &str) -> bool;
 }
 
 /// The plain executor with the fields of a selection.
-pub(crate) struct ByPlain<'a>(
-    pub(crate) &'a Plain,
-    pub(crate) &'a [Field],
-    pub(crate) Form,
-);
+pub struct ByPlain<'a>(pub &'a Plain, pub &'a [Field], pub Form);
 
 impl Reader for ByPlain<'_> {
     fn read(&self, name: &str) -> Json {
@@ -65,7 +65,7 @@ impl Reader for ByPlain<'_> {
 }
 
 /// The engine with a program.
-pub(crate) struct ByEngine<'a>(pub(crate) &'a Native, pub(crate) &'a Program);
+pub struct ByEngine<'a>(pub &'a Native, pub &'a Program);
 
 impl Reader for ByEngine<'_> {
     fn read(&self, name: &str) -> Json {
@@ -78,21 +78,24 @@ impl Reader for ByEngine<'_> {
 }
 
 /// A subscription to PVs: a complete result first, then only what changed.
-pub(crate) struct Subscription<'a> {
-    pub(crate) names: Vec<String>,
-    pub(crate) root: &'a Field,
+pub struct Subscription<'a> {
+    /// Those of its PVs.
+    pub names: Vec<String>,
+    /// The field that subscribes.
+    pub root: &'a Field,
     told: Vec<Option<Json>>,
 }
 
 impl<'a> Subscription<'a> {
-    pub(crate) fn new(root: &'a Field) -> Self {
+    /// Subscribes to the PVs that the field names.
+    pub fn new(root: &'a Field) -> Self {
         let names = ids(root);
         let told = vec![None; names.len()];
         Self { names, root, told }
     }
 
     /// The result of a step, if there is one.
-    pub(crate) fn next(&mut self, by: &dyn Reader) -> Option<Json> {
+    pub fn next(&mut self, by: &dyn Reader) -> Option<Json> {
         let mut news = Vec::new();
         for (at, name) in self.names.iter().enumerate() {
             if self.told[at].is_none() && !by.is_settled(name) {
@@ -146,7 +149,7 @@ fn gone(object: &Field, was: &Json) -> Json {
 }
 
 /// The names of the PVs of a root field.
-pub(crate) fn ids(root: &Field) -> Vec<String> {
+pub fn ids(root: &Field) -> Vec<String> {
     let text = |id: &Json| id.as_str().map_or_else(|| id.to_string(), str::to_owned);
     match (root.arguments.get("id"), root.arguments.get("ids")) {
         (Some(id), _) => vec![text(id)],
@@ -157,7 +160,7 @@ pub(crate) fn ids(root: &Field) -> Vec<String> {
 }
 
 /// The program of a selection, or the message for an invalid one.
-pub(crate) fn program(text: &str) -> Result<Program, String> {
+pub fn program(text: &str) -> Result<Program, String> {
     let plan = selection(if text == "*" { EVERYTHING } else { text });
     if plan.starts_with('[') {
         let errors: Json = serde_json::from_str(&plan).expect("errors");
@@ -172,7 +175,7 @@ pub(crate) fn program(text: &str) -> Result<Program, String> {
 }
 
 /// What a document gives without being executed: its errors, or those of its variables.
-pub(crate) fn refused(text: &str, operation: Option<&str>, variables: &str) -> Option<Json> {
+pub fn refused(text: &str, operation: Option<&str>, variables: &str) -> Option<Json> {
     let plan = Documents::new().plan(text, operation, variables);
     let errors = |json: &str| -> Json { serde_json::from_str(json).expect("errors") };
     if plan.starts_with('[') {
@@ -183,7 +186,7 @@ pub(crate) fn refused(text: &str, operation: Option<&str>, variables: &str) -> O
 }
 
 /// The programs of an operation's root fields, in order.
-pub(crate) fn root_programs(text: &str, operation: Option<&str>, variables: &str) -> Vec<Program> {
+pub fn root_programs(text: &str, operation: Option<&str>, variables: &str) -> Vec<Program> {
     let plan = Documents::new().plan(text, operation, variables);
     let mut programs = Vec::new();
     let mut lines: Vec<&str> = Vec::new();
@@ -211,7 +214,7 @@ pub(crate) fn root_programs(text: &str, operation: Option<&str>, variables: &str
 }
 
 /// The result of a query or a mutation.
-pub(crate) fn query(plain: &Plain, operation: &Operation) -> Json {
+pub fn query(plain: &Plain, operation: &Operation) -> Json {
     let mut errors: Vec<Json> = Vec::new();
     let mut data = Map::new();
     let mut is_null = false;
@@ -294,7 +297,7 @@ fn root_value(plain: &Plain, root: &Field, errors: &mut Vec<Json>) -> Json {
 }
 
 /// The operation of a document, and its variables as the engine takes them.
-pub(crate) fn operation(case: &Json) -> (Operation, String) {
+pub fn operation(case: &Json) -> (Operation, String) {
     let variables = &case["variables"];
     let text = case["document"].as_str().expect("a document");
     let operation = document::operation(text, case["operation"].as_str(), variables);
@@ -304,4 +307,19 @@ pub(crate) fn operation(case: &Json) -> (Operation, String) {
         variables.to_string()
     };
     (operation, variables)
+}
+
+/// Whether two results are the same; 1 and 1.0 are the same number.
+pub fn same(a: &Json, b: &Json) -> bool {
+    match (a, b) {
+        (Json::Number(a), Json::Number(b)) => a.as_f64() == b.as_f64(),
+        (Json::Array(a), Json::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+        }
+        (Json::Object(a), Json::Object(b)) => {
+            let is_in = |(key, a): (&String, &Json)| b.get(key).is_some_and(|b| same(a, b));
+            a.len() == b.len() && a.iter().all(is_in)
+        }
+        (a, b) => a == b,
+    }
 }

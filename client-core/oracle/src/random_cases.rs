@@ -211,7 +211,7 @@ fn make_partial(words: &mut Words, events: &mut [Json]) {
 }
 
 /// The events of a PV: its state before a client subscribes, and changes.
-pub(crate) fn history(words: &mut Words) -> Vec<Json> {
+pub fn history(words: &mut Words) -> Vec<Json> {
     let mut events = vec![parts(words, true)];
     for _ in 0..words.below(4) {
         events.push(parts(words, false));
@@ -224,7 +224,7 @@ pub(crate) fn history(words: &mut Words) -> Vec<Json> {
 }
 
 /// What happens to the connection to the relay, mostly nothing.
-pub(crate) fn relay(words: &mut Words) -> Option<Json> {
+pub fn relay(words: &mut Words) -> Option<Json> {
     let heard_ms = 1_753_000_000_500_u64;
     match words.below(8) {
         6 => Some(json!({ "heardMs": heard_ms, "lostMs": heard_ms + 1250 })),
@@ -234,7 +234,7 @@ pub(crate) fn relay(words: &mut Words) -> Option<Json> {
 }
 
 /// A `selection`, or a `document` that subscribes to the PV `PV`.
-pub(crate) fn selected(words: &mut Words, is_graphql: bool) -> Json {
+pub fn selected(words: &mut Words, is_graphql: bool) -> Json {
     let mut selector = Selector {
         words,
         is_graphql,
@@ -250,7 +250,7 @@ pub(crate) fn selected(words: &mut Words, is_graphql: bool) -> Json {
 }
 
 /// A case in the notation of the vectors, without results.
-pub(crate) fn case(words: Vec<u32>) -> Json {
+pub fn case(words: Vec<u32>) -> Json {
     let mut words = Words::new(words);
     let is_graphql = words.is(2);
     let user = words.is(4) && !is_graphql;

@@ -11,7 +11,7 @@ use serde_json::{Map, Value as Json, json};
 use crate::native::{Native, array};
 
 /// A result in the notation of the vectors as JSON has it: numbers that JSON lacks are null.
-pub(crate) fn in_json(tagged: &Json) -> Json {
+pub fn in_json(tagged: &Json) -> Json {
     match tagged {
         Json::Array(list) => list.iter().map(in_json).collect(),
         Json::Object(fields) => {
@@ -48,7 +48,7 @@ fn parsed(bytes: &[u8]) -> Json {
 }
 
 /// The operation of a case, or the result that refuses it.
-pub(crate) fn operation(case: &Json) -> Result<Operation, Json> {
+pub fn operation(case: &Json) -> Result<Operation, Json> {
     let text = case["document"].as_str().expect("a document");
     let variables = match &case["variables"] {
         Json::Null => String::new(),
@@ -82,14 +82,15 @@ fn names(operation: &Operation) -> Vec<&str> {
 
 /// The results of a case in each step, and what a mutation puts.
 #[derive(Debug, Default)]
-pub(crate) struct Executed {
-    pub(crate) results: Vec<Json>,
+pub struct Executed {
+    /// One a step.
+    pub results: Vec<Json>,
     /// Names and values.
-    pub(crate) puts: Vec<Json>,
+    pub puts: Vec<Json>,
 }
 
 /// Executes a case.
-pub(crate) fn execute(case: &Json) -> Executed {
+pub fn execute(case: &Json) -> Executed {
     let mut puts = Vec::new();
     let results = results(case, &mut puts);
     Executed { results, puts }

@@ -5,12 +5,13 @@ use serde_json::{Map, Value as Json, json};
 use crate::elements::plain;
 
 /// Random words from which a case is made. Zeros make the simplest case.
-pub(crate) struct Words {
+pub struct Words {
     words: std::vec::IntoIter<u32>,
 }
 
 impl Words {
-    pub(crate) fn new(words: Vec<u32>) -> Self {
+    /// Zeros follow them.
+    pub fn new(words: Vec<u32>) -> Self {
         let words = words.into_iter();
         Self { words }
     }
@@ -19,7 +20,8 @@ impl Words {
         self.words.next().unwrap_or(0) as usize % end
     }
 
-    pub(crate) fn is(&mut self, one_in: usize) -> bool {
+    /// True once in `one_in` times.
+    pub fn is(&mut self, one_in: usize) -> bool {
         self.below(one_in) == one_in - 1
     }
 

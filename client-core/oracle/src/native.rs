@@ -17,9 +17,7 @@ use crate::frames::{self, Sent};
 use crate::state::changes;
 
 /// What a host passes to its session.
-// Only the example `random_cases` reads it.
-#[allow(dead_code)]
-pub(crate) enum Input {
+pub enum Input {
     /// The relay's message. The first one is its Hello, after which the PVs are subscribed.
     Frame(Vec<u8>),
     /// The PV to which a put is sent; its outcome follows.
@@ -30,9 +28,10 @@ pub(crate) enum Input {
     Lost(f64, f64),
 }
 
-pub(crate) struct Native {
+/// The engine and the relay of a case.
+pub struct Native {
     /// What the session received.
-    pub(crate) inputs: Vec<Input>,
+    pub inputs: Vec<Input>,
     session: Session,
     held: Held,
     slots: BTreeMap<String, Slot>,
@@ -43,7 +42,7 @@ pub(crate) struct Native {
 
 impl Native {
     /// Subscribes PVs whose state is that of the first event.
-    pub(crate) fn new(user: &str, names: &[&str], first: &Json) -> Self {
+    pub fn new(user: &str, names: &[&str], first: &Json) -> Self {
         let mut native = Self {
             inputs: Vec::new(),
             session: Session::new(),
@@ -137,7 +136,7 @@ impl Native {
     }
 
     /// Applies a later event.
-    pub(crate) fn change(&mut self, event: &Json) {
+    pub fn change(&mut self, event: &Json) {
         let (kind, _) = frames::kind_of(event);
         if changes(event).next().is_some() {
             self.change_as(kind, event, |_| {});
@@ -182,10 +181,13 @@ impl Native {
     }
 
     /// The result of a program for a PV.
-    pub(crate) fn read(&self, program: &Program, name: &str) -> Json {
+    pub fn read(&self, program: &Program, name: &str) -> Json {
         let slot = self.slots[name];
         let surroundings = self.surroundings(slot);
-        tagged(&value(program, &self.session.live, slot, surroundings))
+        tagged(&value(
+            program,
+            &SlotPv::new(&self.session.live, slot, surroundings),
+        ))
     }
 
     fn surroundings(&self, slot: Slot) -> Surroundings<'_> {
@@ -196,12 +198,13 @@ impl Native {
     }
 
     /// A PV as documents read it.
-    pub(crate) fn pv(&self, name: &str) -> SlotPv<'_> {
+    pub fn pv(&self, name: &str) -> SlotPv<'_> {
         let slot = self.slots[name];
         SlotPv::new(&self.session.live, slot, self.surroundings(slot))
     }
 
-    pub(crate) fn is_settled(&self, name: &str) -> bool {
+    /// Whether the PV has enough data for a first result.
+    pub fn is_settled(&self, name: &str) -> bool {
         settled(&self.session.live, self.slots[name])
     }
 }

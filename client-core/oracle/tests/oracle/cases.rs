@@ -2,18 +2,15 @@
 
 use std::fs;
 
-use serde_json::{Value as Json, json};
-
-use crate::document;
-use crate::executed;
-use crate::native::Native;
-use crate::reference::Form;
-use crate::results::{
-    ByEngine, ByPlain, Plain, Reader, Subscription, ids, operation, program, query, refused,
-    root_programs,
-};
-use crate::same::same;
 use pvwire_core::select::EVERYTHING;
+use pvwire_oracle::native::Native;
+use pvwire_oracle::reference::Form;
+use pvwire_oracle::results::{
+    ByEngine, ByPlain, Plain, Reader, Subscription, ids, operation, program, query, refused,
+    root_programs, same,
+};
+use pvwire_oracle::{document, executed};
+use serde_json::{Value as Json, json};
 
 const FILES: [&str; 14] = [
     "numbers",
@@ -149,7 +146,7 @@ fn execute(case: &Json, found: &mut Differences) {
 
 #[test]
 fn vectors_are_what_the_reference_and_the_engine_give() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/vectors");
     let mut found = Differences::new();
     let mut cases = 0;
     for file in FILES {

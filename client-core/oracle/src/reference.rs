@@ -9,8 +9,10 @@ use crate::text;
 
 /// Whether GraphQL's forms of fields are given.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Form {
+pub enum Form {
+    /// Those of a selection of the package.
     Selection,
+    /// Those of documents.
     Graphql,
 }
 

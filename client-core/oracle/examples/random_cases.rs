@@ -4,36 +4,8 @@
 //! A case is one PV's states, read with one selection. A line is a group of cases: PVs of one
 //! client, each of which is read with each selection.
 //!
-//! The modules are those of the test program `oracle`. A case whose results differ between the
-//! engine and the plain executor ends the program with status 1.
-
-// The test program uses all of its modules, this program a part of them.
-#![allow(dead_code)]
-
-#[path = "../tests/oracle/document.rs"]
-mod document;
-#[path = "../tests/oracle/elements.rs"]
-mod elements;
-#[path = "../tests/oracle/executed.rs"]
-mod executed;
-#[path = "../tests/oracle/frames.rs"]
-mod frames;
-#[path = "../tests/oracle/native.rs"]
-mod native;
-#[path = "../tests/oracle/random_cases.rs"]
-mod random_cases;
-#[path = "../tests/oracle/random_states.rs"]
-mod random_states;
-#[path = "../tests/oracle/reference.rs"]
-mod reference;
-#[path = "../tests/oracle/results.rs"]
-mod results;
-#[path = "../tests/oracle/same.rs"]
-mod same;
-#[path = "../tests/oracle/state.rs"]
-mod state;
-#[path = "../tests/oracle/text.rs"]
-mod text;
+//! A case whose results differ between the engine and the plain executor ends the program with
+//! status 1.
 
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
@@ -41,14 +13,14 @@ use std::sync::Arc;
 
 use pvwire_core::graphql::{Selection, Writer};
 use pvwire_core::select::execute::Program;
+use pvwire_oracle::document::{self, Field};
+use pvwire_oracle::native::{Input, Native};
+use pvwire_oracle::random_cases::{history, relay, selected};
+use pvwire_oracle::random_states::Words;
+use pvwire_oracle::reference::Form;
+use pvwire_oracle::results::{self, ByPlain, Plain, Reader, operation, program, root_programs};
+use pvwire_oracle::{executed, text};
 use serde_json::{Value as Json, json};
-
-use crate::document::Field;
-use crate::native::{Input, Native};
-use crate::random_cases::{history, relay, selected};
-use crate::random_states::Words;
-use crate::reference::Form;
-use crate::results::{ByPlain, Plain, Reader, operation, program, root_programs};
 
 /// PVs of a group, and selections for each of them.
 const PVS: usize = 4;
@@ -229,7 +201,7 @@ impl Selected {
     ) -> Option<Json> {
         let expected = ByPlain(plain, &self.fields, self.form).read(name);
         let same = |who: &str, given: &Json, expected: &Json| {
-            let same = same::same(expected, given);
+            let same = results::same(expected, given);
             if !same {
                 let text = &self.text;
                 eprintln!("{text}\n{who} {given}\nreference {expected}");
