@@ -12,6 +12,9 @@ fn main() {
     // As above: programs export these functions so that libca and pvxs call ours.
     println!("cargo::rustc-link-arg=-Wl,--export-dynamic-symbol=recv");
     println!("cargo::rustc-link-arg=-Wl,--export-dynamic-symbol=send");
+    for function in ["readv", "recvmsg", "sendto", "writev"] {
+        println!("cargo::rustc-link-arg=-Wl,--export-dynamic-symbol={function}");
+    }
     println!("cargo::rustc-link-arg=-Wl,--export-dynamic-symbol=osiGetUserName");
     println!(
         "cargo::rustc-link-arg=-Wl,--export-dynamic-symbol=_ZN21epicsTimerQueueActive8allocateEbj"

@@ -47,6 +47,10 @@ fn main() {
     println!("cargo::metadata=libdir={lib}");
     let include = env::join_paths(&libca.include).expect("include folders have no colon in them");
     println!("cargo::rustc-env=CA_SYS_INCLUDE={}", include.display());
+    println!(
+        "cargo::rustc-env=CA_SYS_VERSION={}",
+        base_version(&libca.include)
+    );
     println!("cargo::metadata=include={}", include.display());
 }
 
@@ -74,6 +78,22 @@ fn from_site(base: &Path) -> Libca {
             include,
         ],
     }
+}
+
+/// The version of EPICS base, as its headers state it: `EPICS 7.0.10`.
+fn base_version(include: &[PathBuf]) -> String {
+    let stated = include.iter().find_map(|folder| {
+        let text = std::fs::read_to_string(folder.join("epicsVersion.h")).ok()?;
+        let (_, after) = text.split_once("#define EPICS_VERSION_STRING")?;
+        Some(
+            after
+                .split('"')
+                .nth(1)?
+                .trim_start_matches("EPICS ")
+                .to_owned(),
+        )
+    });
+    stated.unwrap_or_else(|| "unknown".to_owned())
 }
 
 fn from_wheel() -> Libca {

@@ -11,8 +11,9 @@ const LOOKUP_NEW: &[u8] = b"_ZNK4pvxs5Value6lookupERKNSt7__cxx1112";
 /// If set to 1, the shim uses only the public API of pvxs, whatever its version.
 const PUBLIC_API: &str = "PVWIRE_PVXS_PUBLIC_API";
 
-const SOURCES: [&str; 5] = [
+const SOURCES: [&str; 6] = [
     "context.cpp",
+    "discovery.cpp",
     "items.cpp",
     "monitor.cpp",
     "operation.cpp",
@@ -62,6 +63,10 @@ fn main() {
     let include = env::split_paths(&epics_include).chain([pvxs.include.clone()]);
     let include = env::join_paths(include).expect("include folders have no colon in them");
     println!("cargo::rustc-env=PVXS_SYS_INCLUDE={}", include.display());
+    println!(
+        "cargo::rustc-env=PVXS_SYS_VERSION={}",
+        version(&pvxs.include)
+    );
 
     let lib = pvxs.lib.display();
     println!("cargo::rerun-if-changed={}", library.display());
@@ -95,6 +100,19 @@ fn from_site() -> Libpvxs {
         lib: pvxs.join("lib").join(arch),
         include: pvxs.join("include"),
     }
+}
+
+/// The version of pvxs, as its headers state it: `1.5.3`.
+fn version(include: &Path) -> String {
+    let header = include.join("pvxs/versionNum.h");
+    let text = std::fs::read_to_string(header).unwrap_or_default();
+    let number = |part: &str| {
+        let (_, after) = text.split_once(&format!("#define PVXS_{part}_VERSION"))?;
+        Some(after.split_whitespace().next()?.to_owned())
+    };
+    let parts = ["MAJOR", "MINOR", "MAINTENANCE"].map(number);
+    let parts: Option<Vec<String>> = parts.into_iter().collect();
+    parts.map_or_else(|| "unknown".to_owned(), |parts| parts.join("."))
 }
 
 /// The wheel of pvxs is installed next to that of libca.

@@ -23,7 +23,6 @@ mod put;
 mod recv;
 mod sent_put;
 mod shape;
-mod silence;
 mod socket;
 mod text_form;
 mod timers;

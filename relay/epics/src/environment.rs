@@ -62,6 +62,25 @@ pub fn prepare_environment() {
     }
 }
 
+/// Sets environment variables, such as those of a network of EPICS that only this program uses.
+///
+/// Call it in `main` before starting any thread.
+///
+/// # Panics
+///
+/// When another thread is running, because that thread could be reading the environment.
+pub fn set_variables(variables: &[(&str, String)]) {
+    assert!(
+        only_thread(),
+        "set_variables is to be called before any thread is started"
+    );
+    for (name, value) in variables {
+        // SAFETY: this is the only thread of the process, so no other thread accesses the
+        // environment meanwhile.
+        unsafe { std::env::set_var(name, value) };
+    }
+}
+
 fn changes(lookup: impl Fn(&str) -> Option<String>) -> Vec<Change> {
     let mut changes = Vec::new();
     let auto_array_bytes = lookup("EPICS_CA_AUTO_ARRAY_BYTES");

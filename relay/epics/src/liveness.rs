@@ -5,7 +5,8 @@
 //! every value looks current. Therefore the ca-cmd and pva-cmd threads check each circuit, probe
 //! its server if nothing has arrived for a while, and report the silent circuits. Only silent
 //! circuits with an unanswered probe count: an idle server is healthy. A probe touches no record: it
-//! is an echo by Channel Access, and asks for the type of a structure by pvAccess.
+//! is an echo by Channel Access, and asks for the types of structures by pvAccess, where gateways pass
+//! it on (`pva/questions.rs`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,6 +25,9 @@ const PROBE_AFTER: u32 = 3;
 /// it within 3 s. Checks are counted instead of time, because a relay that was suspended has missed
 /// nothing.
 const UNRESPONSIVE_AFTER: u32 = 8;
+
+/// Checks of an unresponsive server between two doubts: 1 s.
+const DOUBT_EVERY: u32 = 4;
 
 /// The time when data last arrived from a circuit's server. Written by the thread that receives.
 #[derive(Debug)]
@@ -182,7 +186,9 @@ impl Watched {
             return (self.quiet >= PROBE_AFTER).then_some(Duty::Probe(self.channel));
         }
         if self.is_unresponsive {
-            return None;
+            // Behind a gateway others may be served, which were not asked.
+            let is_doubted = self.quiet.is_multiple_of(DOUBT_EVERY);
+            return is_doubted.then_some(Duty::Doubt);
         }
         if self.quiet < UNRESPONSIVE_AFTER {
             return (self.quiet > PROBE_AFTER + 1).then_some(Duty::Doubt);
@@ -256,6 +262,8 @@ mod tests {
                 (unresponsive, Duty::Unresponsive)
             ]
         );
+        let doubts = (0..8).filter_map(|_| bench.look());
+        assert_eq!(doubts.collect::<Vec<_>>(), [Duty::Doubt, Duty::Doubt]);
         bench.bytes_come();
         assert_eq!(bench.look(), Some(Duty::Responsive));
         assert_eq!(bench.look(), None);

@@ -8,6 +8,7 @@ mod array;
 mod callback;
 mod command;
 mod command_thread;
+mod contexts;
 mod element;
 mod event;
 mod handle;
@@ -17,8 +18,12 @@ mod monitor_state;
 mod node;
 mod operation;
 mod pacing;
+mod questions;
 mod refusals;
 mod request;
+mod search_replies;
+mod servers;
+mod socket_calls;
 mod suspects;
 
 use std::sync::Arc;
@@ -34,6 +39,8 @@ pub use self::node::{Node, NodeValue};
 use self::operation::{Done, OperationState};
 use self::request::Request;
 pub use self::request::{OpError, PutOptions, PutValue};
+pub use self::servers::ServerFound;
+use self::servers::{SERVER, Servers};
 pub use crate::ca::BadName;
 use crate::ca::MAX_NAME_BYTES;
 pub use crate::command_thread::StartError;
@@ -162,11 +169,39 @@ impl Client {
         done: impl FnOnce(Result<Node, OpError>) + Send + 'static,
     ) -> Stop {
         let checked = arguments.iter().try_for_each(|(_, value)| value.check());
-        let request = checked.map(|()| Request::Call { arguments });
+        let request = checked.map(|()| Request::Call {
+            server: String::new(),
+            arguments,
+        });
         Stop {
             id: self.operate(name, request, timeout, ticket, answer(done)),
             commands: self.thread.commands().clone(),
         }
+    }
+
+    /// Reports servers from now on, for as long as the client exists: all that answer one search, those that send
+    /// beacons later, and the name servers of the configuration. `report` is called on the thread of pvxs and must
+    /// not wait. After a [`renew`](Self::renew) servers are reported again.
+    pub fn discover(&self, report: impl Fn(ServerFound) + Send + Sync + 'static) {
+        let servers = Arc::new(Servers::new(Box::new(report)));
+        // Fails only because of a bug in pvxs; then no server is found.
+        let _ = self.thread.commands().send(Command::Discover(servers));
+    }
+
+    /// Asks a server, by its address and port, for the names of its PVs. `done` is called exactly once, as for
+    /// [`get`](Self::get).
+    pub fn list_names(
+        &self,
+        server: &str,
+        timeout: Duration,
+        done: impl FnOnce(Result<Vec<String>, OpError>) + Send + 'static,
+    ) {
+        let request = Request::Call {
+            server: server.to_owned(),
+            arguments: vec![("op".to_owned(), PutValue::Text("channels".to_owned()))],
+        };
+        let done: Done = Box::new(move |answer| done(answer.and_then(servers::listed)));
+        self.operate(SERVER, Ok(request), timeout, Ticket::default(), done);
     }
 
     /// Reopens all monitors in a new context, which reads the environment variables of EPICS again

@@ -9,6 +9,9 @@
 use std::ffi::{c_char, c_double, c_float, c_int, c_long, c_short, c_uint, c_ulong, c_void};
 use std::marker::{PhantomData, PhantomPinned};
 
+/// Version of the EPICS base that this crate was built with.
+pub const BASE_VERSION: &str = env!("CA_SYS_VERSION");
+
 /// What a channel id points to. Opaque.
 #[repr(C)]
 pub struct oldChannelNotify {
@@ -163,6 +166,10 @@ pub const DBR_DOUBLE: chtype = 6;
 pub const DBR_TIME_STRING: chtype = 14;
 /// First of the types with metadata; add a native type.
 pub const DBR_CTRL_STRING: chtype = 28;
+/// Whether alarms that are gone need to be acknowledged, as a number of 16 bits; to write only.
+pub const DBR_PUT_ACKT: chtype = 35;
+/// The severity that is acknowledged, as a number of 16 bits; to write only.
+pub const DBR_PUT_ACKS: chtype = 36;
 
 /// Bytes of a string, the NUL included.
 pub const MAX_STRING_SIZE: usize = 40;

@@ -197,6 +197,48 @@ struct Integer {
     uint64_t bits;
 };
 
+// What a user may type around a value.
+const char BLANKS[] = " \t\r\n";
+
+// Decimal digits, or hexadecimal ones after 0x. pvxs would read those after a leading zero as octal.
+Integer parsed(const std::string &text) {
+    const size_t first = text.find_first_not_of(BLANKS);
+    const size_t last = text.find_last_not_of(BLANKS);
+    if (first == std::string::npos)
+        throw std::invalid_argument("empty");
+    std::string digits(text.substr(first, last - first + 1));
+    const bool negative = digits[0] == '-';
+    if (negative || digits[0] == '+')
+        digits.erase(0, 1);
+    const bool hex = digits.size() > 2 && digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'X');
+    if (hex)
+        digits.erase(0, 2);
+    const char *all = hex ? "0123456789abcdefABCDEF" : "0123456789";
+    if (digits.empty() || digits.find_first_not_of(all) != std::string::npos)
+        throw std::invalid_argument("not an integer");
+    const uint64_t size = std::stoull(digits, nullptr, hex ? 16 : 10);
+    if (negative && size > uint64_t(1) << 63)
+        throw std::out_of_range("more than 64 bits");
+    return {negative && size != 0, negative ? 0 - size : size};
+}
+
+// The integer that a text is, also with a point or an exponent: "2.0", "1e3".
+Integer integer_in(const std::string &text, const Value &argument) {
+    try {
+        return parsed(text);
+    } catch (std::exception &) {
+    }
+    double number = std::numeric_limits<double>::quiet_NaN();
+    try {
+        number = argument.as<double>();
+    } catch (std::exception &) {
+    }
+    // Larger ones may have been rounded.
+    if (number != std::floor(number) || std::fabs(number) > 0x1p53)
+        throw Refused("\"" + text + "\" is not an integer");
+    return {number < 0, uint64_t(int64_t(number))};
+}
+
 Integer integer(const Value &argument, const char *type) {
     switch (argument.storageType()) {
     case StoreType::Real: {
@@ -215,18 +257,8 @@ Integer integer(const Value &argument, const char *type) {
     case StoreType::UInteger:
     case StoreType::Bool:
         return {false, argument.as<uint64_t>()};
-    default: {
-        const auto digits = argument.as<std::string>();
-        try {
-            if (digits.find('-') != std::string::npos) {
-                const auto number = argument.as<int64_t>();
-                return {number < 0, uint64_t(number)};
-            }
-            return {false, argument.as<uint64_t>()};
-        } catch (std::exception &) {
-            throw Refused("\"" + digits + "\" is not an integer");
-        }
-    }
+    default:
+        return integer_in(argument.as<std::string>(), argument);
     }
 }
 
@@ -266,9 +298,12 @@ void assign_real(Value &field, const Value &argument) {
 void assign_bool(Value &field, const Value &argument) {
     if (argument.storageType() == StoreType::String) {
         const auto word = argument.as<std::string>();
-        if (word != "true" && word != "false")
-            throw Refused("\"" + word + "\" is neither true nor false");
-        field.from(word == "true");
+        const size_t first = std::min(word.find_first_not_of(BLANKS), word.size());
+        const std::string bare(word.substr(first, word.find_last_not_of(BLANKS) + 1 - first));
+        const bool is_true = bare == "true" || bare == "1";
+        if (!is_true && bare != "false" && bare != "0")
+            throw Refused("\"" + word + "\" is neither true nor false, 1 nor 0");
+        field.from(is_true);
         return;
     }
     const double number = argument.as<double>();
@@ -291,6 +326,20 @@ bool same(ArrayType type, const void *a, const void *b, size_t count) {
     default:
         return std::memcmp(a, b, count * pvxs::elementSize(type)) == 0;
     }
+}
+
+bool has_negative(ArrayType type, const void *elements, size_t count) {
+    const auto numbers(pvxs::detail::copyAs(ArrayType::Int64, type, elements, count));
+    auto first = static_cast<const int64_t *>(numbers.data());
+    return std::any_of(first, first + count, [](int64_t number) { return number < 0; });
+}
+
+// Whether an element is negative in only one of two arrays of integers.
+bool changes_sign(TypeCode from, const void *before, TypeCode to, const void *after, size_t count) {
+    if (from.kind() != Kind::Integer || from.isunsigned() == to.isunsigned())
+        return false;
+    return from.isunsigned() ? has_negative(to.arrayType(), after, count)
+                             : has_negative(from.arrayType(), before, count);
 }
 
 // An array whose only element is the argument.
@@ -350,7 +399,9 @@ void assign_array(Value &field, const Value &argument) {
     if (to.kind() != Kind::Real) {
         // A value that is different after converting it back has lost something.
         auto back(pvxs::detail::copyAs(from.arrayType(), to.arrayType(), converted.data(), count));
-        if (!same(from.arrayType(), array.data(), back.data(), count))
+        // So has one of the largest unsigned numbers that becomes negative, or the other way round.
+        const bool is_same = same(from.arrayType(), array.data(), back.data(), count);
+        if (!is_same || changes_sign(from, array.data(), to, converted.data(), count))
             throw Refused(std::string("an element does not fit ") + to.scalarOf().name());
     }
     const Array frozen(converted.freeze());
@@ -374,7 +425,15 @@ void assign_choice(Value index, const Value &choices, const Value &argument) {
                 return;
             }
         }
-        throw Refused("no choice \"" + label + "\"; there are: " + known);
+        Integer number = {true, 0};
+        try {
+            number = parsed(label);
+        } catch (std::exception &) {
+        }
+        if (number.negative || number.bits >= labels.size())
+            throw Refused("no choice \"" + label + "\"; there are: " + known);
+        index.from(number.bits);
+        return;
     }
     const Integer given = integer(argument, "a choice");
     if (given.negative || given.bits >= labels.size())

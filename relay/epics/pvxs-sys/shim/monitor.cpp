@@ -304,6 +304,16 @@ private:
         return number;
     }
 
+    static constexpr int64_t ABSENT = std::numeric_limits<int64_t>::min();
+
+    // A severity or status: -1 if it is absent, and the largest number for one that no alarm has.
+    static int32_t alarm_number(int64_t number) {
+        const int64_t most = std::numeric_limits<int32_t>::max();
+        if (number == ABSENT)
+            return -1;
+        return int32_t(number < 0 ? most : std::min(number, most));
+    }
+
     void tell_update(const Value &top) {
         pvs_update update;
         // Shared by all fields, so that it isn't constructed and destroyed for each.
@@ -316,8 +326,8 @@ private:
         const bool is_time = stamp != never && stamp == int64_t(stamp);
         update.time_ns = is_time ? int64_t(stamp) : 0;
         update.user_tag = int32_t(integer(top, USER_TAG, found));
-        update.severity = int32_t(integer(top, SEVERITY, found, -1));
-        update.status = int32_t(integer(top, STATUS, found));
+        update.severity = alarm_number(integer(top, SEVERITY, found, ABSENT));
+        update.status = alarm_number(integer(top, STATUS, found));
         message.clear();
         if (plan->type(MESSAGE) == TypeCode::String && plan->find(top, MESSAGE, found))
             found.copyOut(&message, StoreType::String);

@@ -307,16 +307,16 @@ pvs_operation *pvs_put(pvs_context *context, pvs_text name, pvs_text field, cons
     });
 }
 
-pvs_operation *pvs_rpc(pvs_context *context, pvs_text name, const pvs_item *items,
+pvs_operation *pvs_rpc(pvs_context *context, pvs_text name, pvs_text server, const pvs_item *items,
                        size_t item_count, const pvs_operation_calls *calls, void *user,
                        char *reason, size_t size) {
     return start(calls, user, reason, size, [=](pvs_operation &self, const SharedPending &pending) {
-        const std::string pv(pvs::string(name));
+        const std::string pv(pvs::string(name)), at(pvs::string(server));
         std::vector<pvxs::Member> members;
         std::vector<std::pair<std::string, Value>> arguments;
-        for (size_t at = 0; at < item_count;) {
-            const std::string argument_name(pvs::string(items[at].name));
-            Value argument(pvs::argument(items, item_count, at));
+        for (size_t item = 0; item < item_count;) {
+            const std::string argument_name(pvs::string(items[item].name));
+            Value argument(pvs::argument(items, item_count, item));
             members.emplace_back(argument.type(), argument_name);
             arguments.emplace_back(argument_name, std::move(argument));
         }
@@ -332,11 +332,13 @@ pvs_operation *pvs_rpc(pvs_context *context, pvs_text name, const pvs_item *item
         // would send it as soon as a connection exists.
         self.pending = pending;
         self.watch = context->context.connect(pv)
+                         .server(at)
                          .syncCancel(false)
-                         .onConnect([pending, context, pv, uri] {
+                         .onConnect([pending, context, pv, at, uri] {
                              pending->connected = true;
-                             pending->send(
-                                 [&] { return execute(context->context.rpc(pv, uri), pending); });
+                             pending->send([&] {
+                                 return execute(context->context.rpc(pv, uri).server(at), pending);
+                             });
                          })
                          .onDisconnect([pending] { pending->lost(); })
                          .exec();

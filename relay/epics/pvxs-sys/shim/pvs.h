@@ -122,7 +122,16 @@ typedef struct pvs_operation_calls {
     void (*release)(void *user);
 } pvs_operation_calls;
 
+/* `release` is the last call, from any thread. */
+typedef struct pvs_server_calls {
+    /* A server is there, or is not there any more, from the thread of the context. The server is an address and
+     * a port. The identifier is another one after each restart of the server; it is empty for a name server. */
+    void (*found)(void *user, pvs_text server, pvs_text guid, uint8_t is_online);
+    void (*release)(void *user);
+} pvs_server_calls;
+
 typedef struct pvs_context pvs_context;
+typedef struct pvs_discovery pvs_discovery;
 typedef struct pvs_monitor pvs_monitor;
 typedef struct pvs_operation pvs_operation;
 
@@ -161,12 +170,20 @@ pvs_operation *pvs_get(pvs_context *context, pvs_text name, const pvs_operation_
 pvs_operation *pvs_put(pvs_context *context, pvs_text name, pvs_text field, const pvs_item *items,
                        size_t item_count, int wait, const pvs_operation_calls *calls, void *user,
                        char *reason, size_t size);
-/* Calls with an NTURI whose query holds the items. */
-pvs_operation *pvs_rpc(pvs_context *context, pvs_text name, const pvs_item *items,
+/* Calls with an NTURI whose query holds the items. At this server, address and port, if it is not
+ * empty, otherwise at the one that a search finds. */
+pvs_operation *pvs_rpc(pvs_context *context, pvs_text name, pvs_text server, const pvs_item *items,
                        size_t item_count, const pvs_operation_calls *calls, void *user,
                        char *reason, size_t size);
 /* Cancels, if it is not done. Does not wait for a call that runs. */
 void pvs_operation_destroy(pvs_operation *operation);
+
+/* Tells of servers: all that answer one search, those that send beacons from then on, and the name
+ * servers of the configuration. */
+pvs_discovery *pvs_discover(pvs_context *context, const pvs_server_calls *calls, void *user,
+                            char *reason, size_t size);
+/* Does not wait for a call that runs. */
+void pvs_discovery_destroy(pvs_discovery *discovery);
 
 /* Another owner of the elements of an array; null when there is no memory. */
 const void *pvs_array_retain(const void *array);

@@ -11,6 +11,9 @@ use std::marker::{PhantomData, PhantomPinned};
 // The shim uses libCom through pvxs; this import links it.
 use ca_sys as _;
 
+/// Version of the pvxs that this crate was built with.
+pub const PVXS_VERSION: &str = env!("PVXS_SYS_VERSION");
+
 macro_rules! opaque {
     ($($(#[$doc:meta])* $name:ident),*) => {$(
         $(#[$doc])*
@@ -28,7 +31,9 @@ opaque! {
     /// A subscription. Opaque.
     pvs_monitor,
     /// A get, put or call. Opaque.
-    pvs_operation
+    pvs_operation,
+    /// Reports of servers. Opaque.
+    pvs_discovery
 }
 
 /// Text from or for a server: not NUL-terminated, may contain NULs, in no known encoding.
@@ -204,6 +209,18 @@ pub struct pvs_operation_calls {
     pub release: unsafe extern "C" fn(user: *mut c_void),
 }
 
+/// Functions that a discovery calls.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct pvs_server_calls {
+    /// A server (address and port) is there, or is not there any more; called from the thread of the context. The
+    /// identifier changes at each restart of the server; it is empty for a name server.
+    pub found:
+        unsafe extern "C" fn(user: *mut c_void, server: pvs_text, guid: pvs_text, is_online: u8),
+    /// The last call, from any thread.
+    pub release: unsafe extern "C" fn(user: *mut c_void),
+}
+
 /// A range of memory that a call reads.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -284,11 +301,12 @@ unsafe extern "C" {
         reason: *mut c_char,
         size: usize,
     ) -> *mut pvs_operation;
-    /// Calls with an NTURI whose query contains the items. Returns null on failure; `release` is
-    /// called in that case too.
+    /// Calls with an NTURI whose query contains the items, at this server if it is not empty. Returns null on
+    /// failure; `release` is called in that case too.
     pub fn pvs_rpc(
         context: *mut pvs_context,
         name: pvs_text,
+        server: pvs_text,
         items: *const pvs_item,
         item_count: usize,
         calls: *const pvs_operation_calls,
@@ -298,6 +316,17 @@ unsafe extern "C" {
     ) -> *mut pvs_operation;
     /// Cancels an operation unless it is done. Does not wait for a running call.
     pub fn pvs_operation_destroy(operation: *mut pvs_operation);
+    /// Reports servers: all that answer one search, those that send beacons from then on, and the name servers of
+    /// the configuration. Returns null on failure; `release` is called in that case too.
+    pub fn pvs_discover(
+        context: *mut pvs_context,
+        calls: *const pvs_server_calls,
+        user: *mut c_void,
+        reason: *mut c_char,
+        size: usize,
+    ) -> *mut pvs_discovery;
+    /// Ends a discovery. Does not wait for a running call.
+    pub fn pvs_discovery_destroy(discovery: *mut pvs_discovery);
     /// Adds an owner of an array's elements; returns null if there is no memory.
     pub fn pvs_array_retain(array: *const c_void) -> *const c_void;
     /// Removes an owner.

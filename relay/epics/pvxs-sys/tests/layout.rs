@@ -43,6 +43,7 @@ fn declarations_match_the_header() {
         pvs_monitor_calls { connected, disconnected, broken, metadata, update, unreadable, failed, release }
         pvs_range { start, bytes }
         pvs_operation_calls { sending, done, release }
+        pvs_server_calls { found, release }
     }
     constants! { facts,
         PVS_SCALAR, PVS_ARRAY, PVS_ENUM, PVS_STRUCTURE,

@@ -11,11 +11,11 @@ use super::channel_state::ChannelState;
 use super::circuit::Circuits;
 use super::command::{Command, Purpose};
 use super::handle::{Context, OpenChannel};
-use super::silence::{Step, Unconnected};
 use super::text_form::TextForm;
 use crate::command_thread::{Commands, Contents, Library};
 use crate::guard::guard;
 use crate::liveness::{Duty, OnCircuit, Watch, report};
+use crate::silence::{Step, Unconnected, silent_server};
 use crate::user::ContextError;
 
 /// Interval between attempts to create a replacement context.
@@ -257,17 +257,18 @@ impl<'context> Channels<'context> {
                 continue;
             }
             let server = channel.host();
-            match self.unconnected.checked(id, server.clone(), now) {
-                Step::Wait => {}
-                Step::Report => guard("reason", || {
-                    let server = server.unwrap_or_default();
-                    channel.state().on_reason(&format!(
-                        "the server {server} answers searches for this PV and then doesn't connect it: check that \
-                         server, and firewalls on the way to it"
-                    ));
-                }),
-                Step::SearchAgain => self.search_again(id),
+            let step = self.unconnected.checked(id, server.clone(), now);
+            if step == Step::SearchAgain {
+                self.search_again(id);
+                continue;
             }
+            let Some(what) = step.report() else {
+                continue;
+            };
+            guard("reason", || {
+                let reason = silent_server(&server.unwrap_or_default(), what);
+                channel.state().on_reason(&reason);
+            });
         }
     }
 

@@ -1,6 +1,6 @@
 //! Converts a put's value to the type of its channel, and compares it with the value read back.
 
-use ca_sys::{DBR_STRING, MAX_ENUM_STATES, MAX_STRING_SIZE, chtype};
+use ca_sys::{DBR_PUT_ACKS, DBR_PUT_ACKT, DBR_STRING, MAX_ENUM_STATES, MAX_STRING_SIZE, chtype};
 
 use super::event::NativeType;
 use super::field::FieldKind;
@@ -41,6 +41,30 @@ pub(super) struct Encoded {
 }
 
 impl Encoded {
+    /// A request that changes the alarms of the channel's record and not its value.
+    fn for_alarms(dbr_type: chtype, number: u16) -> Self {
+        Self {
+            dbr_type,
+            count: 1,
+            bytes: number.to_ne_bytes().to_vec(),
+            is_text: false,
+        }
+    }
+
+    /// Whether it changes the alarms of the channel's record: servers accept it without completion only.
+    pub(super) fn is_for_alarms(&self) -> bool {
+        matches!(self.dbr_type, DBR_PUT_ACKS | DBR_PUT_ACKT)
+    }
+
+    /// The type in which the channel is read afterwards.
+    pub(super) fn read_type(&self) -> chtype {
+        if self.is_for_alarms() {
+            DBR_STRING
+        } else {
+            self.dbr_type
+        }
+    }
+
     /// The channel's value if it differs from this one, which was put to it. The elements were read
     /// in the type of this value, in this machine's byte order.
     pub(super) fn unlike(&self, scalar: bool, count: u32, elements: &[u8]) -> Option<Held> {
@@ -52,8 +76,10 @@ impl Encoded {
         let size = element.element_bytes();
         let pairs = (self.bytes.chunks_exact(size)).zip(elements.chunks_exact(size));
         let mut pairs = pairs.take(self.count as usize);
+        // A scalar takes no empty array, and its server doesn't say so.
+        let is_left = scalar && self.count == 0 && count > 0;
         // A server without variable-length arrays sends as many elements as it has room for.
-        if count >= self.count && pairs.all(|(sent, read)| same(element, sent, read)) {
+        if !is_left && count >= self.count && pairs.all(|(sent, read)| same(element, sent, read)) {
             return None;
         }
         Some(Held {
@@ -106,6 +132,7 @@ pub(super) fn is_doubtful(native: NativeType, value: &PutValue) -> bool {
         PutValue::Numbers(numbers) => !numbers.iter().copied().all(safe),
         PutValue::Text(text) => doubtful(text),
         PutValue::Texts(texts) => texts.iter().any(doubtful),
+        PutValue::Acknowledged(_) | PutValue::AcknowledgeGone(_) => false,
     }
 }
 
@@ -114,6 +141,12 @@ pub(super) fn encode(target: &Target<'_>, value: &PutValue) -> Result<Encoded, P
     let mut bytes = Vec::new();
     let count = match value {
         PutValue::Text(text) => return encode_text(target, text),
+        PutValue::Acknowledged(severity) => {
+            return Ok(Encoded::for_alarms(DBR_PUT_ACKS, *severity));
+        }
+        PutValue::AcknowledgeGone(needed) => {
+            return Ok(Encoded::for_alarms(DBR_PUT_ACKT, u16::from(*needed)));
+        }
         PutValue::Number(number) => {
             push_element(&mut bytes, target, *number)?;
             1
@@ -209,10 +242,22 @@ fn check_count(target: &Target<'_>, count: usize) -> Result<(), PutError> {
 /// A number, as text if the channel holds strings.
 fn push_element(bytes: &mut Vec<u8>, target: &Target<'_>, number: f64) -> Result<(), PutError> {
     if target.native == NativeType::String {
-        push_string(bytes, &number.to_string())
+        push_string(bytes, &spelled(number))
     } else {
         push_number(bytes, target, number)
     }
+}
+
+/// A number as text: an integer with its digits, and the shortest text that reads as the same number otherwise.
+fn spelled(number: f64) -> String {
+    let is_long = number.abs() >= 1e21 || (number != 0.0 && number.abs() < 1e-5);
+    if is_long && number.is_finite() {
+        return format!("{number:e}");
+    }
+    if number.fract() == 0.0 && number.abs() > EXACT {
+        return (number as i128).to_string();
+    }
+    number.to_string()
 }
 
 /// One element of an array of texts.
@@ -271,7 +316,8 @@ fn parse_number(text: &str) -> Result<f64, PutError> {
 /// and not rounded, unless the field is floating point itself.
 fn exact_number(target: &Target<'_>, text: &str) -> Result<f64, PutError> {
     let number = parse_number(text)?;
-    let is_exact = match text.trim().parse::<i128>() {
+    let integer = text.trim().parse::<i128>();
+    let is_exact = match integer {
         Ok(integer) => number as i128 == integer,
         // Digits after the point that exceed the precision of a double.
         Err(_) => !matches!(target.field, FieldKind::Integers { .. }) || number.abs() <= EXACT,
@@ -279,8 +325,18 @@ fn exact_number(target: &Target<'_>, text: &str) -> Result<f64, PutError> {
     if is_exact || target.field == FieldKind::Float {
         return Ok(number);
     }
-    within(target.field, number)?;
     let text = text.trim();
+    match (integer, target.field) {
+        (Ok(integer), FieldKind::Integers { least, most })
+            if !(least..=most).contains(&integer) =>
+        {
+            return bad(format!(
+                "{text} is outside the PV's type, {least} to {most}"
+            ));
+        }
+        (Ok(_), _) => {}
+        (Err(_), field) => within(field, number)?,
+    }
     bad(format!(
         "{text} is more than Channel Access can carry exactly; write it by pva://"
     ))
@@ -301,7 +357,8 @@ fn within(field: FieldKind, number: f64) -> Result<(), PutError> {
     }
     if !(least..=most).contains(&(number as i128)) {
         return bad(format!(
-            "{number} is outside the PV's type, {least} to {most}"
+            "{} is outside the PV's type, {least} to {most}",
+            spelled(number)
         ));
     }
     Ok(())
@@ -515,6 +572,50 @@ mod tests {
             ..chars
         };
         assert_eq!(why(&field, text("abcd")), "too long: 4 bytes, at most 3");
+    }
+
+    #[test]
+    fn number_for_a_string_keeps_its_digits() {
+        for (number, text) in [
+            (9_223_372_036_854_775_808.0, "9223372036854775808"),
+            (1e300, "1e300"),
+            (-2.5e-7, "-2.5e-7"),
+            (0.1, "0.1"),
+            (-0.0, "-0"),
+            (300.0, "300"),
+            (f64::INFINITY, "inf"),
+        ] {
+            let sent = encode(&scalar(NativeType::String), &PutValue::Number(number)).unwrap();
+            assert_eq!(up_to_nul(&sent.bytes), text.as_bytes());
+        }
+    }
+
+    #[test]
+    fn integer_that_a_double_rounds_is_refused_for_the_right_reason() {
+        let field = Target {
+            field: FieldKind::Integers {
+                least: i64::MIN.into(),
+                most: i64::MAX.into(),
+            },
+            ..scalar(NativeType::Double)
+        };
+        let carried = why(&field, text("9223372036854775807"));
+        assert!(carried.contains("write it by pva://"), "{carried}");
+        let outside = why(&field, text("9223372036854775808"));
+        assert!(
+            outside.starts_with("9223372036854775808 is outside the PV's type"),
+            "{outside}"
+        );
+    }
+
+    #[test]
+    fn empty_array_that_a_scalar_does_not_take_is_found() {
+        let sent = encode(&scalar(NativeType::Double), &PutValue::Numbers(Vec::new())).unwrap();
+        let held = sent.unlike(true, 1, &1.5_f64.to_ne_bytes()).unwrap();
+        assert_eq!((held.scalar, held.count), (true, 1));
+        // An array with room for one element takes it.
+        assert_eq!(sent.unlike(true, 0, b""), None);
+        assert_eq!(sent.unlike(false, 4, &[0; 32]), None);
     }
 
     #[test]

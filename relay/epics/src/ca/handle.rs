@@ -314,7 +314,7 @@ impl<'context> OpenChannel<'context> {
     }
 
     fn send_put(&self, job: Job, value: Encoded, scalar: bool) {
-        let has_answer = self.has_answer(&job);
+        let has_answer = self.has_answer(&job) && !value.is_for_alarms();
         let put = self.state.keep_put(job, has_answer, value, scalar);
         let value = put.value();
         let (dbr_type, count) = (value.dbr_type, c_ulong::from(value.count));
@@ -334,8 +334,14 @@ impl<'context> OpenChannel<'context> {
             })
         } else {
             // SAFETY: as above.
-            checked(unsafe { ca_array_put(dbr_type, count, self.channel, data) })
-                .and_then(|()| self.read(&put))
+            let sent = checked(unsafe { ca_array_put(dbr_type, count, self.channel, data) });
+            if sent.is_ok() && put.value().is_for_alarms() && !self.state.readable() {
+                let why = "the IOC gives no read access, so whether the alarm is acknowledged isn't known";
+                return self
+                    .state
+                    .on_put_done(&put, Err(PutError::Unsure(why.to_owned())));
+            }
+            sent.and_then(|()| self.read(&put))
         };
         if let Err(refused) = sent {
             self.state.on_put_done(&put, Err(refused.into_put_error()));
@@ -351,7 +357,7 @@ impl<'context> OpenChannel<'context> {
     }
 
     fn read(&self, put: &Arc<SentPut>) -> Result<(), Refused> {
-        let (dbr_type, count) = (put.value().dbr_type, c_ulong::from(put.read_count()));
+        let (dbr_type, count) = (put.value().read_type(), c_ulong::from(put.read_count()));
         // SAFETY: the channel is ours and open. The callback takes the put, which `user` keeps
         // alive.
         self.with_count(put, |user| unsafe {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use ca_sys::{ca_get_host_name, chid};
 
 use super::channel_state::ChannelState;
+use crate::silence::silent_server;
 
 /// Looks through all channels in [`INTERVAL`], at most: many servers may end at the same time.
 const MOST_LOOKS: usize = 20;
@@ -50,14 +51,11 @@ pub(super) fn closed(channel: chid) {
 /// but that of callbacks.
 pub(super) fn ended(server: &str, was_made: bool) {
     let what = if was_made {
-        "ends the connection at once"
+        "then ends the connection at once"
     } else {
-        "refuses the connection"
+        "then refuses the connection"
     };
-    let reason = format!(
-        "the server {server} answers searches for this PV and then {what}: check that server, and firewalls on the way \
-         to it"
-    );
+    let reason = silent_server(server, what);
     for state in unconnected(server) {
         state.on_reason(&reason);
     }

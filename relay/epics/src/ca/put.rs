@@ -16,6 +16,10 @@ pub enum PutValue {
     Numbers(Vec<f64>),
     /// An array of strings.
     Texts(Vec<String>),
+    /// Acknowledges alarms of the channel's record up to a severity (`ACKS`).
+    Acknowledged(u16),
+    /// Whether alarms of the channel's record that are gone need to be acknowledged (`ACKT`).
+    AcknowledgeGone(bool),
 }
 
 /// Why a value was not written, or why that is unknown.

@@ -27,6 +27,7 @@ use std::{ptr, slice, thread};
 
 use super::socket::{CircuitSocket, Seen};
 use crate::guard::guard;
+use crate::thread_name::thread_name;
 
 /// libca's names of the threads that read its circuits, and of those that write to them.
 const RECEIVER: &[u8] = b"CAC-TCP-recv\0";
@@ -279,15 +280,6 @@ unsafe extern "C" fn send(
 /// Whether the failed read only had no data available.
 fn is_empty() -> bool {
     std::io::Error::last_os_error().kind() == ErrorKind::WouldBlock
-}
-
-/// The name of the calling thread and a NUL; empty if the system doesn't provide it.
-fn thread_name() -> [u8; 16] {
-    // The maximum length of a thread's name, including its NUL.
-    let mut name = [0_u8; 16];
-    // SAFETY: the call writes a name of at most 16 bytes, the size of the array.
-    let failed = unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) } != 0;
-    if failed { [0; 16] } else { name }
 }
 
 #[cfg(test)]

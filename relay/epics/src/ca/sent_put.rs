@@ -34,7 +34,7 @@ impl SentPut {
 
     /// Number of elements to read afterwards; 0 requests all elements.
     pub(super) fn read_count(&self) -> u32 {
-        u32::from(self.scalar)
+        u32::from(self.scalar && self.value.count != 0)
     }
 
     pub(super) fn unlike(&self, count: u32, elements: &[u8]) -> Option<Held> {

@@ -5,13 +5,13 @@
 //! unwinds into C++.
 
 use std::ffi::c_void;
-use std::mem::ManuallyDrop;
 use std::slice;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use pvxs_sys::{
     PVS_ARRAY, PVS_DISCONNECTED, PVS_DONE, PVS_ENUM, PVS_REMOTE, PVS_SCALAR, pvs_item,
-    pvs_metadata, pvs_monitor_calls, pvs_operation_calls, pvs_text, pvs_type, pvs_update,
+    pvs_metadata, pvs_monitor_calls, pvs_operation_calls, pvs_server_calls, pvs_text, pvs_type,
+    pvs_update,
 };
 
 use super::element::ElementType;
@@ -19,9 +19,10 @@ use super::event::{Limits, Metadata, Update, ValueKind};
 use super::items::{Items, bytes, owned, readable};
 use super::monitor_state::MonitorState;
 use super::operation::OperationState;
+use super::questions::Answer;
 use super::request::OpError;
+use super::servers::{ServerFound, Servers};
 use crate::guard::guard;
-use crate::liveness::Circuit;
 
 /// The functions that a monitor calls; their user pointer is an [`Arc`] of a [`MonitorState`].
 pub(super) static MONITOR: pvs_monitor_calls = pvs_monitor_calls {
@@ -43,11 +44,17 @@ pub(super) static OPERATION: pvs_operation_calls = pvs_operation_calls {
     release: on_operation_release,
 };
 
-/// The functions that a probe calls; their user pointer is a [`Weak`] of a [`Circuit`].
+/// The functions that a question calls; their user pointer is an [`Arc`] of an [`Answer`].
 pub(super) static QUESTION: pvs_operation_calls = pvs_operation_calls {
     sending: on_asking,
     done: on_answer,
     release: on_question_release,
+};
+
+/// The functions that a discovery calls; their user pointer is an [`Arc`] of [`Servers`].
+pub(super) static SERVERS: pvs_server_calls = pvs_server_calls {
+    found: on_found,
+    release: on_discovery_release,
 };
 
 /// # Safety
@@ -171,7 +178,7 @@ unsafe extern "C" fn on_update(user: *mut c_void, update: *const pvs_update) {
             squashed: from.squashed,
             user_tag: from.user_tag,
             severity: (from.severity >= 0).then(|| small(from.severity)),
-            status: small(from.status.max(0)),
+            status: small(from.status),
             message: &readable(message),
             changed,
         });
@@ -258,14 +265,14 @@ unsafe extern "C" fn on_operation_release(user: *mut c_void) {
     });
 }
 
-/// A probe changes nothing, so it may always be sent.
+/// A question changes nothing, so it may always be sent.
 unsafe extern "C" fn on_asking(_user: *mut c_void) -> u8 {
     1
 }
 
 /// # Safety
 ///
-/// Must be called only by the shim, with the user pointer of a probe, before its release.
+/// Must be called only by the shim, with the user pointer of a question, before its release.
 unsafe extern "C" fn on_answer(
     user: *mut c_void,
     outcome: u8,
@@ -277,20 +284,45 @@ unsafe extern "C" fn on_answer(
         // A refusal also shows that the server is alive.
         if outcome == PVS_DONE || outcome == PVS_REMOTE {
             // SAFETY: the shim holds the reference of `Operation::ask` until the release.
-            let circuit = unsafe { Weak::from_raw(user.cast::<Circuit>().cast_const()) };
-            if let Some(circuit) = ManuallyDrop::new(circuit).upgrade() {
-                circuit.heard();
-            }
+            unsafe { &*user.cast::<Answer>() }.arrived();
         }
     });
 }
 
 /// # Safety
 ///
-/// Must be called only by the shim, as the last call, with the user pointer of a probe.
+/// Must be called only by the shim, as the last call, with the user pointer of a question.
 unsafe extern "C" fn on_question_release(user: *mut c_void) {
     guard("question release", || {
         // SAFETY: the reference that the shim has held since `Operation::ask`.
-        drop(unsafe { Weak::from_raw(user.cast::<Circuit>().cast_const()) });
+        drop(unsafe { Arc::from_raw(user.cast::<Answer>()) });
+    });
+}
+
+/// # Safety
+///
+/// Must be called only by the shim, with the user pointer of a discovery, before its release, and with texts that are
+/// valid during the call.
+unsafe extern "C" fn on_found(user: *mut c_void, server: pvs_text, guid: pvs_text, is_online: u8) {
+    guard("server found", || {
+        // SAFETY: the shim holds a reference to the state until the release.
+        let servers = unsafe { &*user.cast::<Servers>() };
+        // SAFETY: as the caller promises.
+        let (address, guid) = unsafe { (owned(server), bytes(guid).to_vec()) };
+        servers.found(ServerFound {
+            address,
+            guid,
+            is_online: is_online != 0,
+        });
+    });
+}
+
+/// # Safety
+///
+/// Must be called only by the shim, as the last call, with the user pointer of a discovery.
+unsafe extern "C" fn on_discovery_release(user: *mut c_void) {
+    guard("discovery release", || {
+        // SAFETY: the reference that the shim has held since `Discovery::start`.
+        drop(unsafe { Arc::from_raw(user.cast::<Servers>()) });
     });
 }

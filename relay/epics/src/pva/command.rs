@@ -1,11 +1,12 @@
 //! Commands of the pva-cmd thread, the only thread that creates and ends monitors and operations.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::event::PvaEvents;
 use super::operation::OperationState;
 use super::request::Request;
+use super::servers::Servers;
 use super::suspects::Verdict;
 
 /// A command for the pva-cmd thread.
@@ -21,12 +22,14 @@ pub(super) enum Command {
     },
     /// The monitor with this id is connected.
     Connected(u64),
+    /// The monitor with this id has lost its connection.
+    Lost(u64),
     /// The monitor with this id has its first value.
     Settled(u64),
     /// The connection to this server broke before the monitor with this id had its first value.
     Broken(u64, String),
-    /// The connection to this server broke after the monitor with this id had values.
-    BrokenLater(u64, String),
+    /// At this time the monitor with this id, which had values, was disconnected from this server.
+    BrokenLater(u64, String, Instant),
     /// The check of the monitor with this id has ended.
     Checked(u64, Verdict),
     /// Values of the monitor with this id are refused for this reason.
@@ -44,6 +47,8 @@ pub(super) enum Command {
         timeout: Duration,
         state: Arc<OperationState>,
     },
+    /// Report servers.
+    Discover(Arc<Servers>),
     /// The operation with this id has ended.
     Done(u64),
     /// Cancel the operation with this id.

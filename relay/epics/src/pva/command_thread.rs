@@ -1,24 +1,28 @@
 //! The part of the pva-cmd thread that is specific to pvxs: the monitors and operations of one
 //! context, and the execution of commands.
 
-use std::cell::OnceCell;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::command::Command;
-use super::handle::{Context, Operation, Refused, Subscription};
+use super::contexts::Contexts;
+use super::handle::{Discovery, Operation, Subscription};
 use super::isolation::{Isolation, Side, Step};
 use super::monitor_state::{MonitorState, Peers};
 use super::operation::OperationState;
 use super::pacing::Pacing;
+use super::questions::{Answer, Finding, Questions, Why};
 use super::refusals::Refusals;
 use super::request::OpError;
+use super::search_replies;
+use super::servers::Servers;
 use super::suspects::{Suspects, Verdict};
 use crate::command_thread::{Commands, Contents, Library};
 use crate::guard::guard;
 use crate::liveness::{Circuit, Duty, OnCircuit, Watch, report};
+use crate::silence::{Unconnected, silent_server};
 use crate::throttle::Throttle;
 use crate::ticket::Ticket;
 use crate::user::ContextError;
@@ -31,59 +35,16 @@ pub(super) struct Pvxs {
     peers: Arc<Peers>,
 }
 
-/// A context for monitors and operations, and two others that are created when needed: one for
-/// isolated monitors, and one for checks.
-pub(super) struct Contexts {
-    main: Context,
-    /// For monitors on the second side.
-    second: OnceCell<Context>,
-    checks: OnceCell<Context>,
-}
-
-impl Contexts {
-    /// The context of a side.
-    fn of(&self, side: Side) -> Result<&Context, Refused> {
-        match side {
-            Side::First => Ok(&self.main),
-            Side::Second => created(&self.second),
-        }
-    }
-
-    /// A value that breaks a connection of this context affects no monitor.
-    fn checks(&self) -> Result<&Context, Refused> {
-        created(&self.checks)
-    }
-
-    /// Bytes received from a server.
-    fn received(&self, peer: &str) -> u64 {
-        let second = self.second.get().map_or(0, |second| second.received(peer));
-        self.main.received(peer) + second
-    }
-}
-
-fn created(context: &OnceCell<Context>) -> Result<&Context, Refused> {
-    match context.get() {
-        Some(context) => Ok(context),
-        None => Context::create().map(|created| context.get_or_init(|| created)),
-    }
-}
-
 impl Library for Pvxs {
     const THREAD: &'static str = "pva-cmd";
     const NAME: &'static str = "pvxs";
     type Command = Command;
     type Context = Contexts;
     type Contents<'context> = Monitors<'context>;
-    type Kept = Vec<(String, Arc<MonitorState>)>;
+    type Kept = Kept;
 
     fn create() -> Result<Contexts, ContextError> {
-        let main =
-            Context::create().map_err(|refused| ContextError::Library(refused.to_string()))?;
-        Ok(Contexts {
-            main,
-            second: OnceCell::new(),
-            checks: OnceCell::new(),
-        })
+        Contexts::create()
     }
 
     fn open<'context>(
@@ -101,14 +62,19 @@ impl Library for Pvxs {
             operations: HashMap::new(),
             deadlines: BinaryHeap::new(),
             watch: Watch::default(),
-            questions: Vec::new(),
+            questions: Questions::default(),
             suspects: Suspects::default(),
             isolation: Isolation::default(),
             refused: Refusals::default(),
+            unconnected: Unconnected::default(),
             check: None,
+            discoveries: Vec::new(),
         };
-        for (name, state) in kept {
+        for (name, state) in kept.monitors {
             monitors.open(name, state);
+        }
+        for servers in kept.discoveries {
+            monitors.discover(servers);
         }
         monitors
     }
@@ -122,8 +88,15 @@ impl Library for Pvxs {
     }
 
     fn closed(kept: &Self::Kept) {
-        kept.iter().for_each(|(_, state)| state.closed());
+        kept.monitors.iter().for_each(|(_, state)| state.closed());
     }
+}
+
+/// What a new context opens again.
+#[derive(Default)]
+pub(super) struct Kept {
+    monitors: Vec<(String, Arc<MonitorState>)>,
+    discoveries: Vec<Arc<Servers>>,
 }
 
 /// The monitors and operations of one context.
@@ -134,12 +107,15 @@ pub(super) struct Monitors<'context> {
     operations: HashMap<u64, OpenOperation<'context>>,
     deadlines: BinaryHeap<Reverse<(Instant, u64)>>,
     watch: Watch,
-    questions: Vec<Question<'context>>,
+    questions: Questions<Operation<'context>>,
     suspects: Suspects,
     isolation: Isolation,
     refused: Refusals,
+    unconnected: Unconnected,
     /// The check in progress.
     check: Option<Check<'context>>,
+    /// Each is held until the end, because dropping it ends it.
+    discoveries: Vec<(Arc<Servers>, Option<Discovery<'context>>)>,
     commands: Commands<Command>,
     peers: Arc<Peers>,
 }
@@ -148,17 +124,6 @@ pub(super) struct Monitors<'context> {
 struct Check<'context> {
     state: Arc<OperationState>,
     operation: Operation<'context>,
-}
-
-/// A probe whether a server answers.
-struct Question<'context> {
-    circuit: Weak<Circuit>,
-    /// Bytes received from the server when the answer was first found to be late.
-    received: Option<u64>,
-    /// When the server had last been heard from before the probe.
-    asked_ns: i64,
-    /// Held until the end, because dropping it cancels it.
-    _operation: Operation<'context>,
 }
 
 struct OpenMonitor<'context> {
@@ -177,7 +142,7 @@ struct OpenOperation<'context> {
 
 impl Contents for Monitors<'_> {
     type Command = Command;
-    type Kept = Vec<(String, Arc<MonitorState>)>;
+    type Kept = Kept;
 
     fn carry_out(&mut self, command: Command) {
         match command {
@@ -188,9 +153,20 @@ impl Contents for Monitors<'_> {
             }
             Command::Connected(id) => {
                 self.refused.closed(id);
-                let monitor = self.monitors.get(&id);
-                if let Some(circuit) = monitor.and_then(|monitor| monitor.state.circuit()) {
-                    self.watch.add(&circuit, id, Instant::now());
+                if let Some(monitor) = self.monitors.get(&id)
+                    && let Some(circuit) = monitor.state.circuit()
+                {
+                    let now = Instant::now();
+                    self.watch.add(&circuit, id, now);
+                    self.questions.add(&circuit, id);
+                    search_replies::forget(&monitor.name);
+                    let server = self.peers.name(&circuit).unwrap_or_default();
+                    self.unconnected.connected(id, &server, now);
+                }
+            }
+            Command::Lost(id) => {
+                if self.monitors.contains_key(&id) {
+                    self.unconnected.add(id, Instant::now());
                 }
             }
             Command::Settled(id) => {
@@ -206,9 +182,9 @@ impl Contents for Monitors<'_> {
                     self.pacing.closed(id);
                 }
             }
-            Command::BrokenLater(id, server) => {
+            Command::BrokenLater(id, server, at) => {
                 if let Some(monitor) = self.monitors.get(&id) {
-                    (self.isolation).broke(id, monitor.side, server, Instant::now());
+                    (self.isolation).broke(id, monitor.side, server, at);
                 }
             }
             Command::Checked(id, verdict) => self.checked(id, verdict),
@@ -236,6 +212,7 @@ impl Contents for Monitors<'_> {
                 self.suspects.closed(id);
                 self.isolation.closed(id);
                 self.refused.closed(id);
+                self.unconnected.closed(id);
                 self.monitors.remove(&id);
             }
             Command::Operate {
@@ -252,6 +229,7 @@ impl Contents for Monitors<'_> {
                     Err(refused) => state.complete(Err(OpError::Invalid(refused.to_string()))),
                 }
             }
+            Command::Discover(servers) => self.discover(servers),
             Command::Done(id) => {
                 self.operations.remove(&id);
             }
@@ -265,23 +243,38 @@ impl Contents for Monitors<'_> {
         self.create_monitors();
         self.end_late_operations();
         self.end_refused();
+        self.check_unconnected();
         self.look();
         let deadline = self.deadlines.peek().map(|&Reverse((at, _))| at);
         let look = self.watch.next();
         let (check, step) = (self.suspects.wake(), self.isolation.wake());
         let answer = self.refused.wake();
-        [self.pacing.wake(), check, step, deadline, look, answer]
-            .into_iter()
-            .flatten()
-            .min()
+        let unconnected = self.unconnected.next();
+        [
+            self.pacing.wake(),
+            check,
+            step,
+            deadline,
+            look,
+            answer,
+            unconnected,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// Ends everything; operations are not restarted.
     fn close(self) -> Self::Kept {
         let monitors = self.monitors.into_values();
-        monitors
-            .map(|monitor| (monitor.name, monitor.state))
-            .collect()
+        Kept {
+            monitors: monitors
+                .map(|monitor| (monitor.name, monitor.state))
+                .collect(),
+            discoveries: (self.discoveries.into_iter())
+                .map(|(servers, _)| servers)
+                .collect(),
+        }
     }
 }
 
@@ -296,6 +289,14 @@ impl<'context> Monitors<'context> {
         };
         self.monitors.insert(id, monitor);
         self.pacing.add(id);
+    }
+
+    fn discover(&mut self, servers: Arc<Servers>) {
+        let started = Discovery::start(&self.contexts.main, Arc::clone(&servers));
+        if let Err(reason) = &started {
+            log::error!("servers of pvAccess are not looked for: {reason}");
+        }
+        self.discoveries.push((servers, started.ok()));
     }
 
     /// Ends a dead subscription and creates another one later.
@@ -315,15 +316,40 @@ impl<'context> Monitors<'context> {
         }
     }
 
+    /// Reports servers that have answered searches and don't connect monitors. pvxs gives such a connection up
+    /// and searches again.
+    fn check_unconnected(&mut self) {
+        let now = Instant::now();
+        for id in self.unconnected.due(now) {
+            let Some(monitor) = self.monitors.get(&id) else {
+                continue;
+            };
+            if monitor.subscription.is_none() || monitor.state.is_answered() {
+                // A suspended one has another reason.
+                self.unconnected.closed(id);
+                continue;
+            }
+            let server = search_replies::server_of(&monitor.name).unwrap_or_default();
+            let known = Some(server.clone()).filter(|server| !server.is_empty());
+            if let Some(what) = self.unconnected.checked(id, known, now).report() {
+                let reason = silent_server(&server, what);
+                guard("reason", || monitor.state.on_reason(&reason));
+            }
+        }
+    }
+
     /// Moves or suspends monitors of servers whose connections keep breaking.
     fn isolate(&mut self) {
         let now = Instant::now();
         let (monitors, peers) = (&self.monitors, &self.peers);
-        let steps = self.isolation.steps(now, |server, side| {
+        let steps = self.isolation.steps(now, |server, side, before| {
+            let is_held = |monitor: &OpenMonitor<'_>| {
+                before.is_none_or(|before| monitor.state.is_connected_since(before))
+            };
             let circuit = peers.known(server);
             circuit.is_some_and(|circuit| {
                 let mut of_side = monitors.values().filter(|monitor| monitor.side == side);
-                of_side.any(|monitor| monitor.state.is_on(&circuit))
+                of_side.any(|monitor| monitor.state.is_on(&circuit) && is_held(monitor))
             })
         });
         for step in steps {
@@ -440,7 +466,10 @@ impl<'context> Monitors<'context> {
             let created = (self.contexts.of(monitor.side))
                 .and_then(|context| Subscription::create(context, &monitor.name, state));
             match created {
-                Ok(subscription) => monitor.subscription = Some(subscription),
+                Ok(subscription) => {
+                    monitor.subscription = Some(subscription);
+                    self.unconnected.add(id, Instant::now());
+                }
                 Err(reason) => {
                     log::error!("cannot subscribe to {}: {reason}", monitor.name);
                     self.retry(id);
@@ -470,58 +499,90 @@ impl<'context> Monitors<'context> {
     /// Probes quiet servers, and reports servers that don't answer, or answer again, to their
     /// monitors.
     fn look(&mut self) {
-        for (circuit, duty) in self.watch.look(Instant::now()) {
+        let now = Instant::now();
+        if self.watch.next().is_none_or(|next| now < next) {
+            return;
+        }
+        let duties = self.watch.look(now);
+        self.find_silent();
+        for (circuit, duty) in duties {
             match duty {
-                Duty::Probe(id) => self.ask(&circuit, id),
+                Duty::Probe(_) => self.ask(&circuit, Why::Probe),
                 Duty::Doubt => {
-                    let received = self.received(&circuit);
-                    let asked = |question: &&mut Question<'_>| {
-                        question.circuit.as_ptr() == Arc::as_ptr(&circuit)
-                    };
-                    if let Some(question) = self.questions.iter_mut().find(asked)
-                        && (question.received.replace(received))
-                            .is_some_and(|before| before != received)
-                    {
+                    let peer = self.peers.name(&circuit);
+                    let received = peer.map_or(0, |peer| self.contexts.received(&peer));
+                    if self.questions.is_receiving(&circuit, received) {
                         circuit.heard();
+                    } else {
+                        self.ask(&circuit, Why::Doubt);
                     }
                 }
                 Duty::Unresponsive | Duty::Responsive => {
+                    let answers = duty == Duty::Responsive;
+                    if answers {
+                        for id in self.questions.answers_again(&circuit) {
+                            if let Some(monitor) = self.monitors.get(&id) {
+                                monitor.state.is_silent_alone(true);
+                            }
+                        }
+                    }
                     let states = self.monitors.values().map(|monitor| &*monitor.state);
-                    report(states, &circuit, duty == Duty::Responsive);
+                    let others = states.filter(|state| {
+                        state.is_on(&circuit) && !self.questions.is_silent(state.id())
+                    });
+                    report(others, &circuit, answers);
                 }
             }
         }
-        // When a connection is lost, pvxs would send the probe again on the next connection.
-        self.questions.retain(|question| {
-            let circuit = question.circuit.upgrade();
-            circuit.is_some_and(|circuit| circuit.heard_ns() == question.asked_ns)
+        for circuit in self.questions.hurried() {
+            self.ask(&circuit, Why::Late);
+        }
+    }
+
+    /// Reports monitors that are not answered while others of their circuit are, and those that are answered again.
+    fn find_silent(&mut self) {
+        let monitors = &self.monitors;
+        let found = self.questions.look(|id, circuit| {
+            let state = &monitors.get(&id)?.state;
+            state.is_on(circuit).then(|| state.is_updated())
         });
+        for (id, finding) in found {
+            let state = &monitors[&id].state;
+            guard("channel", || match finding {
+                Finding::Silent => {
+                    state.is_silent_alone(true);
+                    state.unresponsive(state.heard_ns());
+                }
+                Finding::Answered { at_ns, was_silent } => {
+                    state.heard(at_ns);
+                    if was_silent {
+                        state.is_silent_alone(false);
+                        state.responsive();
+                    }
+                }
+            });
+        }
     }
 
-    fn received(&self, circuit: &Arc<Circuit>) -> u64 {
-        let peer = self.peers.name(circuit);
-        peer.map_or(0, |peer| self.contexts.received(&peer))
-    }
-
-    fn ask(&mut self, circuit: &Arc<Circuit>, id: u64) {
-        let is_of = |monitor: &&OpenMonitor<'_>| monitor.state.is_on(circuit);
-        // The last one may be closed.
-        let last = self.monitors.get(&id).filter(is_of);
-        let Some(monitor) = last.or_else(|| self.monitors.values().find(is_of)) else {
-            return;
-        };
-        let asked_ns = circuit.heard_ns();
-        match Operation::ask(&self.contexts.main, &monitor.name, circuit) {
-            Ok(operation) => {
-                self.questions.push(Question {
-                    circuit: Arc::downgrade(circuit),
-                    asked_ns,
-                    received: None,
-                    _operation: operation,
-                });
-                self.watch.probed(circuit);
+    /// Asks servers of a circuit's channels.
+    fn ask(&mut self, circuit: &Arc<Circuit>, why: Why) {
+        let monitors = &self.monitors;
+        let is_on = |id| (monitors.get(&id)).is_some_and(|found| found.state.is_on(circuit));
+        for id in self.questions.next(circuit, why, is_on) {
+            let monitor = &monitors[&id];
+            monitor.state.asks();
+            let answer = Answer::awaited(circuit);
+            let asked = (self.contexts.of(monitor.side))
+                .and_then(|context| Operation::ask(context, &monitor.name, Arc::clone(&answer)));
+            match asked {
+                Ok(operation) => {
+                    (self.questions).asked(id, monitor.side, why, answer, operation);
+                }
+                Err(reason) => log::debug!("cannot ask the server of {}: {reason}", monitor.name),
             }
-            Err(reason) => log::debug!("cannot ask the server of {}: {reason}", monitor.name),
+        }
+        if self.questions.are_open(circuit) {
+            self.watch.probed(circuit);
         }
     }
 

@@ -54,6 +54,8 @@ pub trait PvaEvents: Send + Sync + 'static {
     /// that has more parts than any valid value. The PV is therefore suspended, for this reason. It
     /// is tried again at growing intervals, and connected when it can be read.
     fn unreadable(&self, _reason: &str) {}
+    /// The PV is not connected, for this reason: a server has answered its search.
+    fn reason(&self, _reason: &str) {}
     /// The server refused the monitor, or ended it, for this reason. It is tried again, after 1 s at
     /// first and after at most 30 s later. If the PV had a value, `disconnected` follows at once. If
     /// not, its server is known to have the PV; `disconnected` follows when the server doesn't

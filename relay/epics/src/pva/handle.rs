@@ -3,20 +3,22 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use pvxs_sys::{
-    pvs_ask, pvs_check, pvs_context, pvs_context_create, pvs_context_destroy, pvs_get, pvs_monitor,
-    pvs_monitor_create, pvs_monitor_destroy, pvs_operation, pvs_operation_calls,
-    pvs_operation_destroy, pvs_put, pvs_range, pvs_received, pvs_rpc,
+    pvs_ask, pvs_check, pvs_context, pvs_context_create, pvs_context_destroy, pvs_discover,
+    pvs_discovery, pvs_discovery_destroy, pvs_get, pvs_monitor, pvs_monitor_create,
+    pvs_monitor_destroy, pvs_operation, pvs_operation_calls, pvs_operation_destroy, pvs_put,
+    pvs_range, pvs_received, pvs_rpc,
 };
 
 use super::callback;
 use super::items::{Outgoing, readable, text};
 use super::monitor_state::MonitorState;
 use super::operation::OperationState;
+use super::questions::Answer;
 use super::request::Request;
-use crate::liveness::Circuit;
+use super::servers::Servers;
 
 /// Size of the buffer for the reason of a failure.
 const REASON_BYTES: usize = 256;
@@ -144,7 +146,7 @@ impl<'context> Operation<'context> {
         match request {
             Request::Get => {}
             Request::Put { value, .. } => outgoing.add("value", value),
-            Request::Call { arguments } => {
+            Request::Call { arguments, .. } => {
                 for (name, value) in arguments {
                     outgoing.add(name, value);
                 }
@@ -171,9 +173,10 @@ impl<'context> Operation<'context> {
                     reason,
                     size,
                 ),
-                Request::Call { .. } => pvs_rpc(
+                Request::Call { server, .. } => pvs_rpc(
                     context_pointer,
                     text(name),
+                    text(server),
                     items.as_ptr(),
                     items.len(),
                     calls,
@@ -209,14 +212,14 @@ impl<'context> Operation<'context> {
         })
     }
 
-    /// Requests the type of a PV from its server; an answer is a sign of life of the circuit.
+    /// Requests the type of a PV from its server; a gateway passes the request on.
     pub(super) fn ask(
         context: &'context Context,
         name: &str,
-        circuit: &Arc<Circuit>,
+        answer: Arc<Answer>,
     ) -> Result<Self, Refused> {
-        let user: *mut c_void = Weak::into_raw(Arc::downgrade(circuit)).cast_mut().cast();
-        // SAFETY: the name and the table are copied. The calls take the circuit, whose reference is
+        let user: *mut c_void = Arc::into_raw(answer).cast_mut().cast();
+        // SAFETY: the name and the table are copied. The calls take the answer, whose reference is
         // passed as `user` to the shim, which returns it by `release`, also on failure.
         Self::begun(|reason, size| unsafe {
             let calls = &raw const callback::QUESTION;
@@ -229,5 +232,37 @@ impl Drop for Operation<'_> {
     fn drop(&mut self) {
         // SAFETY: owned by us, and its context still exists.
         unsafe { pvs_operation_destroy(self.operation.as_ptr()) };
+    }
+}
+
+/// Reports of servers, until it is dropped. A callback may still run afterwards, so the callbacks own the state.
+pub(super) struct Discovery<'context> {
+    discovery: NonNull<pvs_discovery>,
+    _context: PhantomData<&'context Context>,
+}
+
+impl<'context> Discovery<'context> {
+    pub(super) fn start(
+        context: &'context Context,
+        servers: Arc<Servers>,
+    ) -> Result<Self, Refused> {
+        let user: *mut c_void = Arc::into_raw(servers).cast_mut().cast();
+        // SAFETY: the table is static. The calls take the state, whose reference is passed as `user` to the shim,
+        // which returns it by `release`, also on failure.
+        let discovery = checked(|reason, size| unsafe {
+            let calls = &raw const callback::SERVERS;
+            pvs_discover(context.0.as_ptr(), calls, user, reason, size)
+        })?;
+        Ok(Self {
+            discovery,
+            _context: PhantomData,
+        })
+    }
+}
+
+impl Drop for Discovery<'_> {
+    fn drop(&mut self) {
+        // SAFETY: owned by us, and its context still exists.
+        unsafe { pvs_discovery_destroy(self.discovery.as_ptr()) };
     }
 }

@@ -15,14 +15,14 @@ use std::time::{Duration, Instant};
 const BREAKS: u32 = 3;
 const SPAN: Duration = Duration::from_secs(60);
 
-/// The monitors of a connection are notified of its loss within this time. pvxs reconnects at once.
+/// The monitors of a connection are notified of its loss one after the other, within this time. pvxs reconnects at once.
 const BURST: Duration = Duration::from_millis(100);
 
 const FIRST_PAUSE: Duration = Duration::from_secs(30);
 const LAST_PAUSE: Duration = Duration::from_secs(600);
 
 /// One of the two connections to a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Side {
     First,
     Second,
@@ -60,17 +60,36 @@ struct Server {
     last: Option<Instant>,
     /// One of these monitors was on every connection that broke; `None` before they are divided.
     candidates: Option<HashSet<u64>>,
-    /// When all monitors have noticed the current break, and those of each side that have noticed
-    /// it so far.
-    burst: Option<(Instant, [Vec<u64>; 2])>,
+    burst: Option<Burst>,
+}
+
+/// Monitors that have noticed the current break so far.
+struct Burst {
+    /// When the first one noticed it.
+    begin: Instant,
+    /// When the last one did: with many monitors pvxs takes its time.
+    last: Instant,
+    /// Those of each side.
+    lost: [Vec<u64>; 2],
+}
+
+impl Burst {
+    fn end(&self) -> Instant {
+        self.last + BURST
+    }
 }
 
 impl Isolation {
-    /// The connection to its server broke after the monitor had values.
-    pub(super) fn broke(&mut self, id: u64, side: Side, server: String, now: Instant) {
+    /// The monitor was disconnected from its server after it had values.
+    pub(super) fn broke(&mut self, id: u64, side: Side, server: String, at: Instant) {
         let server = self.servers.entry(server).or_default();
-        let (_, lost) = (server.burst).get_or_insert_with(|| (now + BURST, Default::default()));
-        lost[side as usize].push(id);
+        let burst = server.burst.get_or_insert_with(|| Burst {
+            begin: at,
+            last: at,
+            lost: Default::default(),
+        });
+        burst.last = burst.last.max(at);
+        burst.lost[side as usize].push(id);
     }
 
     /// The monitor is closed.
@@ -84,34 +103,36 @@ impl Isolation {
             .servers
             .values()
             .filter_map(|server| server.burst.as_ref());
-        bursts.map(|(until, _)| *until).min()
+        bursts.map(Burst::end).min()
     }
 
     /// The actions after the breaks that all monitors have noticed. `is_connected` returns whether
-    /// any monitor of this side is connected to this server.
+    /// any monitor of this side is connected to this server, since before this time if one is given.
     pub(super) fn steps(
         &mut self,
         now: Instant,
-        is_connected: impl Fn(&str, Side) -> bool,
+        is_connected: impl Fn(&str, Side, Option<Instant>) -> bool,
     ) -> Vec<Step> {
         let mut steps = Vec::new();
         for (name, server) in &mut self.servers {
-            if (server.burst.as_ref()).is_none_or(|(until, _)| *until > now) {
-                continue;
-            }
-            let Some((_, [first, second])) = server.burst.take() else {
+            let Some(burst) = server.burst.take_if(|burst| burst.end() <= now) else {
                 continue;
             };
+            let [first, second] = burst.lost;
             // Both connections broke at once: the server is gone.
             let (side, mut lost) = match (first.is_empty(), second.is_empty()) {
                 (false, true) => (Side::First, first),
                 (true, false) => (Side::Second, second),
                 _ => continue,
             };
+            if is_connected(name, side, Some(burst.begin)) {
+                // The connection holds: the server has closed channels, for example to change their types.
+                continue;
+            }
             // A monitor that was reconnected meanwhile may have lost that connection too.
             lost.sort_unstable();
             lost.dedup();
-            let other_holds = is_connected(name, side.other());
+            let other_holds = is_connected(name, side.other(), None);
             match server.narrow(&lost, &self.pauses, other_holds, now) {
                 Some(Found::One(id)) => {
                     *server = Server::default();
@@ -214,7 +235,7 @@ mod tests {
             }
             self.now = self.isolation.wake().unwrap();
             let sides = &self.sides;
-            let holds = |_: &str, side: Side| {
+            let holds = |_: &str, side: Side, _: Option<Instant>| {
                 !broken.contains(&side) && sides.values().any(|own| *own == side)
             };
             let steps = self.isolation.steps(self.now, holds);
@@ -273,6 +294,21 @@ mod tests {
         for _ in 0..50 {
             assert_eq!(seldom.breaks(&[Side::First]), []);
             seldom.now += SPAN;
+        }
+    }
+
+    #[test]
+    fn pv_whose_channel_the_server_closes_again_and_again_is_no_reason() {
+        let mut bench = Bench::new(2);
+        for _ in 0..50 {
+            let server = "server:5075".to_owned();
+            bench.isolation.broke(0, Side::First, server, bench.now);
+            bench.now = bench.isolation.wake().unwrap();
+            // The other one is on the same connection.
+            let steps = bench
+                .isolation
+                .steps(bench.now, |_, side, _| side == Side::First);
+            assert_eq!(steps, []);
         }
     }
 

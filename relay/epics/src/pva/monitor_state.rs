@@ -1,14 +1,15 @@
 //! A monitor's state, which outlives its subscriptions and connections.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Instant;
 
 use super::command::Command;
 use super::event::{Metadata, PvaEvents, TypeInfo, Update, ValueKind, memory};
 use crate::command_thread::Commands;
 use crate::guard::guard;
-use crate::liveness::{Circuit, OnCircuit};
+use crate::liveness::{Circuit, OnCircuit, now_ns};
 
 /// State shared by the callbacks of one monitor and the pva-cmd thread.
 ///
@@ -18,8 +19,14 @@ pub(super) struct MonitorState {
     id: u64,
     events: Arc<dyn PvaEvents>,
     commands: Commands<Command>,
+    /// Whether an update has arrived since its server was last asked, or since it subscribed.
+    is_updated: AtomicBool,
     /// Whether the first value of this subscription has arrived.
-    settled: AtomicBool,
+    is_settled: AtomicBool,
+    /// When its server last showed that it serves the PV, as far as that was noticed: nanoseconds past the POSIX epoch.
+    heard_ns: AtomicI64,
+    /// It isn't answered while others of its circuit are.
+    is_silent: AtomicBool,
     known: Mutex<Known>,
     peers: Arc<Peers>,
 }
@@ -62,6 +69,8 @@ struct Known {
     is_refused: bool,
     /// The circuit by which it is connected.
     circuit: Option<Arc<Circuit>>,
+    /// When it was connected last.
+    since: Option<Instant>,
     /// The signature of its structure's definition.
     signature: Option<u64>,
     type_id: String,
@@ -82,7 +91,10 @@ impl MonitorState {
             id,
             events,
             commands,
-            settled: AtomicBool::new(false),
+            is_updated: AtomicBool::new(false),
+            is_settled: AtomicBool::new(false),
+            heard_ns: AtomicI64::new(0),
+            is_silent: AtomicBool::new(false),
             known: Mutex::default(),
         }
     }
@@ -105,7 +117,8 @@ impl MonitorState {
 
     /// Called by the pva-cmd thread before it subscribes, also before it subscribes again.
     pub(super) fn begin(&self) {
-        self.settled.store(false, Ordering::Relaxed);
+        self.is_updated.store(false, Ordering::Relaxed);
+        self.is_settled.store(false, Ordering::Relaxed);
         self.events.searched();
     }
 
@@ -127,6 +140,7 @@ impl MonitorState {
             known.is_connected = true;
             known.is_refused = false;
             known.circuit = circuit;
+            known.since = Some(Instant::now());
         }
         let _ = self.commands.send(Command::Connected(self.id));
         self.events.server(peer);
@@ -146,10 +160,36 @@ impl MonitorState {
         }
         if was_connected {
             if let Some(circuit) = circuit {
-                self.events.heard(circuit.heard_ns());
+                let is_silent = self.is_silent.swap(false, Ordering::Relaxed);
+                self.events.heard(if is_silent {
+                    self.heard_ns()
+                } else {
+                    circuit.heard_ns()
+                });
             }
             self.events.disconnected();
+            let _ = self.commands.send(Command::Lost(self.id));
         }
+    }
+
+    /// Whether it is connected since before this time.
+    pub(super) fn is_connected_since(&self, before: Instant) -> bool {
+        let known = self.known.lock();
+        known.is_ok_and(|known| {
+            known.is_connected && known.since.is_some_and(|since| since < before)
+        })
+    }
+
+    /// A server has answered the search of the PV, which is not connected.
+    pub(super) fn on_reason(&self, reason: &str) {
+        self.events.reason(reason);
+    }
+
+    /// Whether its server serves the PV, or has refused it with a reason.
+    pub(super) fn is_answered(&self) -> bool {
+        self.known
+            .lock()
+            .is_ok_and(|known| known.is_connected || known.is_refused)
     }
 
     /// The subscription was closed and another will be created, or its server, which refused it,
@@ -178,17 +218,51 @@ impl MonitorState {
     }
 
     pub(super) fn on_update(&self, update: Update<'_>) {
-        if !self.settled.load(Ordering::Relaxed) {
-            self.settled.store(true, Ordering::Relaxed);
-            let _ = self.commands.send(Command::Settled(self.id));
+        if !self.is_updated.load(Ordering::Relaxed) {
+            self.on_first_update();
         }
         self.events.update(update);
+    }
+
+    /// The first update of this subscription, or after a question.
+    #[cold]
+    fn on_first_update(&self) {
+        self.is_updated.store(true, Ordering::Relaxed);
+        self.heard(now_ns());
+        if !self.is_settled.swap(true, Ordering::Relaxed) {
+            let _ = self.commands.send(Command::Settled(self.id));
+        }
+    }
+
+    /// Called by the pva-cmd thread before it asks the server.
+    pub(super) fn asks(&self) {
+        self.is_updated.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether it was updated after its server was last asked.
+    pub(super) fn is_updated(&self) -> bool {
+        self.is_updated.load(Ordering::Relaxed)
+    }
+
+    /// Called by the pva-cmd thread: whether the PV is not answered while others of its circuit are.
+    pub(super) fn is_silent_alone(&self, is_silent: bool) {
+        self.is_silent.store(is_silent, Ordering::Relaxed);
+    }
+
+    /// Its server served the PV at this time.
+    pub(super) fn heard(&self, at_ns: i64) {
+        self.heard_ns.fetch_max(at_ns, Ordering::Relaxed);
+    }
+
+    /// When its server last showed that it serves the PV.
+    pub(super) fn heard_ns(&self) -> i64 {
+        self.heard_ns.load(Ordering::Relaxed)
     }
 
     /// The connection to this server broke, before or after the first value.
     pub(super) fn on_broken(&self, server: String, had_values: bool) {
         let _ = self.commands.send(if had_values {
-            Command::BrokenLater(self.id, server)
+            Command::BrokenLater(self.id, server, Instant::now())
         } else {
             Command::Broken(self.id, server)
         });

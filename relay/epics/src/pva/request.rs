@@ -93,6 +93,8 @@ pub(super) enum Request {
         wait: bool,
     },
     Call {
+        /// Address and port of the server; empty for the one that a search finds.
+        server: String,
         arguments: Vec<(String, PutValue)>,
     },
 }

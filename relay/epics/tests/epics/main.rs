@@ -18,6 +18,7 @@ mod pva_calls;
 mod pva_monitors;
 mod pva_operations;
 mod pva_refused;
+mod pva_servers;
 mod pva_structures;
 mod pva_undecodable;
 mod support;

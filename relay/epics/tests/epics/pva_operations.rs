@@ -100,6 +100,12 @@ fn value_that_fits_is_put_and_another_refused_with_the_reason() {
                     text("-9223372036854775808"),
                     NodeValue::Int64(i64::MIN),
                 ),
+                // A leading zero doesn't make a number octal.
+                ("int64", text(" 010 "), NodeValue::Int64(10)),
+                ("long", text("-0010"), NodeValue::Number(Int32, -10.0)),
+                ("long", text("0x1F"), NodeValue::Number(Int32, 31.0)),
+                ("long", text("2.0"), NodeValue::Number(Int32, 2.0)),
+                ("int64", text("1e3"), NodeValue::Int64(1000)),
                 ("string", text("µm"), NodeValue::Text("µm".to_owned())),
                 (
                     "string",
@@ -142,6 +148,12 @@ fn value_that_fits_is_put_and_another_refused_with_the_reason() {
                 ),
                 ("long", text("abc"), "\"abc\" is not an integer"),
                 ("long", text("2.5"), "\"2.5\" is not an integer"),
+                ("long", text(""), "\"\" is not an integer"),
+                ("long", text("0x"), "\"0x\" is not an integer"),
+                ("long", text("--5"), "\"--5\" is not an integer"),
+                ("long", text("1_000"), "\"1_000\" is not an integer"),
+                ("int64", text("9223372036854775808"), "does not fit int64_t"),
+                ("int64", text("-9223372036854775809"), "is not an integer"),
                 (
                     "long",
                     PutValue::Number(2.5),
@@ -198,9 +210,14 @@ fn choice_is_put_by_index_or_label_and_an_unknown_one_refused() {
             assert_eq!(index(), NodeValue::Number(Int32, 2.0));
             assert_eq!(put(&client, &name, text("slow")), Ok(None));
             assert_eq!(index(), NodeValue::Number(Int32, 1.0));
+            // As by Channel Access, where texts have always been labels or indices.
+            assert_eq!(put(&client, &name, text("2")), Ok(None));
+            assert_eq!(index(), NodeValue::Number(Int32, 2.0));
+            assert_eq!(put(&client, &name, text("slow")), Ok(None));
             for unknown in [
                 text("Fast"),
-                text("2"),
+                text("3"),
+                text("-1"),
                 PutValue::Number(3.0),
                 PutValue::Int64(-1),
                 PutValue::Number(0.5),
@@ -227,6 +244,7 @@ fn array_is_put_whole_in_the_type_of_the_record() {
             record(waveform, "$(P)double") { field(FTVL, "DOUBLE") field(NELM, "8") }
             record(waveform, "$(P)short") { field(FTVL, "SHORT") field(NELM, "8") }
             record(waveform, "$(P)string") { field(FTVL, "STRING") field(NELM, "8") }
+            record(waveform, "$(P)ulong64") { field(FTVL, "UINT64") field(NELM, "8") }
         "#;
         let prefix = prefix();
         let _ioc = Server::ioc(&prefix, database);
@@ -256,6 +274,24 @@ fn array_is_put_whole_in_the_type_of_the_record() {
                     assert!(why.contains("does not fit int16_t"), "{why}")
                 }
                 other => panic!("{unfit:?}: {other:?}"),
+            }
+        }
+        // As negative numbers these would have the same bytes.
+        for (record, element, bytes) in [
+            (
+                "short",
+                ElementType::UInt64,
+                u64::MAX.to_ne_bytes().to_vec(),
+            ),
+            (
+                "ulong64",
+                ElementType::Int64,
+                (-1_i64).to_ne_bytes().to_vec(),
+            ),
+        ] {
+            match put(record, PutValue::Array { element, bytes }) {
+                Err(OpError::Invalid(why)) => assert!(why.contains("does not fit"), "{why}"),
+                other => panic!("{record}: {other:?}"),
             }
         }
         assert_eq!(elements("short").1, shorts);

@@ -1,15 +1,23 @@
 //! Channels that are not connected although a server has answered their search.
 //!
-//! libca waits for such a server for ever: one that accepts the connection and says nothing, or
-//! whose host is gone before the connection is made. The PV's users are told which server it is, and
-//! a server that connects no channel at all is left, so that another one can be found.
+//! The EPICS libraries wait long or for ever for such a server: one that accepts the connection and
+//! says nothing, or whose host is gone before the connection is made. The PV's users are told which
+//! server it is, and by Channel Access a server that connects no channel at all is left, so that
+//! another one can be found.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::time::{Duration, Instant};
 
-/// Time from the search of a name, or the loss of its connection, to the first check.
-const FIRST_CHECK: Duration = Duration::from_secs(5);
+/// Time from the search of a name, or the loss of its connection, to the first check. A server that
+/// works connects a channel much faster, and who reads a PV for half a second must be answered.
+const FIRST_CHECK: Duration = Duration::from_millis(300);
+
+/// Interval between checks of a channel whose server is known.
+const INTERVAL: Duration = Duration::from_secs(5);
+
+/// A server that has connected another channel within this time may only be busy with many.
+const JUST_CONNECTED: Duration = Duration::from_millis(150);
 
 /// Longest interval between checks of a name for which no server has answered.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -18,11 +26,11 @@ const LONGEST: Duration = Duration::from_secs(30);
 const LEFT_AFTER: Duration = Duration::from_secs(15);
 
 /// Interval between two rounds of checks, which wake the thread.
-const ROUND: Duration = Duration::from_secs(1);
+const ROUND: Duration = Duration::from_millis(100);
 
 /// The channels of one context that are not connected.
 #[derive(Default)]
-pub(super) struct Unconnected {
+pub(crate) struct Unconnected {
     waiting: HashMap<u64, Waiting>,
     /// When they are checked, including some that were connected or closed meanwhile.
     due: BinaryHeap<Reverse<(Instant, u64)>>,
@@ -32,17 +40,33 @@ pub(super) struct Unconnected {
 }
 
 struct Waiting {
+    added: Instant,
     due: Instant,
     interval: Duration,
     /// The server that has answered, and when that was seen first.
     server: Option<(String, Instant)>,
+    /// The server was reported early.
+    is_early: bool,
+}
+
+impl Step {
+    /// What to report of the server.
+    pub(crate) fn report(&self) -> Option<&'static str> {
+        match self {
+            Self::Wait | Self::SearchAgain => None,
+            Self::ReportEarly => Some("has not connected it yet"),
+            Self::Report => Some("then doesn't connect it"),
+        }
+    }
 }
 
 /// What to do with a channel.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(crate) enum Step {
     Wait,
-    /// Report this server.
+    /// Report that this server has not connected the channel yet.
+    ReportEarly,
+    /// Report that this server doesn't connect the channel.
     Report,
     /// Close the channel and search its name again.
     SearchAgain,
@@ -50,12 +74,14 @@ pub(super) enum Step {
 
 impl Unconnected {
     /// A channel is searched, or was lost and is searched by libca.
-    pub(super) fn add(&mut self, id: u64, now: Instant) {
+    pub(crate) fn add(&mut self, id: u64, now: Instant) {
         let due = now + FIRST_CHECK;
         let waiting = Waiting {
+            added: now,
             due,
             interval: FIRST_CHECK,
             server: None,
+            is_early: false,
         };
         if self
             .waiting
@@ -67,7 +93,7 @@ impl Unconnected {
     }
 
     /// A channel was connected by this server.
-    pub(super) fn connected(&mut self, id: u64, server: &str, now: Instant) {
+    pub(crate) fn connected(&mut self, id: u64, server: &str, now: Instant) {
         self.waiting.remove(&id);
         match self.busy.get_mut(server) {
             Some(since) => *since = now,
@@ -78,18 +104,18 @@ impl Unconnected {
     }
 
     /// A channel was closed.
-    pub(super) fn closed(&mut self, id: u64) {
+    pub(crate) fn closed(&mut self, id: u64) {
         self.waiting.remove(&id);
     }
 
     /// When the next checks are due.
-    pub(super) fn next(&self) -> Option<Instant> {
+    pub(crate) fn next(&self) -> Option<Instant> {
         let Reverse((due, _)) = self.due.peek()?;
         Some(self.next_round.map_or(*due, |round| round.max(*due)))
     }
 
     /// The channels to check now.
-    pub(super) fn due(&mut self, now: Instant) -> Vec<u64> {
+    pub(crate) fn due(&mut self, now: Instant) -> Vec<u64> {
         let mut ids = Vec::new();
         if self.next().is_none_or(|next| now < next) {
             return ids;
@@ -116,23 +142,38 @@ impl Unconnected {
     }
 
     /// A channel was checked: `server` has answered its search.
-    pub(super) fn checked(&mut self, id: u64, server: Option<String>, now: Instant) -> Step {
+    pub(crate) fn checked(&mut self, id: u64, server: Option<String>, now: Instant) -> Step {
         let Some(waiting) = self.waiting.get_mut(&id) else {
             return Step::Wait;
         };
-        let before = waiting.server.take();
+        let is_early = now < waiting.added + INTERVAL;
+        let is_busy = |server: &str, within| {
+            let since = self.busy.get(server);
+            since.is_some_and(|since| now < *since + within)
+        };
         let mut step = Step::Wait;
-        match (server, before) {
+        match (server, waiting.server.take()) {
+            (Some(server), None) if is_early && is_busy(&server, JUST_CONNECTED) => {
+                waiting.interval = FIRST_CHECK;
+            }
             (Some(server), Some((known, since))) if server == known => {
-                if now >= since + LEFT_AFTER && !self.busy.contains_key(&server) {
+                waiting.interval = INTERVAL;
+                if now >= since + LEFT_AFTER && !is_busy(&server, LEFT_AFTER) {
                     step = Step::SearchAgain;
+                } else if std::mem::take(&mut waiting.is_early) {
+                    step = Step::Report;
                 }
                 waiting.server = Some((known, since));
             }
             (Some(server), _) => {
-                waiting.interval = FIRST_CHECK;
+                waiting.interval = INTERVAL;
                 waiting.server = Some((server, now));
-                step = Step::Report;
+                waiting.is_early = is_early;
+                step = if is_early {
+                    Step::ReportEarly
+                } else {
+                    Step::Report
+                };
             }
             (None, _) => waiting.interval = (waiting.interval * 2).min(LONGEST),
         }
@@ -142,24 +183,31 @@ impl Unconnected {
     }
 }
 
+/// Why a PV isn't connected whose server has answered a search, and what the server does.
+pub(crate) fn silent_server(server: &str, what: &str) -> String {
+    format!(
+        "the server {server} answers searches for this PV and {what}: check that server, and firewalls on the way to it"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The steps for channel 7 when the given servers hold it at the check of each second.
+    /// The steps for channel 7, and their tenths of a second, when this server has it at the checks.
     fn steps(
         unconnected: &mut Unconnected,
         start: Instant,
-        seconds: std::ops::Range<u64>,
+        tenths: std::ops::Range<u64>,
         server: impl Fn(u64) -> Option<&'static str>,
     ) -> Vec<(u64, Step)> {
         let mut steps = Vec::new();
-        for second in seconds {
-            let now = start + Duration::from_secs(second);
+        for tenth in tenths {
+            let now = start + Duration::from_millis(100 * tenth);
             for id in unconnected.due(now) {
-                let step = unconnected.checked(id, server(second).map(str::to_owned), now);
+                let step = unconnected.checked(id, server(tenth).map(str::to_owned), now);
                 if step != Step::Wait {
-                    steps.push((second, step));
+                    steps.push((tenth, step));
                 }
             }
         }
@@ -167,25 +215,43 @@ mod tests {
     }
 
     #[test]
-    fn silent_server_is_reported_and_then_left() {
+    fn silent_server_is_reported_at_once_and_then_left() {
         let (mut unconnected, start) = (Unconnected::default(), Instant::now());
         unconnected.add(7, start);
-        let steps = steps(&mut unconnected, start, 0..21, |_| Some("ioc:5064"));
-        assert_eq!(steps, [(5, Step::Report), (20, Step::SearchAgain)]);
+        let steps = steps(&mut unconnected, start, 0..170, |_| Some("ioc:5064"));
+        assert_eq!(
+            steps,
+            [
+                (3, Step::ReportEarly),
+                (53, Step::Report),
+                (153, Step::SearchAgain)
+            ]
+        );
     }
 
     #[test]
-    fn server_that_connects_other_channels_is_not_left() {
+    fn server_that_answers_a_later_search_is_reported() {
         let (mut unconnected, start) = (Unconnected::default(), Instant::now());
         unconnected.add(7, start);
-        for second in 0..60 {
-            let now = start + Duration::from_secs(second);
-            unconnected.connected(100 + second, "ioc:5064", now);
-            let found = steps(&mut unconnected, start, second..second + 1, |_| {
+        let steps = steps(&mut unconnected, start, 0..100, |tenth| {
+            (tenth >= 4).then_some("ioc:5064")
+        });
+        assert_eq!(steps, [(9, Step::ReportEarly), (59, Step::Report)]);
+    }
+
+    #[test]
+    fn server_that_is_busy_with_other_channels_is_reported_late_and_not_left() {
+        let (mut unconnected, start) = (Unconnected::default(), Instant::now());
+        unconnected.add(7, start);
+        let mut all = Vec::new();
+        for tenth in 0..600 {
+            let now = start + Duration::from_millis(100 * tenth);
+            unconnected.connected(100 + tenth, "ioc:5064", now);
+            all.extend(steps(&mut unconnected, start, tenth..tenth + 1, |_| {
                 Some("ioc:5064")
-            });
-            assert!(found.iter().all(|(_, step)| *step == Step::Report));
+            }));
         }
+        assert_eq!(all, [(51, Step::Report)]);
     }
 
     #[test]
@@ -193,14 +259,14 @@ mod tests {
         let (mut unconnected, start) = (Unconnected::default(), Instant::now());
         unconnected.add(7, start);
         let mut checks = Vec::new();
-        for second in 0..120 {
-            let now = start + Duration::from_secs(second);
+        for tenth in 0..1_200 {
+            let now = start + Duration::from_millis(100 * tenth);
             for id in unconnected.due(now) {
-                checks.push(second);
+                checks.push(tenth);
                 unconnected.checked(id, None, now);
             }
         }
-        assert_eq!(checks, [5, 15, 35, 65, 95]);
+        assert_eq!(checks, [3, 9, 21, 45, 93, 189, 381, 681, 981]);
     }
 
     #[test]
