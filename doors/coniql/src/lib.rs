@@ -19,7 +19,7 @@ pub use pvwire_core::graphql::{
     ChannelRequest, Dialect, Failure, Operation, OperationKind, Request, Sample, Snapshot, Watch,
     Writer, put_value,
 };
-pub use pvwire_core::store::part;
+pub use pvwire_core::store::{CAUSES, part};
 
 pub use documents::Documents;
 pub use message::Protocol;

@@ -1,7 +1,6 @@
 //! Plain HTTP for scripts: one PV by `GET` and `PUT`.
 //!
-//! This crate has no I/O and no clock. The relay owns the connections, and makes each request a client of its own:
-//! [`Talk`] is that client's side of the protocol.
+//! This crate has no I/O and no clock. The relay owns the connections and the PVs.
 
 #![forbid(unsafe_code)]
 
@@ -10,15 +9,11 @@ mod image;
 mod json;
 mod put;
 mod route;
-mod talk;
 
-pub use pvwire_core::engine::ReceiveError;
-pub use pvwire_core::engine::{NoAnswer, Node};
-pub use pvwire_core::select::execute::{Program, Value};
+pub use pvwire_core::select::execute::{Program, Sample, Snapshot, Value, value as select};
 pub use pvwire_core::select::{EVERYTHING, SelectionError, program as selection};
 
 pub use image::{Image, ImageError};
 pub use json::{element_count, push_json, push_text};
 pub use put::{PutBody, PutBodyError, put_answer, put_body};
 pub use route::{Form, PREFIX, Route, RouteError, route};
-pub use talk::{Standing, Talk};

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use pvwire_core::engine::{PutDone, PutError};
+use pvwire_core::engine::PutError;
 use pvwire_core::select::execute;
-use pvwire_schema::types::{Array, Outcome, PutValue, ValueType};
+use pvwire_schema::types::{Array, Node, Outcome, PutValue, ValueType};
 use serde_json::{Map, Number, Value};
 
 use crate::json::{push_json, push_text};
@@ -108,7 +108,7 @@ fn value_of(value: Value) -> Result<PutValue, PutBodyError> {
             });
             PutValue::TextArray(texts.collect())
         }
-        Value::Array(items) => PutValue::Array(array(&items)?),
+        Value::Array(items) => array(&items)?,
     })
 }
 
@@ -121,8 +121,8 @@ fn scalar(number: &Number) -> PutValue {
     }
 }
 
-/// An array of doubles, or of integers if a double doesn't have one of them.
-fn array(items: &[Value]) -> Result<Array, PutBodyError> {
+/// An array of doubles, or of integers if a double doesn't have one of them, or of texts if no type has all.
+fn array(items: &[Value]) -> Result<PutValue, PutBodyError> {
     let numbers: Option<Vec<&Number>> = (items.iter())
         .map(|item| match item {
             Value::Number(number) => Some(number),
@@ -145,6 +145,10 @@ fn array(items: &[Value]) -> Result<Array, PutBodyError> {
             ValueType::UInt64,
             unsigned.into_iter().map(u64::to_le_bytes).collect(),
         ),
+        _ if forms.iter().any(is_large) => {
+            let texts = numbers.iter().map(|number| number.to_string());
+            return Ok(PutValue::TextArray(texts.collect()));
+        }
         _ => {
             let doubles = numbers
                 .iter()
@@ -152,49 +156,47 @@ fn array(items: &[Value]) -> Result<Array, PutBodyError> {
             (ValueType::Float64, doubles.map(f64::to_le_bytes).collect())
         }
     };
-    Ok(Array {
+    Ok(PutValue::Array(Array {
         value_type,
         count: words.len() as u32,
         data: Bytes::from(words.concat()),
-    })
+    }))
 }
 
 /// The end of a put: the status of the answer, and its body.
 #[must_use]
-pub fn put_answer(result: &Result<PutDone, PutError>) -> (u16, Vec<u8>) {
+pub fn put_answer(outcome: Outcome, message: &str, readback: Option<&Node>) -> (u16, Vec<u8>) {
     let mut text = Vec::new();
-    let done = match result {
-        Ok(done) => done,
-        Err(error) => {
-            let (code, status) = failure(error);
-            text.extend_from_slice(br#"{"ok":false,"code":"#);
-            push_text(code, &mut text);
-            text.extend_from_slice(br#","mayBeWritten":"#);
-            text.extend_from_slice(error.may_be_written().to_string().as_bytes());
-            text.extend_from_slice(br#","error":"#);
-            push_text(&error.to_string(), &mut text);
-            text.extend_from_slice(b"}\n");
-            return (status, text);
-        }
-    };
+    if outcome != Outcome::Done {
+        let (code, status) = failure(outcome);
+        text.extend_from_slice(br#"{"ok":false,"code":"#);
+        push_text(code, &mut text);
+        let failed = PutError::Failed {
+            outcome,
+            message: String::new(),
+        };
+        text.extend_from_slice(br#","mayBeWritten":"#);
+        text.extend_from_slice(failed.may_be_written().to_string().as_bytes());
+        text.extend_from_slice(br#","error":"#);
+        push_text(message, &mut text);
+        text.extend_from_slice(b"}\n");
+        return (status, text);
+    }
     text.extend_from_slice(br#"{"ok":true"#);
-    if let Some(readback) = &done.readback {
+    if let Some(readback) = readback {
         text.extend_from_slice(br#","readback":"#);
         push_json(&execute::Value::of(readback), &mut text);
     }
-    if !done.message.is_empty() {
+    if !message.is_empty() {
         text.extend_from_slice(br#","message":"#);
-        push_text(&done.message, &mut text);
+        push_text(message, &mut text);
     }
     text.extend_from_slice(b"}\n");
     (200, text)
 }
 
 /// The code of a failed put, as in the npm package, and the status of its answer.
-fn failure(error: &PutError) -> (&'static str, u16) {
-    let PutError::Failed { outcome, .. } = error else {
-        return ("INTERRUPTED", 503);
-    };
+fn failure(outcome: Outcome) -> (&'static str, u16) {
     match outcome {
         Outcome::Unknown => ("UNKNOWN", 502),
         Outcome::Done => ("UNKNOWN", 500),
@@ -268,6 +270,15 @@ mod tests {
                 "[18446744073709551615]",
                 words(ValueType::UInt64, &[u64::MAX.to_le_bytes()]),
             ),
+            // No array type has both of these.
+            (
+                "[0.5,9007199254740993]",
+                PutValue::TextArray(vec!["0.5".into(), "9007199254740993".into()]),
+            ),
+            (
+                "[-1,18446744073709551615]",
+                PutValue::TextArray(vec!["-1".into(), "18446744073709551615".into()]),
+            ),
         ] {
             let body = format!(r#"{{"value":{json}}}"#);
             assert_eq!(value(&body).unwrap(), expected, "{json}");
@@ -311,8 +322,7 @@ mod tests {
             .collect();
         for number in 0..=12 {
             let outcome = Outcome::from_number(number);
-            let message = String::new();
-            let (code, status) = failure(&PutError::Failed { outcome, message });
+            let (code, status) = failure(outcome);
             assert!(codes.contains(&code), "{code}");
             let responses = &document["paths"]["/pv/{name}"]["put"]["responses"];
             assert!(responses.get(status.to_string()).is_some(), "{status}");
@@ -321,10 +331,7 @@ mod tests {
 
     #[test]
     fn answer_names_the_outcome_and_who_must_act() {
-        let failed = |outcome| {
-            let message = "the rule \"x\"".to_owned();
-            put_answer(&Err(PutError::Failed { outcome, message }))
-        };
+        let failed = |outcome| put_answer(outcome, "the rule \"x\"", None);
         let (status, text) = failed(Outcome::NotAllowed);
         let read: Value = serde_json::from_slice(&text).unwrap();
         let expected = serde_json::json!({
@@ -335,7 +342,7 @@ mod tests {
         let read: Value = serde_json::from_slice(&text).unwrap();
         assert_eq!((status, &read["mayBeWritten"]), (504, &Value::Bool(true)));
         assert_eq!(
-            put_answer(&Ok(PutDone::default())),
+            put_answer(Outcome::Done, "", None),
             (200, b"{\"ok\":true}\n".to_vec())
         );
     }

@@ -17,6 +17,8 @@ pub enum Form {
     Json,
     /// Server-sent events.
     Stream,
+    /// Past updates.
+    History,
     /// The image as PNG.
     Png,
     /// Images as JPEG, one after the other.
@@ -24,9 +26,10 @@ pub enum Form {
 }
 
 /// The ends of paths that tell a form.
-const ENDS: [(&str, Form); 3] = [
+const ENDS: [(&str, Form); 4] = [
     (".mjpeg", Form::Mjpeg),
     (".png", Form::Png),
+    ("/history", Form::History),
     ("/stream", Form::Stream),
 ];
 
@@ -125,7 +128,7 @@ mod tests {
         let document = include_str!("../../../docs/reference/openapi.json");
         let document: serde_json::Value = serde_json::from_str(document).unwrap();
         let documented = document["paths"].as_object().unwrap().keys();
-        let documented: Vec<&String> = documented.filter(|path| *path != "/openapi.json").collect();
+        let documented: Vec<&String> = documented.filter(|path| path.starts_with("/pv/")).collect();
         let ends = ENDS.iter().map(|(end, _)| *end);
         let served: Vec<String> = [""]
             .into_iter()
@@ -144,6 +147,8 @@ mod tests {
             ("/pv/pva://A/b", "pva://A/b", Form::Json),
             ("/pv/A.png", "A", Form::Png),
             ("/pv/A%2Epng", "A.png", Form::Json),
+            ("/pv/A/history", "A", Form::History),
+            ("/pv/A%2Fhistory", "A/history", Form::Json),
             ("/pv/A.mjpeg", "A", Form::Mjpeg),
         ] {
             let name = name.to_owned();

@@ -17,6 +17,14 @@ pub(crate) enum Width {
 }
 
 impl Width {
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Byte,
+        Self::Short,
+        Self::Int,
+        Self::Float,
+        Self::Double,
+    ];
+
     /// The class of an array and the width of its elements; `None` for arrays that PVWS sends as text.
     ///
     /// Arrays with integers that don't fit into 32 bits are written as doubles; PVWS would truncate them.
@@ -62,7 +70,7 @@ fn class(value_type: ValueType) -> &'static str {
 }
 
 /// The elements of an array of integers.
-fn integers(array: &Array) -> Box<dyn Iterator<Item = i128> + '_> {
+pub(crate) fn integers(array: &Array) -> Box<dyn Iterator<Item = i128> + '_> {
     fn read<'a, const N: usize, T: Into<i128> + 'a>(
         data: &'a [u8],
         one: fn([u8; N]) -> T,
@@ -72,7 +80,9 @@ fn integers(array: &Array) -> Box<dyn Iterator<Item = i128> + '_> {
     }
     let data = &array.data[..];
     match array.value_type {
+        ValueType::Int8 => read(data, i8::from_le_bytes),
         ValueType::UInt8 => read(data, u8::from_le_bytes),
+        ValueType::Int16 => read(data, i16::from_le_bytes),
         ValueType::UInt16 => read(data, u16::from_le_bytes),
         ValueType::Int32 => read(data, i32::from_le_bytes),
         ValueType::UInt32 => read(data, u32::from_le_bytes),

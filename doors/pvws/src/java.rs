@@ -1,5 +1,6 @@
 //! Numbers and times as text, formatted as Java formats them.
 
+use std::fmt::Display;
 use std::io::Write;
 
 /// Appends a finite double as `Double.toString` does: with at least one digit after the decimal point, and with
@@ -39,7 +40,7 @@ pub(crate) fn limit(out: &mut Vec<u8>, number: f64) {
 }
 
 /// Appends an integer.
-pub(crate) fn integer(out: &mut Vec<u8>, number: i64) {
+pub(crate) fn integer(out: &mut Vec<u8>, number: impl Display) {
     // Writing to a Vec can't fail.
     let _ = write!(out, "{number}");
 }

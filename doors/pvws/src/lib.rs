@@ -11,6 +11,7 @@ mod java;
 mod json;
 mod life;
 pub mod local;
+mod merged;
 mod message;
 mod name;
 mod report;

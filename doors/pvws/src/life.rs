@@ -6,11 +6,12 @@
 
 use pvwire_schema::types::Metadata;
 
+use crate::merged::Merged;
 use crate::name::Dialect;
-use crate::update::{self, Keys};
+use crate::text;
+use crate::update;
 use crate::vtype::{Sample, VType};
 use crate::websocket::text_message;
-use crate::{json, text};
 
 /// What is known of a PV now.
 #[derive(Clone, Copy, Debug)]
@@ -57,33 +58,19 @@ pub struct Life {
     has_new_class: bool,
     is_absent: bool,
     merged: Merged,
+    /// Time of the last value that was sent.
+    time_ns: i64,
     text: Vec<u8>,
 }
 
-/// Keys that clients may have from earlier values. Clients merge updates, so a value of a class without such a key
-/// replaces it too.
+/// What an update has beside its value.
 #[derive(Clone, Copy, Debug, Default)]
-struct Merged {
-    text: bool,
-    /// Whether they are those of a value, not of one that was taken away.
-    of_value: bool,
-    severity: bool,
-    keys: Keys,
-}
-
-impl Merged {
-    fn is_text_shown(self) -> bool {
-        self.text && self.of_value
-    }
-
-    /// Clients have a value of this class.
-    fn note(&mut self, vtype: VType) {
-        self.text |= vtype.has_text();
-        self.of_value = true;
-        self.severity |= vtype.name().is_some();
-        self.keys.labels |= vtype == VType::Enum;
-        self.keys.display |= vtype.has_display();
-    }
+struct Extras<'a> {
+    block: Option<&'a [u8]>,
+    severity: Option<&'static str>,
+    readonly: Option<bool>,
+    /// Clients may have values of another class.
+    is_other: bool,
 }
 
 impl Life {
@@ -98,6 +85,7 @@ impl Life {
             has_new_class: false,
             is_absent: state.is_absent,
             merged: Merged::default(),
+            time_ns: state.latest.map_or(state.now_ns, |latest| latest.time_ns),
             text: Vec::new(),
         };
         life.shown = life.now(state);
@@ -136,8 +124,8 @@ impl Life {
 
     /// The severity of a value. Clients that have one of a value before need another.
     fn severity(&self, vtype: VType, sample: &Sample<'_>) -> Option<&'static str> {
-        let is_told = vtype.name().is_some() || self.merged.severity;
-        is_told.then(|| update::severity(sample, self.dialect))
+        let is_known = vtype.name().is_some() || self.merged.keys.class;
+        is_known.then(|| update::severity(sample, self.dialect))
     }
 
     /// Appends the first messages for a new client; returns the number of values. A value that is sent `apart` is
@@ -148,9 +136,12 @@ impl Life {
         self.last = self.shown.as_ref().map(|shown| shown.vtype).or(self.last);
         self.is_absent = state.is_absent;
         match (state.shown(), self.shown.clone()) {
-            (Some(_), Some(_)) if apart => 0,
+            (Some(_), Some(now)) if apart => {
+                self.merged.note(now.vtype);
+                0
+            }
             (Some((metadata, sample)), Some(now)) => {
-                self.first(out, &now, metadata, &sample);
+                self.first(out, &now, metadata, &sample, false);
                 1
             }
             _ => {
@@ -164,18 +155,26 @@ impl Life {
 
     /// The first value, in two messages: with metadata, and without. Both have `readonly`, because some clients
     /// read it from the first message and others from the second.
-    fn first(&mut self, out: &mut Vec<u8>, now: &Shown, metadata: &Metadata, sample: &Sample<'_>) {
-        let readonly = Some(now.readonly);
-        let block = Some(&now.block[..]);
-        self.value(
-            out,
-            now.vtype,
-            (block, now.severity),
-            sample,
-            metadata,
-            readonly,
-        );
-        self.value(out, now.vtype, (None, None), sample, metadata, readonly);
+    fn first(
+        &mut self,
+        out: &mut Vec<u8>,
+        now: &Shown,
+        metadata: &Metadata,
+        sample: &Sample<'_>,
+        is_other: bool,
+    ) {
+        let second = Extras {
+            readonly: Some(now.readonly),
+            ..Extras::default()
+        };
+        let first = Extras {
+            block: Some(&now.block),
+            severity: now.severity,
+            is_other,
+            ..second
+        };
+        self.value(out, now.vtype, sample, metadata, first);
+        self.value(out, now.vtype, sample, metadata, second);
     }
 
     /// Appends the messages for a change of connection, access or metadata, or for a first value. `came_back`:
@@ -194,16 +193,17 @@ impl Life {
             return 0;
         };
         self.is_absent = false;
-        self.has_new_class |= self.last.replace(now.vtype) != Some(now.vtype);
+        let last = self.last.replace(now.vtype);
+        let is_other = last.is_some_and(|last| last != now.vtype);
+        self.has_new_class |= last != Some(now.vtype);
+        self.merged.is_mixed |= is_other;
         let before = self.shown.replace(now.clone());
         if apart {
-            if before.is_none_or(|before| before.vtype != now.vtype) {
-                self.make_room(out, now.vtype, state.now_ns);
-            }
+            self.make_room(out, &now, (is_other, false), state.now_ns);
             return 0;
         }
         let Some(before) = before.filter(|_| !came_back) else {
-            self.first(out, &now, metadata, &sample);
+            self.first(out, &now, metadata, &sample, is_other);
             return 1;
         };
         let is_renewed = (before.vtype, &before.block) != (now.vtype, &now.block);
@@ -211,30 +211,25 @@ impl Life {
         if !has_new && !is_renewed && readonly.is_none() {
             return 0;
         }
-        let block = is_renewed.then_some(&now.block[..]);
-        let severity = now
-            .severity
-            .filter(|_| is_renewed || before.severity != now.severity);
-        self.value(
-            out,
-            now.vtype,
-            (block, severity),
-            &sample,
-            metadata,
+        let extras = Extras {
+            block: is_renewed.then_some(&now.block),
+            severity: (now.severity).filter(|_| is_renewed || before.severity != now.severity),
             readonly,
-        );
+            is_other,
+        };
+        self.value(out, now.vtype, &sample, metadata, extras);
         1
     }
 
     fn refresh_unshown(&mut self, out: &mut Vec<u8>, state: &State<'_>) {
         let is_taken = state.latest.is_none();
         if let Some(shown) = self.shown.take() {
-            self.gone(out, shown.vtype, is_taken, state.now_ns);
+            self.gone(out, shown.vtype, (is_taken, false), state.now_ns);
         } else if let Some(last) = self
             .last
             .filter(|_| is_taken && self.merged.is_text_shown())
         {
-            self.gone(out, last, true, state.now_ns);
+            self.gone(out, last, (true, false), state.now_ns);
         } else if state.is_absent && !self.is_absent {
             self.readonly_alone(out, state);
         }
@@ -256,18 +251,17 @@ impl Life {
             update::block(&mut shown.block, vtype, metadata, self.dialect, keys);
             self.last = Some(vtype);
             self.has_new_class = true;
+            self.merged.is_mixed = true;
         }
         shown.severity = severity;
         let block = is_renewed.then(|| shown.block.clone());
-        let severity = severity.filter(|_| is_news);
-        self.value(
-            out,
-            vtype,
-            (block.as_deref(), severity),
-            sample,
-            metadata,
-            None,
-        );
+        let extras = Extras {
+            block: block.as_deref(),
+            severity: severity.filter(|_| is_news),
+            readonly: None,
+            is_other: is_renewed,
+        };
+        self.value(out, vtype, sample, metadata, extras);
     }
 
     /// Appends the messages for a client that was behind: everything if it `needs_all`, because more than the
@@ -279,30 +273,26 @@ impl Life {
         needs_all: bool,
         apart: bool,
     ) -> u32 {
+        let is_other = needs_all && self.merged.is_mixed;
         match (state.shown(), self.now(state)) {
             (Some(_), Some(now)) if apart => {
-                if needs_all {
-                    self.make_room(out, now.vtype, state.now_ns);
-                }
+                self.make_room(out, &now, (is_other, true), state.now_ns);
                 0
             }
             (Some((metadata, sample)), Some(now)) => {
-                let block = needs_all.then_some(&now.block[..]);
-                let readonly = needs_all.then_some(now.readonly);
-                self.value(
-                    out,
-                    now.vtype,
-                    (block, now.severity),
-                    &sample,
-                    metadata,
-                    readonly,
-                );
+                let extras = Extras {
+                    block: needs_all.then_some(&now.block),
+                    severity: now.severity,
+                    readonly: needs_all.then_some(now.readonly),
+                    is_other,
+                };
+                self.value(out, now.vtype, &sample, metadata, extras);
                 1
             }
             _ if !needs_all => 0,
             _ => {
                 if let Some(last) = self.last {
-                    self.gone(out, last, state.latest.is_none(), state.now_ns);
+                    self.gone(out, last, (state.latest.is_none(), is_other), state.now_ns);
                 } else if state.is_absent {
                     self.readonly_alone(out, state);
                 }
@@ -318,9 +308,13 @@ impl Life {
         let mut life = Self::new(spelling, dialect, state);
         let now = life.shown.clone()?;
         let mut out = Vec::new();
-        let told = (Some(&now.block[..]), now.severity);
-        let readonly = Some(now.readonly);
-        life.value(&mut out, now.vtype, told, &sample, metadata, readonly);
+        let extras = Extras {
+            block: Some(&now.block),
+            severity: now.severity,
+            readonly: Some(now.readonly),
+            is_other: false,
+        };
+        life.value(&mut out, now.vtype, &sample, metadata, extras);
         Some(out)
     }
 
@@ -328,61 +322,129 @@ impl Life {
         &mut self,
         out: &mut Vec<u8>,
         vtype: VType,
-        (block, severity): (Option<&[u8]>, Option<&'static str>),
         sample: &Sample<'_>,
         metadata: &Metadata,
-        readonly: Option<bool>,
+        extras: Extras<'_>,
     ) {
+        if extras.is_other {
+            self.empty_arrays(out, vtype);
+        }
+        self.time_ns = sample.time_ns;
         let text = &mut self.text;
         text.clear();
         text.extend_from_slice(&self.head);
-        text.extend_from_slice(block.unwrap_or_default());
-        write_severity(text, severity);
+        text.extend_from_slice(extras.block.unwrap_or_default());
+        write_severity(text, extras.severity);
+        if extras.is_other && self.merged.has_number_beside(vtype) {
+            update::no_number(text);
+        }
+        let has_labels = extras.block.is_some() && self.merged.keys.labels;
+        if !has_labels && sample.is_nan() && self.merged.has_array_beside(vtype) {
+            update::no_labels(text);
+        }
         update::value(text, vtype, sample, metadata, self.dialect);
-        if self.merged.text && !vtype.has_text() {
-            update::key(text, "text");
-            json::string(text, &text::plain(sample, metadata));
+        if self.merged.needs_text(vtype) {
+            let plain = text::plain(sample, vtype, metadata, self.dialect);
+            update::push_text(text, &plain);
+            self.merged.is_of_large = false;
         }
         self.merged.note(vtype);
-        update::end(text, readonly, sample.time_ns);
+        update::end(text, extras.readonly, sample.time_ns);
         text_message(out, text);
         if text.capacity() > MOST_KEPT {
             *text = Vec::new();
         }
     }
 
-    /// Reports a connection that is lost, or a server that doesn't respond. The value becomes `NaN` or an empty array; values with a class also get the
-    /// severity `INVALID`. The text stays as the last one, unless the value `is_taken` from the clients.
-    fn gone(&mut self, out: &mut Vec<u8>, vtype: VType, is_taken: bool, now_ns: i64) {
+    /// Reports a connection that is lost, or a server that doesn't respond. The value becomes `NaN` or an empty array;
+    /// values with a class also get the severity `INVALID`. An enum's or text's last text stays, unless the value
+    /// `is_taken` from the clients, or they may have a text of another class.
+    fn gone(
+        &mut self,
+        out: &mut Vec<u8>,
+        vtype: VType,
+        (is_taken, is_other): (bool, bool),
+        now_ns: i64,
+    ) {
+        if is_other {
+            self.empty_arrays(out, vtype);
+        }
         let text = &mut self.text;
         text.clear();
         text.extend_from_slice(&self.head);
-        let has_severity = vtype.name().is_some() || self.merged.severity;
+        let has_severity = vtype.name().is_some() || self.merged.keys.class;
         write_severity(text, has_severity.then_some("INVALID"));
+        if vtype.width().is_some() && self.merged.has_number_beside(vtype) {
+            update::no_number(text);
+        }
+        if vtype != VType::Enum && self.merged.has_array_beside(vtype) {
+            update::no_labels(text);
+        }
         update::no_value(text, vtype);
-        if is_taken {
-            self.merged.of_value = false;
-            if self.merged.text {
-                update::key(text, "text");
-                text.extend_from_slice(b"\"NaN\"");
-            }
+        self.merged.of_value &= !is_taken;
+        if self.merged.needs_text(vtype) || self.merged.text && (is_taken || is_other) {
+            update::push_text(text, "NaN");
+            self.merged.is_of_large = false;
         }
         update::end(text, None, now_ns);
         text_message(out, text);
     }
 
-    /// Removes the text of an earlier value before a large value, whose message is the same for all clients.
-    fn make_room(&mut self, out: &mut Vec<u8>, vtype: VType, now_ns: i64) {
-        if vtype.has_text() || !self.merged.text {
-            return;
+    /// Replaces the keys of earlier values before a large value, whose message is the same for all clients: of another
+    /// class if it `is_other`, and the text of a small one. Clients that were `behind` may have any of them.
+    fn make_room(
+        &mut self,
+        out: &mut Vec<u8>,
+        now: &Shown,
+        (is_other, behind): (bool, bool),
+        now_ns: i64,
+    ) {
+        let vtype = now.vtype;
+        let is_new = is_other || behind || !self.merged.is_of_large;
+        let needs_message = if vtype.has_text() {
+            is_other
+        } else {
+            self.merged.needs_text(vtype) && is_new
+        };
+        if is_other {
+            self.empty_arrays(out, vtype);
         }
+        if needs_message {
+            let text = &mut self.text;
+            text.clear();
+            text.extend_from_slice(&self.head);
+            if vtype.has_text() {
+                text.extend_from_slice(&now.block);
+                write_severity(text, now.severity);
+            }
+            if is_other && self.merged.has_number_beside(vtype) {
+                update::no_number(text);
+            }
+            if is_other && vtype.width().is_some() {
+                update::no_value(text, vtype);
+            }
+            update::push_text(text, "");
+            if !vtype.has_text() {
+                // cs-web-lib takes an empty text for the number 0 unless there are labels.
+                update::no_labels(text);
+                self.merged.is_of_large |= !behind;
+            }
+            update::end(text, None, now_ns);
+            text_message(out, text);
+        }
+        self.merged.note(vtype);
+    }
+
+    /// Empties the arrays that a value of this class doesn't replace, in a separate message with the time of the last
+    /// value: the new one follows.
+    fn empty_arrays(&mut self, out: &mut Vec<u8>, vtype: VType) {
         let text = &mut self.text;
         text.clear();
         text.extend_from_slice(&self.head);
-        update::no_value(text, vtype);
-        text.extend_from_slice(br#","text":"","labels":[]"#);
-        update::end(text, None, now_ns);
-        text_message(out, text);
+        if self.merged.empty_arrays(text, vtype) {
+            update::end(text, None, self.time_ns);
+            text_message(out, text);
+        }
     }
 
     /// The only message about a PV that isn't connected.

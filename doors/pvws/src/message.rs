@@ -3,7 +3,12 @@
 use std::collections::HashSet;
 
 use pvwire_schema::types::{Array, PutValue, ValueType};
-use serde_json::Value;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::{Number, Value};
+
+/// Up to this number a double has every integer.
+const EXACT: u64 = 1 << 53;
 
 /// A client's message.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,13 +41,31 @@ pub enum Written {
     Value(PutValue),
     /// A list of different types, or an object. It can't be written to any PV.
     Mixed,
+    /// It is or has a number that is too large for any PV.
+    TooLarge,
+}
+
+/// A message to write a value with a number that is beyond a double.
+#[derive(Deserialize)]
+struct TooLarge {
+    #[serde(rename = "type")]
+    kind: String,
+    pv: Value,
+    #[serde(rename = "value")]
+    _value: IgnoredAny,
 }
 
 /// Reads a message. Text that is not a valid message is `Unknown`.
 #[must_use]
 pub fn read(text: &str) -> Message {
-    let Ok(Value::Object(mut fields)) = serde_json::from_str(text) else {
-        return Message::Unknown;
+    let mut fields = match serde_json::from_str(text) {
+        Ok(Value::Object(fields)) => fields,
+        Ok(_) => return Message::Unknown,
+        // A lone surrogate and a deep list are errors, too.
+        Err(error) if error.to_string().starts_with("number out of range") => {
+            return too_large(text);
+        }
+        Err(_) => return Message::Unknown,
     };
     let Some(Value::String(kind)) = fields.get("type") else {
         return Message::Unknown;
@@ -67,6 +90,16 @@ pub fn read(text: &str) -> Message {
     message.unwrap_or(Message::Unknown)
 }
 
+/// A write that only a number beyond a double makes invalid; everything else is unknown.
+fn too_large(text: &str) -> Message {
+    let read: Option<TooLarge> = serde_json::from_str(text).ok();
+    let write = read.filter(|read| read.kind == "write");
+    let value = Written::TooLarge;
+    write
+        .and_then(|write| name(write.pv))
+        .map_or(Message::Unknown, |pv| Message::Write { pv, value })
+}
+
 /// The names in their order, each once.
 fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
     let mut known = HashSet::new();
@@ -84,7 +117,7 @@ fn name(value: Value) -> Option<String> {
 
 fn written(value: Value) -> Written {
     Written::Value(match value {
-        Value::Number(number) => PutValue::Number(number.as_f64().unwrap_or(f64::NAN)),
+        Value::Number(number) => scalar(&number),
         Value::String(text) => PutValue::Text(text),
         Value::Bool(truth) => PutValue::Text(truth.to_string()),
         Value::Null => PutValue::Text("null".to_owned()),
@@ -93,15 +126,45 @@ fn written(value: Value) -> Written {
     })
 }
 
+fn scalar(number: &Number) -> PutValue {
+    match (number.as_i64(), number.as_u64()) {
+        _ if is_double(number) => PutValue::Number(number.as_f64().unwrap_or(f64::NAN)),
+        (Some(integer), _) => PutValue::Int64(integer),
+        (None, Some(integer)) => PutValue::UInt64(integer),
+        (None, None) => PutValue::Number(f64::NAN),
+    }
+}
+
+/// Whether a double stands for a number. An integer of 64 bits whose digits JavaScript would not write for any double
+/// keeps them all.
+fn is_double(number: &Number) -> bool {
+    let magnitude = (number.as_u64()).or_else(|| Some(number.as_i64()?.unsigned_abs()));
+    let Some(magnitude) = magnitude.filter(|magnitude| *magnitude > EXACT) else {
+        return true;
+    };
+    let shortest = format!("{:e}", magnitude as f64);
+    let digits = shortest
+        .split('e')
+        .next()
+        .unwrap_or_default()
+        .replace('.', "");
+    magnitude.to_string().trim_end_matches('0') == digits.trim_end_matches('0')
+}
+
 fn list(elements: Vec<Value>) -> Written {
-    if elements.iter().all(Value::is_number) {
-        let numbers = elements.iter().filter_map(Value::as_f64);
-        let data: Vec<u8> = numbers.flat_map(f64::to_le_bytes).collect();
-        return Written::Value(PutValue::Array(Array {
-            value_type: ValueType::Float64,
-            count: elements.len() as u32,
-            data: data.into(),
-        }));
+    let numbers: Option<Vec<&Number>> = elements.iter().map(Value::as_number).collect();
+    if let Some(numbers) = numbers {
+        return Written::Value(if numbers.iter().all(|number| is_double(number)) {
+            let numbers = numbers.iter().filter_map(|number| number.as_f64());
+            let data: Vec<u8> = numbers.flat_map(f64::to_le_bytes).collect();
+            PutValue::Array(Array {
+                value_type: ValueType::Float64,
+                count: elements.len() as u32,
+                data: data.into(),
+            })
+        } else {
+            PutValue::TextArray(numbers.iter().map(|number| number.to_string()).collect())
+        });
     }
     let text = |element| match element {
         Value::String(text) => Some(text),
@@ -161,6 +224,8 @@ mod tests {
             r#"{"type":"write"}"#,
             r#"{"type":"write","pv":"a"}"#,
             r#"{"type":"subscribe","pvs":["a""#,
+            r#"{"type":"write","pv":"a","value":1e}"#,
+            r#"{"type":"echo","pv":"a","value":1e400}"#,
         ] {
             assert_eq!(read(text), Message::Unknown, "{text}");
         }
@@ -192,6 +257,30 @@ mod tests {
             ),
             (r#"["a",5]"#, Written::Mixed),
             ("{}", Written::Mixed),
+            // 2^63 as JavaScript writes it, and an integer that it can't write.
+            (
+                "9223372036854776000",
+                Written::Value(PutValue::Number(f64::powi(2.0, 63))),
+            ),
+            (
+                "9007199254740993",
+                Written::Value(PutValue::Int64(9_007_199_254_740_993)),
+            ),
+            (
+                "-9223372036854775808",
+                Written::Value(PutValue::Int64(i64::MIN)),
+            ),
+            (
+                "18446744073709551615",
+                Written::Value(PutValue::UInt64(u64::MAX)),
+            ),
+            (
+                "[0.5,9007199254740993]",
+                Written::Value(PutValue::TextArray(names(&["0.5", "9007199254740993"]))),
+            ),
+            ("1e300", Written::Value(PutValue::Number(1e300))),
+            ("1e400", Written::TooLarge),
+            ("[1,-1e400]", Written::TooLarge),
         ] {
             let message = read(&format!(r#"{{"type":"write","pv":"a","value":{json}}}"#));
             let pv = "a".to_owned();

@@ -194,10 +194,18 @@ impl Socket {
                 "Cannot write {pv}: this server has no such PV type"
             ));
         };
-        let Written::Value(value) = value else {
-            return refused(&format!(
-                "Cannot write {pv}: a list must hold numbers only or strings only, and an object can't be written"
-            ));
+        let value = match value {
+            Written::Value(value) => value,
+            Written::Mixed => {
+                return refused(&format!(
+                    "Cannot write {pv}: a list must hold numbers only or strings only, and an object can't be written"
+                ));
+            }
+            Written::TooLarge => {
+                return refused(&format!(
+                    "Cannot write {pv}: a number is too large for a 64-bit float"
+                ));
+            }
         };
         let name = target.name.clone();
         self.last_put = self.last_put.wrapping_add(1);
@@ -276,7 +284,7 @@ impl Socket {
     }
 
     /// The rules have changed: subscribes those PVs again for which the right to write has changed.
-    pub fn judge_again(&mut self, may_write: impl Fn(&Target) -> bool) {
+    pub fn rights_changed(&mut self, may_write: impl Fn(&Target) -> bool) {
         for (spelling, held) in &mut self.pvs {
             let Some(target) = &held.target else {
                 continue;
@@ -449,7 +457,7 @@ mod tests {
         wanted(&mut socket);
         socket.accepted("X", PvId(1), true);
         socket.accepted("Y", PvId(2), false);
-        socket.judge_again(|_| false);
+        socket.rights_changed(|_| false);
         assert_eq!(socket.cleared(), [PvId(1)]);
         assert_eq!(wanted(&mut socket), ["X"]);
     }

@@ -1,15 +1,17 @@
 //! Values that PVWS sends as the text of their Java object: lists of strings, booleans, tables, images, and
 //! structures that are not of a normative type.
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
+use pvwire_core::format::{MAX_DIGITS, fixed, number_text};
 use pvwire_schema::types::{
     Alarm, Array, BlobValue, Metadata, Node, NodeValue, Severity, ValueType,
 };
 
+use crate::array::integers;
 use crate::java;
 use crate::name::Dialect;
-use crate::vtype::{Sample, Value};
+use crate::vtype::{Sample, VType, Value};
 
 /// Alarm status names of Channel Access, in the order of `alarm.h`.
 const CONDITIONS: [&str; 22] = [
@@ -86,35 +88,71 @@ pub(crate) fn other(sample: &Sample<'_>, metadata: &Metadata, dialect: Dialect) 
     }
 }
 
-/// The text of a value whose class has none: a number with the PV's precision, or the first elements of an array.
-pub(crate) fn plain(sample: &Sample<'_>, metadata: &Metadata) -> String {
-    let digits = metadata
-        .precision
-        .and_then(|digits| usize::try_from(digits).ok());
+/// The text of a number, or of the first elements of an array of numbers, as clients format them with the precision
+/// that they have. No element gives a text that isn't a number: cs-web-lib reads an empty text as 0.
+pub(crate) fn plain(
+    sample: &Sample<'_>,
+    vtype: VType,
+    metadata: &Metadata,
+    dialect: Dialect,
+) -> String {
+    let digits = vtype
+        .digits(metadata, dialect)
+        .and_then(|digits| usize::try_from(digits).ok())
+        .map(|digits| digits.min(MAX_DIGITS));
     let number = |number: f64| match digits {
-        Some(digits) if number.is_finite() => format!("{number:.digits$}"),
-        _ => number.to_string(),
+        Some(digits) if number.is_finite() => fixed(number, digits),
+        _ => number_text(number),
+    };
+    let integer = |integer: &dyn Display| match digits {
+        Some(digits @ 1..) => format!("{integer}.{:0digits$}", 0),
+        _ => integer.to_string(),
     };
     match sample.value {
-        Value::Number(value) => number(value),
-        Value::Blob(BlobValue::Int64(integer)) => integer.to_string(),
-        Value::Blob(BlobValue::UInt64(integer)) => integer.to_string(),
+        Value::Number(value) if vtype == VType::Integer("VByte") => {
+            number(f64::from(value as i64 as i8))
+        }
+        Value::Number(value) if value.is_finite() => number(value),
+        Value::Number(_) => "NaN".to_owned(),
+        Value::Blob(BlobValue::Int64(value)) => integer(value),
+        Value::Blob(BlobValue::UInt64(value)) => integer(value),
+        Value::Blob(BlobValue::Array(array)) if array.count == 0 => "[]".to_owned(),
         Value::Blob(BlobValue::Array(array)) => {
-            let elements = array.numbers().into_iter().take(FIRST_ELEMENTS);
-            let elements: Vec<_> = elements.map(number).collect();
-            let more = if array.count as usize > FIRST_ELEMENTS {
-                ", …"
-            } else {
-                ""
+            let first = first(array);
+            let mut elements: Vec<_> = match is_integer(array) {
+                true => integers(&first).map(|each| integer(&each)).collect(),
+                false => first.numbers().into_iter().map(number).collect(),
             };
-            format!("[{}{more}]", elements.join(", "))
+            if array.count as usize > FIRST_ELEMENTS {
+                elements.push("…".to_owned());
+            }
+            elements.join(", ")
         }
         Value::Blob(_) => String::new(),
     }
 }
 
 /// Maximum number of elements in the text of an array of numbers.
-const FIRST_ELEMENTS: usize = 10;
+const FIRST_ELEMENTS: usize = 100;
+
+fn first(array: &Array) -> Array {
+    let size = array.value_type.element_bytes().unwrap_or_default();
+    let length = array.data.len().min(size * FIRST_ELEMENTS);
+    let data = array.data.slice(..length);
+    Array {
+        data,
+        ..array.clone()
+    }
+}
+
+/// Whether the elements are integers, of which a double may not have all digits.
+fn is_integer(array: &Array) -> bool {
+    use ValueType::{Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64};
+    matches!(
+        array.value_type,
+        Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 | UInt64
+    )
+}
 
 fn elements(array: &Array, metadata: &Metadata, end: &str) -> String {
     let numbers = array.numbers();
@@ -176,7 +214,11 @@ fn write_node(text: &mut String, node: &Node, depth: usize) {
         NodeValue::TextArray(strings) => line("string[]", &format!("{strings:?}")),
         NodeValue::Array(array) => {
             let kind = format!("{}[]", kind(array.value_type));
-            line(&kind, &format!("{:?}", array.numbers()));
+            let elements = match is_integer(array) {
+                true => format!("{:?}", integers(array).collect::<Vec<_>>()),
+                false => format!("{:?}", array.numbers()),
+            };
+            line(&kind, &elements);
         }
         NodeValue::Structure(fields)
         | NodeValue::StructureArray(fields)

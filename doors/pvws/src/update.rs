@@ -25,14 +25,16 @@ pub(crate) fn head(spelling: &str) -> Vec<u8> {
 /// Metadata that clients may have of earlier values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Keys {
+    /// `vtype` and `severity`.
+    pub(crate) class: bool,
     /// Units and limits.
     pub(crate) display: bool,
     /// Labels of an enum.
     pub(crate) labels: bool,
 }
 
-/// Appends the metadata of a PV, without its severity. Values without a class have no metadata. Of the keys that
-/// clients have, those without a value here become empty.
+/// Appends the metadata of a PV, without its severity. Values without a class have no metadata. Keys that clients
+/// have and this value doesn't become empty.
 pub(crate) fn block(
     out: &mut Vec<u8>,
     vtype: VType,
@@ -40,18 +42,20 @@ pub(crate) fn block(
     dialect: Dialect,
     keys: Keys,
 ) {
-    if let Some(name) = vtype.name() {
+    if keys.class || vtype.name().is_some() {
         key(out, "vtype");
-        json::string(out, name);
+        json::string(out, vtype.class());
     }
     if vtype.has_display() {
         display(out, vtype, metadata, dialect);
     } else if keys.display {
         display(out, vtype, &Metadata::default(), dialect);
     }
-    if keys.labels && vtype != VType::Enum {
-        key(out, "labels");
-        out.extend_from_slice(b"[]");
+    // Clients that merge updates keep the precision, which can't be emptied: cs-web-lib would format a text that looks
+    // like a number with it, and shows any text as it is beside labels.
+    let is_text_after_number = keys.display && vtype.has_text();
+    if (keys.labels || is_text_after_number) && vtype != VType::Enum {
+        no_labels(out);
     } else if vtype == VType::Enum {
         key(out, "labels");
         for (index, label) in metadata.choices.iter().enumerate() {
@@ -70,9 +74,9 @@ fn display(out: &mut Vec<u8>, vtype: VType, metadata: &Metadata, dialect: Dialec
         Dialect::Ca | Dialect::Relay => out.extend_from_slice(b"null"),
         Dialect::Pva => json::string(out, &metadata.description),
     }
-    if let Some(digits) = digits(vtype, metadata, dialect) {
+    if let Some(digits) = vtype.digits(metadata, dialect) {
         key(out, "precision");
-        java::integer(out, digits.into());
+        java::integer(out, digits);
     }
     for (low, high, limits) in [
         ("min", "max", metadata.display),
@@ -84,22 +88,6 @@ fn display(out: &mut Vec<u8>, vtype: VType, metadata: &Metadata, dialect: Dialec
         java::limit(out, least);
         key(out, high);
         java::limit(out, most);
-    }
-}
-
-/// Digits after the decimal point of values whose source gives no precision, except those of Channel Access.
-const DEFAULT_DIGITS: i16 = 3;
-
-/// Digits after the decimal point; `None` if the display form or a negative precision gives none.
-fn digits(vtype: VType, metadata: &Metadata, dialect: Dialect) -> Option<i16> {
-    let form = metadata.form.to_ascii_lowercase();
-    if ["hex", "exponential", "string"].contains(&&*form) {
-        return None;
-    }
-    match (metadata.precision, dialect) {
-        (Some(digits), _) => Some(digits).filter(|digits| *digits >= 0),
-        (None, Dialect::Ca) => vtype.is_integer().then_some(0),
-        (None, Dialect::Pva | Dialect::Relay) => Some(DEFAULT_DIGITS),
     }
 }
 
@@ -164,7 +152,8 @@ pub(crate) fn value(
         }
         (_, Value::Blob(BlobValue::UInt64(integer))) => {
             key(out, "value");
-            java::integer(out, integer.cast_signed());
+            // PVWS would send those above 2^63 as negative numbers.
+            java::integer(out, *integer);
         }
         (VType::Enum, Value::Number(index)) => {
             key(out, "value");
@@ -207,9 +196,26 @@ pub(crate) fn no_value(out: &mut Vec<u8>, vtype: VType) {
         key(out, width.key());
         out.extend_from_slice(b"\"\"");
     } else {
-        key(out, "value");
-        out.extend_from_slice(b"\"NaN\"");
+        no_number(out);
     }
+}
+
+/// Appends the substitute for a number.
+pub(crate) fn no_number(out: &mut Vec<u8>) {
+    key(out, "value");
+    out.extend_from_slice(b"\"NaN\"");
+}
+
+/// Appends labels, of which there are none. cs-web-lib then shows the text as it is.
+pub(crate) fn no_labels(out: &mut Vec<u8>) {
+    key(out, "labels");
+    out.extend_from_slice(b"[]");
+}
+
+/// Appends a text.
+pub(crate) fn push_text(out: &mut Vec<u8>, text: &str) {
+    key(out, "text");
+    json::string(out, text);
 }
 
 /// Appends `readonly` if it is given, then the time, and ends the update.

@@ -1,6 +1,6 @@
 //! Values of each type, byte for byte as PVWS sends them.
 
-use pvwire_schema::types::{Node, NodeValue};
+use pvwire_schema::types::{Array, Node, NodeValue};
 
 use super::*;
 
@@ -82,11 +82,11 @@ fn scalars_have_the_class_and_text_of_their_type() {
 }
 
 #[test]
-fn integers_of_64_bits_are_exact_and_signed() {
+fn integers_of_64_bits_are_exact() {
     let (long, ulong) = (BlobValue::Int64(i64::MIN), BlobValue::UInt64(u64::MAX));
     for (value_type, blob, vtype, value) in [
         (ValueType::Int64, &long, "VLong", "-9223372036854775808"),
-        (ValueType::UInt64, &ulong, "VULong", "-1"),
+        (ValueType::UInt64, &ulong, "VULong", "18446744073709551615"),
     ] {
         let found = first(Dialect::Pva, &metadata(value_type), Value::Blob(blob));
         assert!(found[0].contains(vtype), "{}", found[0]);
@@ -267,8 +267,17 @@ fn other_structure_is_a_string_of_undefined_severity() {
         type_id: String::new(),
         value: NodeValue::Number(ValueType::Float64, 5.0),
     };
+    let exact = Node {
+        name: "b".to_owned(),
+        value: NodeValue::Array(Array {
+            value_type: ValueType::Int64,
+            count: 1,
+            data: 9_007_199_254_740_993_i64.to_le_bytes().to_vec().into(),
+        }),
+        ..Node::default()
+    };
     let structure = BlobValue::Structure(Node {
-        value: NodeValue::Structure(vec![field]),
+        value: NodeValue::Structure(vec![field, exact]),
         ..Node::default()
     });
     let [found, _] = first(
@@ -280,6 +289,10 @@ fn other_structure_is_a_string_of_undefined_severity() {
     assert!(
         found.starts_with(begin) && found.contains("double a 5"),
         "{found}"
+    );
+    assert!(
+        found.contains("long[] b [9007199254740993]"),
+        "every digit: {found}"
     );
 }
 
