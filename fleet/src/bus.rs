@@ -1,4 +1,4 @@
-//! The bus between relays: what the relay calls, and what it is told.
+//! The bus between relays: the calls of a relay, and the events that it gets.
 //!
 //! Messages arrive at most once, and in order per sender and shard. A lost message is found by its receiver.
 
@@ -54,7 +54,7 @@ pub enum AskError {
 }
 
 impl AskError {
-    /// Whether the member may have received the request, and done what it asks for.
+    /// Whether the member may have received and carried out the request.
     pub fn may_have_arrived(self) -> bool {
         matches!(self, Self::TimedOut | Self::Broken)
     }
@@ -89,7 +89,7 @@ pub trait Receiver: Send + Sync {
     fn announced(&self, presence: Bytes);
 
     /// Another member sent a request. A reply that is dropped makes the request time out.
-    fn asked(&self, from: MemberId, kind: Kind, body: Bytes, reply: Reply);
+    fn requested(&self, from: MemberId, kind: Kind, body: Bytes, reply: Reply);
 
     /// A message of a shard that this member follows. Pieces have been put together.
     fn message(&self, owner: MemberId, shard: u16, message: Bytes);
@@ -102,7 +102,7 @@ pub trait Receiver: Send + Sync {
     fn lost(&self);
 }
 
-/// The way back to the member that asked.
+/// The way back to the member that sent the request.
 pub struct Reply(Box<dyn FnOnce(Bytes) + Send>);
 
 impl Reply {

@@ -99,8 +99,11 @@ impl Role {
 /// What a member announces.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Presence {
-    /// The version of the messages between members, [`VERSION`]. Members of another version are not heard.
+    /// The oldest version of the messages between members that the member understands, [`VERSION`].
     pub version: u32,
+    /// The newest such version, [`NEWEST`]; absent in announcements of members that understand `version` alone.
+    #[serde(default)]
+    pub newest: Option<u32>,
     /// The member.
     pub id: MemberId,
     /// The name of the process's place, such as `host:port`: the same after a restart.
@@ -112,7 +115,7 @@ pub struct Presence {
     pub url: Option<String>,
     /// Grows whenever the set of members that own PVs changes, as the member sees it.
     pub term: u64,
-    /// The member has settled: PVs may belong to it.
+    /// The member has listened long enough: PVs may belong to it.
     pub ready: bool,
     /// The member is about to go: no PV belongs to it any more.
     pub draining: bool,
@@ -128,8 +131,12 @@ pub struct Presence {
     pub deaths: BTreeMap<String, u32>,
 }
 
-/// The version of the messages between members.
+/// The oldest version of the messages between members that this program understands. A member is heard if there is a
+/// version that both understand.
 pub const VERSION: u32 = 1;
+
+/// The newest version that this program understands.
+pub const NEWEST: u32 = 1;
 
 /// The largest announcement that is read.
 const MAX_BYTES: usize = 16 * 1024;
@@ -150,13 +157,21 @@ pub enum PresenceError {
     /// It is not the JSON of an announcement.
     #[error("not an announcement: {0}")]
     Malformed(#[from] serde_json::Error),
-    /// The member speaks another version.
+    /// The member understands only versions that are too new for this one.
     #[error(
-        "an announcement of version {version}, expected {VERSION}: upgrade all relays of the site"
+        "an announcement of version {version}, but this relay understands at most {NEWEST}: upgrade this relay"
     )]
-    Version {
-        /// The version that it speaks.
+    TooNew {
+        /// The oldest version that it understands.
         version: u32,
+    },
+    /// The member understands only versions that are too old for this one.
+    #[error(
+        "an announcement of version {newest}, but this relay understands at least {VERSION}: upgrade the other relay"
+    )]
+    TooOld {
+        /// The newest version that it understands.
+        newest: u32,
     },
     /// A name or URL is too long.
     #[error("an announcement with a text of {bytes} bytes, expected at most {MAX_TEXT}")]
@@ -177,19 +192,25 @@ impl Presence {
     ///
     /// # Errors
     ///
-    /// [`PresenceError`]: it is not an announcement of this version.
+    /// [`PresenceError`]: it is not an announcement, or of a member that shares no version with this one.
     pub fn parse(bytes: &[u8]) -> Result<Self, PresenceError> {
         if bytes.len() > MAX_BYTES {
             return Err(PresenceError::TooLong { bytes: bytes.len() });
         }
-        /// The version alone, which is read first: other versions may have other fields.
+        /// The versions alone, which are read first: other versions may have other fields.
         #[derive(Deserialize)]
-        struct Versioned {
+        struct Versions {
             version: u32,
+            #[serde(default)]
+            newest: Option<u32>,
         }
-        let Versioned { version } = serde_json::from_slice(bytes)?;
-        if version != VERSION {
-            return Err(PresenceError::Version { version });
+        let Versions { version, newest } = serde_json::from_slice(bytes)?;
+        let newest = newest.unwrap_or(version);
+        if version > NEWEST {
+            return Err(PresenceError::TooNew { version });
+        }
+        if newest < VERSION {
+            return Err(PresenceError::TooOld { newest });
         }
         let presence: Self = serde_json::from_slice(bytes)?;
         let texts = [Some(&presence.name), presence.url.as_ref()];
@@ -241,6 +262,7 @@ mod tests {
     fn presence() -> Presence {
         Presence {
             version: VERSION,
+            newest: Some(NEWEST),
             id: MemberId(0xfe),
             name: "host:8080".to_owned(),
             role: Role::Ingest,
@@ -272,10 +294,39 @@ mod tests {
     }
 
     #[test]
-    fn other_version_is_named_whatever_else_it_has() {
-        let error = Presence::parse(br#"{"version":2,"id":5}"#).unwrap_err();
-        let says = "an announcement of version 2, expected 1: upgrade all relays of the site";
-        assert_eq!(error.to_string(), says);
+    fn versions_without_a_common_one_are_named_whatever_else_the_announcement_has() {
+        let error = |announcement: &str| {
+            let error = Presence::parse(announcement.as_bytes()).unwrap_err();
+            error.to_string()
+        };
+        assert_eq!(
+            error(r#"{"version":2,"newest":3,"id":5}"#),
+            "an announcement of version 2, but this relay understands at most 1: upgrade this relay"
+        );
+        assert_eq!(
+            error(r#"{"version":0,"id":5}"#),
+            "an announcement of version 0, but this relay understands at least 1: upgrade the other relay"
+        );
+    }
+
+    #[test]
+    fn member_with_a_common_version_is_heard_whatever_its_announcement_has_more() {
+        let announcement = |newest: Option<u32>| {
+            let mut announcement = serde_json::to_value(presence()).unwrap();
+            announcement["newest"] = newest.into();
+            announcement["later"] = serde_json::json!({ "a": [1, null] });
+            let heard = Presence::parse(announcement.to_string().as_bytes());
+            assert_eq!(
+                heard.unwrap(),
+                Presence {
+                    newest,
+                    ..presence()
+                }
+            );
+        };
+        for newest in [None, Some(1), Some(7)] {
+            announcement(newest);
+        }
     }
 
     #[test]

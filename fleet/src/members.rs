@@ -12,19 +12,19 @@ mod tests;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use crate::member::{MemberId, Presence, Role, VERSION};
+use crate::member::{MemberId, NEWEST, Presence, Role, VERSION};
 use crate::ownership::Owners;
 
 /// How often a member announces itself. Four announcements may be lost before the others take it for dead.
 pub const ANNOUNCE_EVERY: Duration = Duration::from_millis(500);
 
-/// A member that was not heard for this time has missed two announcements: what it sent may be out of date.
+/// A member without an announcement for this time has missed two: what it sent may be out of date.
 pub const SILENT_AFTER: Duration = Duration::from_millis(1100);
 
 /// A member is dead after this time without an announcement. Its PVs must be disconnected everywhere within 3 s.
 pub const DEAD_AFTER: Duration = Duration::from_millis(2500);
 
-/// How long a member listens before it uses what it has heard: every other member announces itself meanwhile.
+/// How long a member listens before it may own PVs: every other member announces itself meanwhile.
 pub const SETTLE: Duration = Duration::from_millis(1500);
 
 /// How long a member that died waits before it owns PVs again. Each further death doubles it.
@@ -36,13 +36,13 @@ const LONGEST_WAIT: Duration = Duration::from_secs(300);
 /// A death is forgotten after this time without another of the same name.
 const FORGET_DEATHS_AFTER: Duration = Duration::from_secs(600);
 
-/// Other members that are heard.
+/// Other members whose announcements arrive.
 pub const MAX_MEMBERS: usize = 1024;
 
 /// Announcements of this member that may still come back.
 const MAX_SENT: usize = 64;
 
-/// The clocks of two members drift apart by at most a thousandth, and an announcement is late by at most this.
+/// The clocks of two members differ by at most a thousandth of the time, and an announcement is late by at most this.
 const LATE_BY: Duration = Duration::from_secs(5);
 
 /// Names whose deaths are remembered.
@@ -64,7 +64,7 @@ pub struct About {
 /// What changed in the fleet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A member was heard for the first time.
+    /// The first announcement of a member arrived.
     Joined(MemberId),
     /// A member has been silent for too long.
     Died(MemberId),
@@ -95,7 +95,7 @@ pub struct Members {
     sent: VecDeque<Presence>,
     /// Ids that this member had before.
     former: VecDeque<MemberId>,
-    /// When this member's last announcement that came back was sent, and what it said.
+    /// When this member's last announcement that came back was sent, and its content.
     echo: Option<(Duration, Presence)>,
     /// When it began to hear itself, after its start or the end of a lease.
     listening: Option<Duration>,
@@ -107,7 +107,7 @@ pub struct Members {
 struct Other {
     heard: Duration,
     presence: Presence,
-    /// When it was first heard, and how long it had run then.
+    /// When its first announcement arrived, and its uptime then.
     first: (Duration, Duration),
 }
 
@@ -128,7 +128,7 @@ struct Deaths {
 }
 
 impl Members {
-    /// A fleet of which this member has heard nothing yet.
+    /// A fleet before the first announcement arrives.
     pub fn new(about: About, now: Duration) -> Self {
         Self {
             about,
@@ -209,7 +209,7 @@ impl Members {
         changes
     }
 
-    /// When time alone next changes something, or an announcement is due, unless something is heard before. `None`
+    /// When time alone next changes something, or an announcement is due, unless a message arrives before. `None`
     /// while it can't: then this member waits for the bus.
     pub fn next_poll(&self, now: Duration) -> Option<Duration> {
         let lease = self.echo.iter().map(|(sent, _)| *sent + DEAD_AFTER);
@@ -262,6 +262,7 @@ impl Members {
         let deaths = deaths.map(|(name, deaths)| (name.clone(), deaths.count));
         let presence = Presence {
             version: VERSION,
+            newest: Some(NEWEST),
             id: self.about.id,
             name: self.about.name.clone(),
             role: self.about.role,
@@ -281,7 +282,7 @@ impl Members {
         Some(presence)
     }
 
-    /// Another program speaks for this member, which goes on under another id: as a member that has just started.
+    /// Another program uses this id: this member continues under another one, as a member that has just started.
     /// Returns what it announces last under the old one, so that the others take its PVs at once.
     pub fn rename(&mut self, id: MemberId, now: Duration) -> Option<Presence> {
         let was_draining = std::mem::replace(&mut self.draining, true);
@@ -316,7 +317,7 @@ impl Members {
         self.draining
     }
 
-    /// The members that own PVs. Empty while this member has no lease or has not yet heard the others.
+    /// The members that own PVs. Empty while this member has no lease or has not listened long enough.
     pub fn owners(&self) -> &Owners {
         &self.owners
     }
@@ -353,13 +354,13 @@ impl Members {
         Some(announced + (now - other.heard))
     }
 
-    /// Whether an announcement of this member came back that was sent less than [`DEAD_AFTER`] ago.
+    /// Whether an announcement that this member sent within [`DEAD_AFTER`] came back.
     pub fn has_lease(&self, now: Duration) -> bool {
         let echo = self.echo.as_ref();
         echo.is_some_and(|(sent, _)| now < *sent + DEAD_AFTER)
     }
 
-    /// Starts the time again in which the others must be heard: this member heard nothing for a while.
+    /// Starts the time again in which the others must announce themselves: nothing arrived for a while.
     fn hear_others_again(&mut self, now: Duration) {
         for other in self.others.values_mut() {
             other.heard = now;
@@ -416,7 +417,7 @@ impl Members {
             return Vec::new();
         }
         let others = self.others.values().map(|other| &other.presence);
-        // This member counts itself from when the others can have heard the same.
+        // This member counts itself from when the others can know the same.
         let this = self.echo.iter().map(|(_, presence)| presence);
         let this = this.filter(|_| self.ready);
         let owning = others.chain(this).filter(|presence| owns(presence));

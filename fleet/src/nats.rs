@@ -75,7 +75,7 @@ fn count(counter: &AtomicU64, by: usize) {
     counter.fetch_add(by as u64, Ordering::Relaxed);
 }
 
-/// What the bus's thread is told, in this order.
+/// Commands for the bus's thread, carried out in this order.
 enum Command {
     Announce(Bytes),
     Ask(u64, MemberId, Kind, Bytes),

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How often a reason is logged.
-const SAID_EVERY: Duration = Duration::from_secs(60);
+const LOGGED_EVERY: Duration = Duration::from_secs(60);
 
 /// Why something is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -77,14 +77,14 @@ pub struct Refusals([Reason; Refusal::ALL.len()]);
 #[derive(Debug, Default)]
 struct Reason {
     count: AtomicU64,
-    said: Mutex<Said>,
+    logged: Mutex<Logged>,
 }
 
 #[derive(Debug, Default)]
-struct Said {
+struct Logged {
     at: Option<Instant>,
     /// Refusals since then.
-    unsaid: u64,
+    suppressed: u64,
 }
 
 impl Refusals {
@@ -92,10 +92,10 @@ impl Refusals {
     pub fn note(&self, why: Refusal, what: impl Display) {
         let reason = &self.0[why as usize];
         reason.count.fetch_add(1, Ordering::Relaxed);
-        if let Some(unsaid) = reason.is_due(Instant::now()) {
-            let before = match unsaid {
+        if let Some(suppressed) = reason.is_due(Instant::now()) {
+            let before = match suppressed {
                 0 => String::new(),
-                unsaid => format!(" ({unsaid} more since the last warning)"),
+                suppressed => format!(" ({suppressed} more since the last warning)"),
             };
             log::warn!("bus: {what} is refused: {why}{before}");
         }
@@ -111,13 +111,13 @@ impl Reason {
     /// The number of refusals since the last line of the log, if another line is due.
     fn is_due(&self, now: Instant) -> Option<u64> {
         // Each change is complete before anything can panic.
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.at.is_some_and(|at| now < at + SAID_EVERY) {
-            said.unsaid += 1;
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if logged.at.is_some_and(|at| now < at + LOGGED_EVERY) {
+            logged.suppressed += 1;
             return None;
         }
-        said.at = Some(now);
-        Some(std::mem::take(&mut said.unsaid))
+        logged.at = Some(now);
+        Some(std::mem::take(&mut logged.suppressed))
     }
 }
 
@@ -134,8 +134,8 @@ mod tests {
         assert_eq!(refusals.count(Refusal::Unsigned), 1000);
         assert_eq!(refusals.count(Refusal::Repeated), 0);
         let reason = &refusals.0[Refusal::Unsigned as usize];
-        let later = Instant::now() + SAID_EVERY;
-        assert_eq!(reason.is_due(later - SAID_EVERY), None);
+        let later = Instant::now() + LOGGED_EVERY;
+        assert_eq!(reason.is_due(later - LOGGED_EVERY), None);
         assert_eq!(reason.is_due(later), Some(1000));
         assert_eq!(reason.is_due(later), None);
     }

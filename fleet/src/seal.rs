@@ -308,9 +308,25 @@ mod tests {
         assert_eq!(check(&receiver, first, &content(b"one")), repeated);
         assert_eq!(check(&receiver, second, &content(b"two")), Ok(()));
         assert_eq!(check(&receiver, first, &content(b"one")), repeated);
-        // Each way has an order of its own.
+        // Each direction has a separate order.
         let answer = receiver.check(Way::Answer, Some(ME), first, &content(b"one"));
         assert_eq!(answer, Ok(()));
+    }
+
+    #[test]
+    fn signature_is_as_the_protocol_says() {
+        let content = Content {
+            subject: "pvwire.a.b",
+            reply: "pvwire.a.c",
+            piece: "1/0/2",
+            body: b"put",
+        };
+        let signature = write(&OLD.parse().unwrap(), ME, 1_700_000_000_000_000, &content);
+        let tag = "95680ba45dc609871dcf9a0784faddf43e6c928006a0b644db9edf18e35f551d";
+        assert_eq!(
+            signature,
+            format!("0000000000000007 1700000000000000 {tag}")
+        );
     }
 
     #[test]

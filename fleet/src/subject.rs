@@ -39,7 +39,7 @@ impl Subjects {
     }
 
     /// Where this member gets requests.
-    pub fn asked(&self) -> String {
+    pub fn requests(&self) -> String {
         format!("pvwire.{}.{}.ask.*.*", self.site, self.me)
     }
 

@@ -210,7 +210,7 @@ impl Hub {
                 if let Some(receiver) = self.receiver(to, None) {
                     let hub = Arc::clone(self);
                     let reply = Reply::new(move |body| hub.reply(to, from, id, body));
-                    receiver.asked(from, kind, body, reply);
+                    receiver.requested(from, kind, body, reply);
                 }
             }
             Event::Answered(id, outcome) => {

@@ -13,7 +13,7 @@ const A: MemberId = MemberId(1);
 const B: MemberId = MemberId(2);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Writes down what it is told, and answers requests with their own body unless it is silent.
+/// Records its events, and answers requests with their own body unless it is silent.
 #[derive(Default)]
 struct Notes {
     lines: Mutex<Vec<String>>,
@@ -35,8 +35,8 @@ impl Receiver for Notes {
         self.add(format!("announced {presence:?}"));
     }
 
-    fn asked(&self, from: MemberId, kind: Kind, body: Bytes, reply: Reply) {
-        self.add(format!("asked {} {kind:?} {body:?}", from.0));
+    fn requested(&self, from: MemberId, kind: Kind, body: Bytes, reply: Reply) {
+        self.add(format!("requested {} {kind:?} {body:?}", from.0));
         if !self.silent {
             reply.send(body);
         }

@@ -12,10 +12,10 @@ use world::{Fault, World, millis_of};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Members look at the time in steps, and messages take a step.
+/// Members act in steps of time, and messages take a step.
 const SOON: Duration = Duration::from_millis(100);
 
-/// After this all members that run have heard of each other and own PVs.
+/// After this all members that run know each other and own PVs.
 const START: Duration = Duration::from_secs(3);
 
 #[test]
@@ -117,7 +117,7 @@ fn draining_member_hands_over_while_it_lives() {
 fn cut_off_member_releases_before_the_others_take_over() {
     let mut world = World::new(&[Role::Both, Role::Both]);
     world.run(START);
-    // It isn't told that it is cut off.
+    // It gets no event that it is cut off.
     world.isolate(0, true);
     while world.owners(1).members() != world.ids(&[1]) {
         world.step();
@@ -250,11 +250,11 @@ fn fault() -> impl Strategy<Value = Fault> {
 }
 
 proptest! {
-    // Findings become tests of their own: no file keeps them.
+    // Findings become separate tests: no file keeps them.
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// A member that is cut off doesn't hear of one that joins, until its lease ends. The longest delay here is
-    /// 200 ms, and each member looks every 100 ms.
+    /// 200 ms, and each member acts every 100 ms.
     #[test]
     fn no_two_members_own_a_pv_for_longer_than_the_hand_over(
         faults in prop::collection::vec((fault(), 0..4_000_u64), 1..25),

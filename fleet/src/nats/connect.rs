@@ -13,7 +13,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::Settings;
 use crate::member::MemberId;
 
-/// A server is asked for a sign of life so often; after two without an answer the connection is lost.
+/// Interval of pings to the server; after two without an answer the connection is lost.
 const PING_EVERY: Duration = Duration::from_secs(2);
 
 /// A server that hasn't accepted the connection after this time is not there.

@@ -120,7 +120,7 @@ impl Inbox {
         }
     }
 
-    pub(super) fn asked(&self, message: Message) {
+    pub(super) fn requested(&self, message: Message) {
         let Some((kind, from)) = subject::request(&message.subject) else {
             return;
         };
@@ -139,7 +139,7 @@ impl Inbox {
             // The bus has ended: the request times out.
             let _ = commands.send(Command::Reply(subject.into_string(), body));
         });
-        self.shared.receiver.asked(from, kind, body, reply);
+        self.shared.receiver.requested(from, kind, body, reply);
     }
 
     pub(super) fn answered(&self, message: Message) {
@@ -154,7 +154,7 @@ impl Inbox {
         if !is_genuine || !self.shared.requests.is_sent(request) {
             return;
         }
-        // Requests have one answer, so each has a sender of its own.
+        // Requests have one answer, so each has a separate sender.
         let key = (MemberId(request), request);
         if let Added::Whole(body) = self.add(|all| &mut all.answers, key, &message) {
             self.shared.requests.end(request, Ok(body));

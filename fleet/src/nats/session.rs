@@ -29,7 +29,7 @@ pub(super) type Follows = HashSet<(MemberId, u16)>;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LAST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The library's events may be lost; its state is looked at this often. Each look costs a wake-up.
+/// The library's events may be lost; its state is checked this often. Each check costs a wake-up.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// What waits at the end is sent within this time.
@@ -39,7 +39,7 @@ const SEND_WITHIN: Duration = Duration::from_secs(1);
 const HEADER_BYTES: usize = 512;
 
 /// The pause before the next connection when this one has lasted so long: a server that accepts connections and ends
-/// them at once is not asked again without a pause.
+/// them at once is not tried again without a pause.
 pub(super) fn pause_after(lasted: Duration, before: Duration) -> Duration {
     if lasted >= LAST_PAUSE {
         return Duration::ZERO;
@@ -180,7 +180,7 @@ struct Session {
 struct Gone;
 
 impl Session {
-    /// Carries out commands until the bus ends (break), or this member goes on under another id (continue).
+    /// Carries out commands until the bus ends (break), or this member continues under another id (continue).
     async fn serve(
         mut self,
         commands: &mut UnboundedReceiver<Command>,
@@ -215,9 +215,10 @@ impl Session {
 
     async fn begin(&mut self, follows: &Follows) -> Result<(), Gone> {
         let subjects = &self.subjects;
-        let (members, asked, answers) = (subjects.members(), subjects.asked(), subjects.answers());
+        let (members, requests, answers) =
+            (subjects.members(), subjects.requests(), subjects.answers());
         self.listen(members, Inbox::announced).await?;
-        self.listen(asked, Inbox::asked).await?;
+        self.listen(requests, Inbox::requested).await?;
         self.listen(answers, Inbox::answered).await?;
         for (owner, shard) in follows {
             self.follow(*owner, *shard).await?;

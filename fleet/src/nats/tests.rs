@@ -55,7 +55,7 @@ fn request_gets_one_answer_and_names_who_asked() {
     let (a, b) = (site.join(), site.join());
     let body = Bytes::from_static(b"put");
     assert_eq!(outcome(&a, b.id, body.clone(), LONG), Ok(body.clone()));
-    assert_eq!(b.notes().asked, [(a.id, Kind::Operation, body)]);
+    assert_eq!(b.notes().requests, [(a.id, Kind::Operation, body)]);
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn request_without_an_answer_times_out() {
         outcome(&a, silent.id, Bytes::new(), short),
         Err(AskError::TimedOut)
     );
-    assert_eq!(silent.notes().asked.len(), 1);
+    assert_eq!(silent.notes().requests.len(), 1);
 }
 
 #[test]
@@ -156,10 +156,10 @@ fn killed_server_breaks_requests_and_serves_all_after_its_restart() {
     let (a, b) = (site.join(), site.join());
     a.follow(&b, SHARD);
     b.be_silent();
-    let asked = a.ask(b.id, Bytes::from_static(b"first"), LONG);
-    b.wait_for("the request", |notes| notes.asked.len() == 1);
+    let answer = a.ask(b.id, Bytes::from_static(b"first"), LONG);
+    b.wait_for("the request", |notes| notes.requests.len() == 1);
     server.kill();
-    assert_eq!(asked.recv().unwrap(), Err(AskError::Broken));
+    assert_eq!(answer.recv().unwrap(), Err(AskError::Broken));
     for member in [&a, &b] {
         member.wait_for("the loss", |notes| notes.connected.last() == Some(&false));
     }
@@ -179,7 +179,7 @@ fn killed_server_breaks_requests_and_serves_all_after_its_restart() {
         b.bus.publish(SHARD, std::slice::from_ref(&again));
         a.notes().messages.first() == Some(&again)
     });
-    assert_eq!(b.notes().asked.len(), 1, "nothing was sent late");
+    assert_eq!(b.notes().requests.len(), 1, "nothing was sent late");
     let connections = a.bus.counters().connections.load(Ordering::Relaxed);
     assert!(connections >= 2, "{connections}");
 }
@@ -191,7 +191,7 @@ fn silent_server_is_left_and_another_serves() {
     let a = site.join();
     first.hang();
     a.wait_for("the loss", |notes| notes.connected.contains(&false));
-    first.go_on();
+    first.resume();
     a.wait_for("the connection", |notes| {
         notes.connected.len() > 2 && notes.connected.last() == Some(&true)
     });
@@ -254,7 +254,7 @@ fn messages_beyond_the_queue_are_refused() {
     });
     // Those of the queue, of the library, and of the sockets' buffers.
     assert!(taken < 200, "{taken} MB");
-    server.go_on();
+    server.resume();
     let refused = owner
         .bus
         .counters()

@@ -40,11 +40,11 @@ impl Pair {
         while self.now < until {
             self.now += Duration::from_millis(50);
             let now = self.now;
-            let said = [&mut self.members, &mut self.other].map(|member| {
+            let announcements = [&mut self.members, &mut self.other].map(|member| {
                 changes.extend(member.poll(now));
                 member.announcement(now)
             });
-            for presence in said.into_iter().flatten() {
+            for presence in announcements.into_iter().flatten() {
                 changes.extend(self.members.heard(presence.clone(), now));
                 self.other.heard(presence, now);
             }

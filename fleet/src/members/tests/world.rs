@@ -31,11 +31,11 @@ pub(super) enum Fault {
     Bus(bool),
 }
 
-/// What the bus told one member since it last looked.
+/// Events of one member that it has not handled yet.
 #[derive(Default)]
-struct Inbox(Mutex<Vec<Told>>);
+struct Inbox(Mutex<Vec<Event>>);
 
-enum Told {
+enum Event {
     Connected(bool),
     Announced(Presence),
 }
@@ -43,14 +43,14 @@ enum Told {
 impl Receiver for Inbox {
     fn announced(&self, presence: Bytes) {
         let presence = Presence::parse(&presence).unwrap();
-        self.0.lock().unwrap().push(Told::Announced(presence));
+        self.0.lock().unwrap().push(Event::Announced(presence));
     }
 
     fn connected(&self, up: bool) {
-        self.0.lock().unwrap().push(Told::Connected(up));
+        self.0.lock().unwrap().push(Event::Connected(up));
     }
 
-    fn asked(&self, _: MemberId, _: Kind, _: Bytes, _: Reply) {}
+    fn requested(&self, _: MemberId, _: Kind, _: Bytes, _: Reply) {}
     fn message(&self, _: MemberId, _: u16, _: Bytes) {}
     fn lost(&self) {}
 }
@@ -67,17 +67,17 @@ struct Process {
 
 impl Process {
     fn look(&mut self, now: Duration) {
-        let told: Vec<Told> = self.inbox.0.lock().unwrap().drain(..).collect();
+        let events: Vec<Event> = self.inbox.0.lock().unwrap().drain(..).collect();
         // As the thread of a relay does, which sleeps meanwhile.
         let next = self.members.next_poll(self.looked);
-        if told.is_empty() && next.is_none_or(|at| at > now) {
+        if events.is_empty() && next.is_none_or(|at| at > now) {
             return;
         }
         self.looked = now;
-        for told in told {
-            self.changes.extend(match told {
-                Told::Connected(up) => self.members.connected(up, now),
-                Told::Announced(presence) => self.members.heard(presence, now),
+        for event in events {
+            self.changes.extend(match event {
+                Event::Connected(up) => self.members.connected(up, now),
+                Event::Announced(presence) => self.members.heard(presence, now),
             });
         }
         self.changes.extend(self.members.poll(now));

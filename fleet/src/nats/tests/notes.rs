@@ -1,4 +1,4 @@
-//! Members on a server, and what the bus has told them.
+//! Members on a server, and their events.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver as Outcomes};
@@ -15,11 +15,11 @@ use crate::seal::Seals;
 
 use super::LONG;
 
-/// What the bus told a member.
+/// An event of a member.
 #[derive(Default)]
 pub(super) struct Notes {
     pub(super) announced: Vec<Bytes>,
-    pub(super) asked: Vec<(MemberId, Kind, Bytes)>,
+    pub(super) requests: Vec<(MemberId, Kind, Bytes)>,
     pub(super) messages: Vec<Bytes>,
     pub(super) connected: Vec<bool>,
 }
@@ -37,10 +37,10 @@ impl Receiver for Writer {
         self.notes.lock().unwrap().announced.push(presence);
     }
 
-    fn asked(&self, from: MemberId, kind: Kind, body: Bytes, reply: Reply) {
+    fn requested(&self, from: MemberId, kind: Kind, body: Bytes, reply: Reply) {
         let mut notes = self.notes.lock().unwrap();
         if body != SETTLE {
-            notes.asked.push((from, kind, body.clone()));
+            notes.requests.push((from, kind, body.clone()));
         }
         if self.silent.load(Ordering::Relaxed) {
             self.kept.lock().unwrap().push(reply);
@@ -63,7 +63,7 @@ impl Receiver for Writer {
 /// A request that leaves no note.
 const SETTLE: &[u8] = b"settle";
 
-/// The members of a site of their own.
+/// Members of a separate site.
 pub(super) struct Members(Settings);
 
 pub(super) fn settings(servers: &str) -> Settings {
@@ -144,7 +144,7 @@ impl Member {
         self.settle(owner);
     }
 
-    /// Waits until the server has done all that this member told it.
+    /// Waits until the server has handled all messages of this member.
     pub(super) fn settle(&self, other: &Self) {
         let settled = outcome(self, other.id, Bytes::from_static(SETTLE), LONG);
         assert_eq!(settled, Ok(Bytes::from_static(SETTLE)));

@@ -72,8 +72,12 @@ impl Stranger {
     ) -> Vec<async_nats::Message> {
         use futures_util::StreamExt as _;
         self.runtime.block_on(async {
-            let recorded = self.client.subscribe(subject).await.unwrap();
-            self.client.flush().await.unwrap();
+            let recorded = self.client.subscribe(subject.clone()).await.unwrap();
+            // Its own message arrives only once the server has taken the subscription; a flush only sends it.
+            let echo = format!("{subject}.echo");
+            let mut echoes = self.client.subscribe(echo.clone()).await.unwrap();
+            self.client.publish(echo, Bytes::new()).await.unwrap();
+            echoes.next().await.unwrap();
             act();
             recorded.take(count).collect().await
         })
@@ -146,7 +150,7 @@ fn program_without_the_key_speaks_for_no_member() {
         counts == [3, 3]
     });
     let notes = member.notes();
-    assert!(notes.announced.is_empty() && notes.asked.is_empty());
+    assert!(notes.announced.is_empty() && notes.requests.is_empty());
 }
 
 #[test]
@@ -175,7 +179,7 @@ fn recorded_request_is_carried_out_once() {
     eventually("all are refused", || {
         [Refusal::Repeated, Refusal::Signature].map(|why| refused(&b, why)) == [3, 2]
     });
-    assert_eq!(b.notes().asked.len(), 1);
+    assert_eq!(b.notes().requests.len(), 1);
 }
 
 #[test]
@@ -188,19 +192,19 @@ fn forged_answer_is_not_taken_for_the_members() {
     );
     silent.be_silent();
     let stranger = Stranger::at(&server);
-    let asked = a.ask(
+    let answer = a.ask(
         silent.id,
         Bytes::from_static(b"put"),
         std::time::Duration::from_secs(2),
     );
-    silent.wait_for("the request", |notes| notes.asked.len() == 1);
+    silent.wait_for("the request", |notes| notes.requests.len() == 1);
     for number in 0..8 {
         let subject = Subjects::new(of.site.clone(), a.id).answer(number);
         stranger.send(subject, NOWHERE, HeaderMap::new(), b"done");
     }
     eventually("all are refused", || refused(&a, Refusal::Unsigned) == 8);
     let timed_out = Err(crate::bus::AskError::TimedOut);
-    assert_eq!(asked.recv().unwrap(), timed_out);
+    assert_eq!(answer.recv().unwrap(), timed_out);
 }
 
 #[test]
@@ -226,9 +230,9 @@ fn unfinished_pieces_of_a_stranger_take_bounded_memory_and_give_it_back() {
             stranger.send(subject, NOWHERE, headers, &part);
         }
         member.settle(&member);
-        let held = unfinished(&member);
-        assert!(held <= most, "{held} bytes");
-        assert_eq!(held > 0, most > 0);
+        let unfinished_bytes = unfinished(&member);
+        assert!(unfinished_bytes <= most, "{unfinished_bytes} bytes");
+        assert_eq!(unfinished_bytes > 0, most > 0);
         eventually("it is given back", || unfinished(&member) == 0);
     }
 }
@@ -255,7 +259,7 @@ fn member_goes_on_under_another_id() {
     assert_eq!(outcome(&b, a.id, body.clone(), LONG), gone);
     assert_eq!(outcome(&a, b.id, body.clone(), LONG), Ok(body));
     assert_eq!(
-        b.notes().asked.last().unwrap().0,
+        b.notes().requests.last().unwrap().0,
         id,
         "it asks as the new one"
     );
