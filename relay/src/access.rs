@@ -2,5 +2,6 @@
 
 pub mod audit;
 pub mod auth;
+pub mod caller;
 pub mod keys;
 pub mod rule;

@@ -3,21 +3,27 @@
 //! Every key has one row in `KEYS`. A flag wins over the environment, the environment over the file, and
 //! the file over the default; a value is checked by the same code wherever it was set.
 
+mod archiver;
 mod cgroup;
 mod command;
 mod consistency;
+mod documents;
 mod error;
 mod file;
+mod history;
 mod hosts;
 mod key;
 mod last_read;
 mod max_rate;
 mod reference;
+mod replay_speed;
 mod rule_text;
+mod screens;
 mod similar;
 mod unquoted;
 mod value;
 mod variable;
+mod version;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -30,14 +36,19 @@ use hyper::header::HeaderName;
 use ipnet::IpNet;
 use pvwire_fleet::{Role, Site};
 
-pub use self::command::{Asked, Check};
-use self::command::{command, flag, one_line};
+pub use self::archiver::ArchiverRule;
+pub use self::command::{Check, DemoOptions, Invocation, RecordOptions};
+use self::command::{OFF, command, default_here, flag, one_line};
 pub use self::error::ConfigError;
+pub use self::history::HistoryRule;
 pub use self::hosts::Hosts;
 use self::key::{KEYS, Key};
 pub use self::last_read::LastRead;
 pub use self::max_rate::MaxRate;
+pub use self::replay_speed::ReplaySpeed;
 pub use self::rule_text::{Access, RuleText};
+pub use self::screens::{ScreenAccess, ScreenFolder};
+pub use self::version::{set_commit, version};
 
 /// Cores that this process may use, by its affinity and its control group.
 static CORES: LazyLock<usize> =
@@ -90,8 +101,22 @@ pub struct Config {
     pub groups_header: Option<HeaderName>,
     /// Source of PV names without a prefix.
     pub default_source: String,
+    /// Whether the app is served at `/`, where the relay was built with it.
+    pub app: bool,
+    /// Patterns of the PVs that the app writes only after a confirmation.
+    pub confirm_put: Vec<String>,
+    /// Folders of displays.
+    pub screens: Vec<ScreenFolder>,
+    /// Who may read them; folders without an entry are for every client.
+    pub screens_access: Vec<ScreenAccess>,
     /// Whether simulated PVs are served.
     pub enable_sim: bool,
+    /// Recording whose PVs are served in place of those of servers; empty for none.
+    pub replay: String,
+    /// Times its speed.
+    pub replay_speed: ReplaySpeed,
+    /// Whether it begins again at its end.
+    pub replay_loop: bool,
     /// How long a monitor stays open after its last client unsubscribed.
     pub linger: Duration,
     /// Time after which a PV that did not connect is reported as not found.
@@ -102,10 +127,30 @@ pub struct Config {
     pub enable_put: bool,
     /// Patterns of the PVs that every client may write unless a rule decides.
     pub allow_put: Vec<String>,
+    /// Files with names of PVs that clients may look for.
+    pub names_file: Vec<String>,
     /// Maximum rates of updates by PV pattern.
     pub max_rate: Vec<MaxRate>,
+    /// For how long the past of PVs is kept; the first rule that fits decides.
+    pub history: Vec<HistoryRule>,
+    /// Memory for the past of all PVs in bytes; 0 keeps nothing.
+    pub history_memory: usize,
+    /// Folder in which the past of PVs survives a restart; empty: none does.
+    pub history_dir: String,
+    /// Space for the past of all PVs in that folder, in bytes.
+    pub history_disk: usize,
+    /// Which archiver has the past of which PVs; the first rule that fits decides.
+    pub archiver: Vec<ArchiverRule>,
+    /// Longest answer of an archiver that is passed on, in bytes.
+    pub archiver_max_bytes: usize,
+    /// Maximum number of requests to archivers at the same time.
+    pub archiver_max_requests: usize,
+    /// How long a request waits for an archiver, and for each further part of its answer.
+    pub archiver_timeout: Duration,
     /// The file's rules, in order.
     pub rules: Vec<RuleText>,
+    /// The configuration file; empty without one.
+    pub config_file: String,
     /// File with the list of served PVs, in the gateways' format; empty for all PVs.
     pub pvlist: String,
     /// Access security file, which decides where no rule does; empty for none.
@@ -204,6 +249,8 @@ pub struct Config {
     pub drain_delay: Duration,
     /// Time over which clients are closed when the relay stops.
     pub drain_spread: Duration,
+    /// Serve the demo page instead of the status page. Not a key: the command `demo` sets it.
+    pub demo_page: bool,
 }
 
 /// When audit records are flushed to disk (fsync), so that they survive a crash of the machine. A crash of
@@ -263,14 +310,30 @@ impl Default for Config {
             user_header: HeaderName::from_static("x-forwarded-user"),
             groups_header: None,
             default_source: "ca".into(),
+            app: true,
+            confirm_put: Vec::new(),
+            screens: Vec::new(),
+            screens_access: Vec::new(),
             enable_sim: false,
+            replay: String::new(),
+            replay_speed: ReplaySpeed::default(),
+            replay_loop: false,
             linger: Duration::from_secs(10),
             not_found_after: Duration::from_secs(5),
             get_timeout: Duration::from_secs(5),
             enable_put: false,
             allow_put: Vec::new(),
             max_rate: Vec::new(),
+            history: Vec::new(),
+            history_memory: 64_000_000,
+            history_dir: String::new(),
+            history_disk: 1_000_000_000,
+            archiver: Vec::new(),
+            archiver_max_bytes: 64_000_000,
+            archiver_max_requests: 4,
+            archiver_timeout: Duration::from_secs(30),
             rules: Vec::new(),
+            names_file: Vec::new(),
             pvlist: String::new(),
             access_security: String::new(),
             audit_file: String::new(),
@@ -322,6 +385,8 @@ impl Default for Config {
             host_lookup: Duration::from_secs(10),
             drain_delay: Duration::from_secs(2),
             drain_spread: Duration::from_secs(3),
+            config_file: String::new(),
+            demo_page: false,
         }
     }
 }
@@ -335,16 +400,29 @@ impl Config {
         arguments: &[String],
         environment: &BTreeMap<String, String>,
         read_file: impl Fn(&str) -> io::Result<String>,
-    ) -> Result<Asked, ConfigError> {
-        let matches = match command().try_get_matches_from(arguments) {
+    ) -> Result<Invocation, ConfigError> {
+        let matches = match command(default_here).try_get_matches_from(arguments) {
             Ok(matches) => matches,
-            Err(error) if !error.use_stderr() => return Ok(Asked::Print(error.to_string())),
+            Err(error) if !error.use_stderr() => return Ok(Invocation::Print(error.to_string())),
             Err(error) => return Err(ConfigError::Flags(one_line(&error))),
         };
         variable::check(environment)?;
         if let Some(check) = matches.subcommand_matches("check-audit") {
             let files = check.get_many::<String>("file").into_iter().flatten();
-            return Ok(Asked::CheckAudit(files.cloned().collect()));
+            return Ok(Invocation::CheckAudit(files.cloned().collect()));
+        }
+        match matches.subcommand() {
+            Some(("demo", options)) => return Ok(Invocation::Demo(DemoOptions::of(options))),
+            Some(("record", options)) => return Ok(Invocation::Record(RecordOptions::of(options))),
+            Some(("completions", options)) => {
+                let shell = options.get_one("shell").copied();
+                return Ok(Invocation::Print(documents::completions(shell)));
+            }
+            Some(("manual", _)) => return Ok(Invocation::Print(documents::manual())),
+            Some(("example-config", _)) => {
+                return Ok(Invocation::Print(documents::example_config()));
+            }
+            _ => {}
         }
         let check = matches.subcommand_matches("check");
         let flags = check.unwrap_or(&matches);
@@ -356,14 +434,15 @@ impl Config {
                 reason: error.to_string(),
             })?;
             config.apply_file(file::File { path, text: &text })?;
+            config.config_file.clone_from(path);
         }
         config.apply_environment(environment)?;
         config.apply_flags(flags)?;
         config.check_together()?;
         let config = Box::new(config);
         Ok(match check {
-            None => Asked::Run(config),
-            Some(check) => Asked::Check(config, Check::of(check)),
+            None => Invocation::Run(config),
+            Some(check) => Invocation::Check(config, Check::of(check)),
         })
     }
 
@@ -394,6 +473,11 @@ impl Config {
             if let Some(values) = flags.get_many::<String>(key.name) {
                 let values: Vec<_> = values.map(String::as_str).collect();
                 self.apply(&format!("flag --{}", flag(key)), key, &values)?;
+            }
+            for (off, name, value) in OFF {
+                if key.name == name && flags.get_flag(off) {
+                    self.apply(&format!("flag --{off}"), key, &[value])?;
+                }
             }
         }
         Ok(())

@@ -9,7 +9,6 @@ mod by_number;
 mod command;
 mod counters;
 mod edge;
-mod feed;
 mod interest;
 mod member;
 mod message;
@@ -37,7 +36,7 @@ pub use self::counters::FleetCounters;
 pub use self::publisher::Publisher;
 
 use self::announcements::Announcements;
-use self::command::{Command, Inbox};
+use self::command::{FleetCommand, Inbox};
 use self::edge::Edge;
 use self::interest::Interests;
 use self::member::Member;
@@ -50,8 +49,8 @@ use crate::config::Hosts;
 use crate::fanout::control::{ClientId, ControlQueue};
 use crate::ingest::{Intake, Source};
 use crate::limits::memory::Memory;
-use crate::session::neighbours::Neighbours;
 use crate::session::operation::Operations;
+use crate::session::peers::Peers;
 use crate::state::registry::Registry;
 
 /// PVs of this source show the machine that the relay runs on.
@@ -59,12 +58,12 @@ const OF_THIS_MACHINE: &str = "sys";
 
 /// A fleet's part of this relay before it runs.
 pub struct Fleet {
-    commands: Sender<Command>,
-    received: mpsc::Receiver<Command>,
+    commands: Sender<FleetCommand>,
+    received: mpsc::Receiver<FleetCommand>,
     numbers: Arc<AtomicU64>,
     announcements: Arc<Announcements>,
     waiting_bytes: Arc<AtomicUsize>,
-    asked_bytes: Arc<AtomicUsize>,
+    request_bytes: Arc<AtomicUsize>,
     counters: Arc<FleetCounters>,
     refusals: Arc<Refusals>,
 }
@@ -84,7 +83,7 @@ pub struct Planes {
     /// Stands for the clients of other relays.
     pub client: ClientId,
     /// The relays of the fleet, for clients and operators.
-    pub neighbours: Arc<Neighbours>,
+    pub peers: Arc<Peers>,
     /// Counts the clients of this relay.
     pub clients: Box<dyn Fn() -> u64 + Send>,
     /// Names without a server that another relay may want.
@@ -102,7 +101,7 @@ impl Default for Fleet {
             numbers: Arc::default(),
             announcements: Arc::default(),
             waiting_bytes: Arc::default(),
-            asked_bytes: Arc::default(),
+            request_bytes: Arc::default(),
             counters: Arc::default(),
             refusals: Arc::default(),
         }
@@ -130,7 +129,7 @@ impl Fleet {
             announcements: Arc::clone(&self.announcements),
             waiting_bytes: Arc::clone(&self.waiting_bytes),
             counters: Arc::clone(&self.counters),
-            asked_bytes: Arc::clone(&self.asked_bytes),
+            request_bytes: Arc::clone(&self.request_bytes),
             refusals: Arc::clone(&self.refusals),
         })
     }
@@ -165,7 +164,7 @@ impl Fleet {
         let woken = std::sync::Mutex::new(commands.clone());
         let wake = Arc::new(move || {
             let woken = woken.lock().unwrap_or_else(PoisonError::into_inner);
-            let _ = woken.send(Command::Wake);
+            let _ = woken.send(FleetCommand::Wake);
         });
         let operations = Operations::new(
             planes.client.shard,
@@ -177,7 +176,7 @@ impl Fleet {
         let member = Member {
             me,
             view: View::new(about, planes.hosts, Arc::clone(&self.refusals)),
-            neighbours: planes.neighbours,
+            peers: planes.peers,
             clients: planes.clients,
             counters: Arc::clone(&self.counters),
             edge: Edge::new(
@@ -209,7 +208,7 @@ impl Fleet {
             waiting_calls: Vec::new(),
             announcements: self.announcements,
             waiting_bytes: self.waiting_bytes,
-            asked_bytes: self.asked_bytes,
+            request_bytes: self.request_bytes,
             refusals: self.refusals,
             renamed: None,
             keeps: false,
@@ -230,7 +229,7 @@ impl Fleet {
 
 /// The running thread. Dropping it ends the thread.
 pub struct RunningFleet {
-    commands: Sender<Command>,
+    commands: Sender<FleetCommand>,
     counters: Arc<FleetCounters>,
     thread: Option<JoinHandle<()>>,
 }
@@ -238,7 +237,7 @@ pub struct RunningFleet {
 impl RunningFleet {
     /// This relay will stop: other relays take its PVs.
     pub fn drain(&self) {
-        let _ = self.commands.send(Command::Drain);
+        let _ = self.commands.send(FleetCommand::Drain);
     }
 
     /// Whether they have taken them, or no other relay is there.
@@ -250,7 +249,7 @@ impl RunningFleet {
 
 impl Drop for RunningFleet {
     fn drop(&mut self) {
-        let _ = self.commands.send(Command::End);
+        let _ = self.commands.send(FleetCommand::End);
         if let Some(thread) = self.thread.take() {
             // The panic hook has already reported a panic of the thread.
             let _ = thread.join();

@@ -3,5 +3,6 @@
 pub mod admin;
 pub mod connection;
 pub mod reload;
+pub mod screens;
 pub mod server;
 pub mod tls;

@@ -1,14 +1,19 @@
 //! Sources of PVs: the traits that a protocol implements, and its implementations.
 
 pub mod ca;
+pub mod directory;
+pub mod feed;
 pub mod formula;
 pub mod handover;
 pub mod host;
 pub mod intake;
 pub mod line;
 pub mod local;
+pub mod name_files;
 pub mod operation;
 pub mod pva;
+pub mod recording;
+pub mod replay;
 pub mod row;
 pub mod search;
 pub mod sim;

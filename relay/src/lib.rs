@@ -27,6 +27,12 @@ pub mod session;
 
 pub mod fleet;
 
+pub mod queries;
+
 pub mod http;
 
 pub mod app;
+
+pub mod record;
+
+pub mod demo;

@@ -5,18 +5,21 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Display;
+use std::future::Future;
 use std::io;
 use std::panic;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
 use pvwire_relay::access::audit;
-use pvwire_relay::app;
-use pvwire_relay::config::{Asked, Config, ConfigError, LastRead};
+use pvwire_relay::app::{self, StartError};
+use pvwire_relay::config::{Config, ConfigError, DemoOptions, Invocation, LastRead, set_commit};
+use pvwire_relay::demo::{self, Demo};
 use pvwire_relay::http::reload::refuse_damaged;
 use pvwire_relay::limits::descriptors::Descriptors;
 use pvwire_relay::ops::file_reads::read_text;
 use pvwire_relay::ops::log_queue::{self, FlushAtEnd};
+use pvwire_relay::record;
 
 /// Longest configuration file, in bytes.
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
@@ -29,9 +32,22 @@ const EXIT_USAGE: u8 = 64;
 const EXIT_NO: u8 = 1;
 
 fn main() -> ExitCode {
+    if let Some(commit) = option_env!("PVWIRE_COMMIT").filter(|commit| !commit.is_empty()) {
+        set_commit(commit);
+    }
     let environment = environment();
-    log_queue::init(environment.get("PVWIRE_LOG").map_or("", String::as_str));
+    let is_demo = std::env::args()
+        .nth(1)
+        .is_some_and(|command| command == "demo");
+    // pvxs warns of a missing IOC, which is no news where PVs are simulated.
+    let level = if is_demo { "error" } else { "" };
+    log_queue::init(environment.get("PVWIRE_LOG").map_or(level, String::as_str));
     // While there is one thread only.
+    let network = is_demo.then(demo::private_network).transpose();
+    if let Err(error) = &network {
+        eprintln!("pvwire-relay: the system gives no ports on 127.0.0.1: {error}");
+        return ExitCode::FAILURE;
+    }
     pvwire_epics::prepare_environment();
     pvwire_epics::allocate_from_one_arena();
     if let Err(error) = log_queue::start() {
@@ -44,12 +60,20 @@ fn main() -> ExitCode {
     let descriptors = Descriptors::new(pvwire_epics::raise_descriptor_limit());
     let read = configuration(environment);
     match read() {
-        Ok(Asked::Run(config)) => run(*config, read, descriptors),
-        Ok(Asked::Check(config, check)) => answer(app::check(&config, check)),
-        Ok(Asked::CheckAudit(files)) => {
+        Ok(Invocation::Run(config)) => run(app::run(*config, read, descriptors, |_| {})),
+        Ok(Invocation::Demo(options)) => show(options, descriptors),
+        Ok(Invocation::Record(options)) => {
+            let recorded = block_on(record::record(options));
+            recorded.map_or_else(
+                |error| failed(&error),
+                |text| answer(Ok::<_, StartError>((text, true))),
+            )
+        }
+        Ok(Invocation::Check(config, check)) => answer(app::check(&config, check)),
+        Ok(Invocation::CheckAudit(files)) => {
             answer(audit::check(&files).map(|found| (found.text, found.is_whole)))
         }
-        Ok(Asked::Print(text)) => {
+        Ok(Invocation::Print(text)) => {
             print!("{text}");
             ExitCode::SUCCESS
         }
@@ -68,7 +92,7 @@ fn environment() -> BTreeMap<String, String> {
 /// Reads the configuration each time it is called. A file that was damaged since the last call is refused.
 fn configuration(
     environment: BTreeMap<String, String>,
-) -> impl Fn() -> Result<Asked, ConfigError> + Send + Sync {
+) -> impl Fn() -> Result<Invocation, ConfigError> + Send + Sync {
     let arguments: Vec<String> = std::env::args().collect();
     let last_good = Mutex::new(String::new());
     let read_file = move |path: &str| {
@@ -86,33 +110,39 @@ fn configuration(
     }
 }
 
-fn run(
-    config: Config,
-    read: impl Fn() -> Result<Asked, ConfigError> + Send + Sync + 'static,
-    descriptors: Descriptors,
-) -> ExitCode {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let runtime = match runtime {
-        Ok(runtime) => runtime,
+/// Runs the demo.
+fn show(options: DemoOptions, descriptors: Descriptors) -> ExitCode {
+    match Demo::start(options) {
+        Ok(demo) => run(demo.run(descriptors)),
         Err(error) => {
-            log::error!("the runtime can't start: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
-    let relay = app::run(config, read, descriptors);
-    let ended = tokio::task::LocalSet::new().block_on(&runtime, relay);
-    // Doesn't wait for a read of a file that hangs.
-    runtime.shutdown_background();
-    match ended {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) if error.is_usage() => usage(&error),
-        Err(error) => {
-            log::error!("{error}");
+            eprintln!("pvwire-relay: {error}");
             ExitCode::FAILURE
         }
     }
+}
+
+fn run(relay: impl Future<Output = Result<(), StartError>>) -> ExitCode {
+    match block_on(relay) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.is_usage() => usage(&error),
+        Err(error) => failed(&error),
+    }
+}
+
+fn failed(error: &impl Display) -> ExitCode {
+    log::error!("{error}");
+    ExitCode::FAILURE
+}
+
+/// Runs a future that needs a `LocalSet`.
+fn block_on<T, E: From<io::Error>>(future: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let ended = tokio::task::LocalSet::new().block_on(&runtime, future);
+    // Doesn't wait for a read of a file that hangs.
+    runtime.shutdown_background();
+    ended
 }
 
 /// Prints what a command found.

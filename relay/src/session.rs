@@ -1,8 +1,9 @@
 //! Sessions: the connections of clients, their requests and their bytes.
 
-pub mod errand;
-pub mod neighbours;
+pub mod batch;
 pub mod operation;
+pub mod peers;
+pub mod question;
 pub mod request;
 pub mod shard;
 pub mod socket;

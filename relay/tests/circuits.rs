@@ -179,10 +179,25 @@ fn outcome(reply: Reply) -> Outcome {
 
 /// A relay that searches two networks by Channel Access, and whose libca gives a server up after 6 s.
 fn relay_of(one: Network, other: Network) -> Command {
-    let mut command = relay_command(one);
-    let addresses = [one, other].map(|network| format!("127.0.0.1:{}", network.server_port()));
+    relay_with(one, &addresses(one, other), "")
+}
+
+/// The same relay without UDP: it searches by the servers' own connections.
+fn relay_by_name_servers(one: Network, other: Network) -> Command {
+    relay_with(one, "", &addresses(one, other))
+}
+
+fn addresses(one: Network, other: Network) -> String {
+    [one, other]
+        .map(|network| format!("127.0.0.1:{}", network.server_port()))
+        .join(" ")
+}
+
+fn relay_with(network: Network, list: &str, name_servers: &str) -> Command {
+    let mut command = relay_command(network);
     command
-        .env("EPICS_CA_ADDR_LIST", addresses.join(" "))
+        .env("EPICS_CA_ADDR_LIST", list)
+        .env("EPICS_CA_NAME_SERVERS", name_servers)
         .env("EPICS_CA_CONN_TMO", "1");
     command
 }
@@ -196,6 +211,15 @@ const RECORDS: &str = r#"
 
 #[test]
 fn pvs_of_an_ioc_that_hangs_are_found_at_another_address() {
+    hung_ioc_is_found_at_another_address(relay_of);
+}
+
+#[test]
+fn pvs_of_an_ioc_that_hangs_are_found_by_another_name_server() {
+    hung_ioc_is_found_at_another_address(relay_by_name_servers);
+}
+
+fn hung_ioc_is_found_at_another_address(relay_of: fn(Network, Network) -> Command) {
     let [first, second] = [Network::new(), Network::new()];
     let prefix = prefix();
     let hung = SoftIoc::with_prefix(first, &prefix, RECORDS, "");
@@ -221,10 +245,30 @@ fn pvs_of_an_ioc_that_hangs_are_found_at_another_address() {
     assert_eq!(client.put_number(&names[0], 3.0).0, Outcome::Done);
     client.wait_number(&names[0], 3.0);
     // The first one lives again and changes nothing.
-    hung.go_on();
+    hung.resume();
     other.put("ao", "4");
     client.wait_number(&names[0], 4.0);
     assert!(!client.pv(&names[0]).numbers().contains(&1.5));
+}
+
+#[test]
+fn ioc_that_dies_is_found_again_by_name_servers_alone_there_or_elsewhere() {
+    let networks = [Network::new(), Network::new()];
+    let prefix = prefix();
+    let relay = Relay::spawn(relay_by_name_servers(networks[0], networks[1]), &PUTS);
+    let mut client = Client::connect(relay.address());
+    let name = format!("{prefix}ao");
+    client.subscribe(&[&name]);
+    // Neither name server is there at first; then one of them is, again, and the other one instead.
+    for (value, at) in [(1.0, 0), (2.0, 0), (3.0, 1), (4.0, 0)] {
+        let record = RECORDS.replace("\"1\"", &format!("\"{value}\""));
+        let ioc = SoftIoc::with_prefix(networks[at], &prefix, &record, "");
+        client.wait_number(&name, value);
+        client.wait_state(&name, ConnectionState::Connected);
+        assert_eq!(client.put_number(&name, 9.0).0, Outcome::Done);
+        ioc.kill();
+        client.wait_state(&name, ConnectionState::Disconnected);
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use mio::{Events, Poll, Token};
 use pvwire_relay::fanout::frame::Frame;
-use pvwire_relay::session::socket::{Broken, Socket};
+use pvwire_relay::session::socket::{Disconnect, Socket};
 use pvwire_relay::session::transport::AnyTransport;
 use tungstenite::handshake::derive_accept_key;
 
@@ -51,7 +51,7 @@ fn shake_hands(tcp: &mut TcpStream) -> Option<Vec<u8>> {
 }
 
 /// Sends back the messages that have arrived.
-fn echo_some(socket: &mut Socket) -> Result<(), Broken> {
+fn echo_some(socket: &mut Socket) -> Result<(), Disconnect> {
     socket.begin_turn();
     while let Some((kind, bytes)) = socket.receive()? {
         socket.answer(&Arc::new(Frame::message(kind as u8, &bytes)))?;

@@ -82,7 +82,7 @@ fn description_is_read_once_for_all_clients() {
     second.subscribe_live(&[&ai]);
     second.describe(&[&ai]);
     wait_description(&mut second, &ai, "Gap of the undulator");
-    ioc.go_on();
+    ioc.resume();
 }
 
 #[test]
@@ -189,6 +189,6 @@ fn description_from_a_hanging_ioc_comes_when_it_goes_on() {
         assert!(pvs[0].as_ref().unwrap().is_number(1.0));
         asked.elapsed() < Duration::from_secs(1)
     });
-    ioc.go_on();
+    ioc.resume();
     wait_description(&mut client, &ai, "Gap of the undulator");
 }

@@ -63,7 +63,7 @@ fn program() -> PathBuf {
     let built = Command::new(env!("CARGO"))
         // The same packages as the test run, so that the example has the same features and is built already.
         .args(["build", "--quiet", "--locked", "--workspace"])
-        .args(["--example", "read_pvs", "--message-format", "json"])
+        .args(["--bin", "read-pvs", "--message-format", "json"])
         .current_dir(in_repository("."))
         .stderr(Stdio::inherit())
         .output()
@@ -72,7 +72,7 @@ fn program() -> PathBuf {
     let said = String::from_utf8(built.stdout).unwrap();
     let executable = said.lines().find_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;
-        let is_example = message["target"]["name"] == "read_pvs";
+        let is_example = message["target"]["name"] == "read-pvs";
         let path = message["executable"].as_str().filter(|_| is_example)?;
         Some(PathBuf::from(path))
     });

@@ -28,6 +28,8 @@ use pvwire_relay::limits::Limits;
 use pvwire_relay::limits::connections::{Callers, Users};
 use pvwire_relay::limits::memory::Memory;
 use pvwire_relay::ops::metrics::Metrics;
+use pvwire_relay::queries::service::ServiceTable;
+use pvwire_relay::session::question::Services;
 use pvwire_relay::session::shard::{Arrival, Shard, ShardContext, ShardHandle, ShardLimits};
 use pvwire_relay::session::transport::AnyTransport;
 use pvwire_relay::state::registry::Registry;
@@ -168,13 +170,13 @@ impl MessageEncoder for LineEncoder {
 }
 
 /// The relay's stages; dropped in this order.
-struct Stages {
+pub(crate) struct Stages {
     _ticker: Ticker,
-    shard: Shard,
+    pub(crate) shard: Shard,
     _pool: Pool,
 }
 
-fn stages(encodings: &Arc<Encodings>) -> Stages {
+pub(crate) fn stages(encodings: &Arc<Encodings>, services: Arc<dyn Services>) -> Stages {
     let config = Config::default();
     let limits = Limits::of(&config);
     let intake = Intake::new();
@@ -208,7 +210,7 @@ fn stages(encodings: &Arc<Encodings>) -> Stages {
             relays: Vec::new(),
             crowded: false,
         },
-        neighbours: Arc::default(),
+        peers: Arc::default(),
         limits: ShardLimits {
             evict_after: DEADLINE,
             ack_window: DEADLINE,
@@ -218,8 +220,9 @@ fn stages(encodings: &Arc<Encodings>) -> Stages {
             requests: limits.requests,
             new_names: limits.new_names,
         },
-        errands: tokio::sync::mpsc::unbounded_channel().0,
+        batches: tokio::sync::mpsc::unbounded_channel().0,
         pool: pool.handle(),
+        services,
         metrics: Arc::new(Metrics::default()),
         tokens: None,
         users: Users::new(limits.clients_per_user),
@@ -244,7 +247,7 @@ fn stages(encodings: &Arc<Encodings>) -> Stages {
 }
 
 /// A client of a shard, without the handshake over HTTP.
-fn connect(shard: &ShardHandle, encoding: Encoding) -> TcpStream {
+pub(crate) fn connect(shard: &ShardHandle, encoding: Encoding) -> TcpStream {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     far.set_read_timeout(Some(DEADLINE)).unwrap();
@@ -253,7 +256,7 @@ fn connect(shard: &ShardHandle, encoding: Encoding) -> TcpStream {
         read_ahead: Vec::new(),
         encoding,
         peer: Default::default(),
-        caller: Default::default(),
+        rates: Default::default(),
         stay: None,
     });
     far
@@ -266,7 +269,7 @@ fn send(to: &mut TcpStream, kind: MessageKind, payload: &[u8]) {
 }
 
 /// The next message: its opcode and payload.
-fn next(from: &mut TcpStream) -> (u8, Vec<u8>) {
+pub(crate) fn next(from: &mut TcpStream) -> (u8, Vec<u8>) {
     let mut header = [0; 2];
     from.read_exact(&mut header).unwrap();
     let mut length = usize::from(header[1]);
@@ -274,6 +277,10 @@ fn next(from: &mut TcpStream) -> (u8, Vec<u8>) {
         let mut long = [0; 2];
         from.read_exact(&mut long).unwrap();
         length = u16::from_be_bytes(long).into();
+    } else if length == 127 {
+        let mut longer = [0; 8];
+        from.read_exact(&mut longer).unwrap();
+        length = u64::from_be_bytes(longer) as usize;
     }
     let mut payload = vec![0; length];
     from.read_exact(&mut payload).unwrap();
@@ -306,7 +313,7 @@ fn text_encoding_shares_groups_and_has_one_frame_per_tick() {
     assert_eq!(paths, ["/lines", "/ws", "/ws/large"]);
     assert!(known.has_stream("/ws/large") && !known.has_stream("/ws"));
 
-    let stages = stages(&known);
+    let stages = stages(&known, Arc::new(ServiceTable::default()));
     let shard = stages.shard.handle();
     let subscribe = pvwire_schema::encode::request(&Request {
         id: 1,
@@ -353,7 +360,7 @@ fn text_encoding_shares_groups_and_has_one_frame_per_tick() {
 }
 
 /// Sends a longer binary message.
-fn send_binary(to: &mut TcpStream, payload: &[u8]) {
+pub(crate) fn send_binary(to: &mut TcpStream, payload: &[u8]) {
     let length = (payload.len() as u16).to_be_bytes();
     let header = [0x82, 0x80 | 126, length[0], length[1], 0, 0, 0, 0];
     to.write_all(&[&header, payload].concat()).unwrap();

@@ -80,7 +80,7 @@ fn edges_show_all_of_a_pv_through_one_monitor() {
             (pv.connection).is_some_and(|connection| connection.read && connection.write)
         });
     }
-    // The relay looks at some fields of records on other channels.
+    // The relay reads some fields of records on other channels.
     let of = |served: &[(String, u32)], name: &String| -> Vec<u32> {
         let channels = served.iter().filter(|(channel, _)| channel == name);
         channels.map(|(_, events)| *events).collect()

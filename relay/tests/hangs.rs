@@ -129,7 +129,7 @@ fn ioc_that_hangs_is_told_by_events_and_by_coniql() {
         }
         let read = get(relays[0].address(), &format!("/pv/{name}"), &[]);
         assert_eq!(read.status, 503, "{}", read.body);
-        ioc.go_on();
+        ioc.resume();
         event(&mut events, |pv| pv["connection"]["unresponsive"] == false);
         for client in &mut coniql {
             client.until("VALID");

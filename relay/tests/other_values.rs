@@ -232,6 +232,29 @@ fn alarm_with_numbers_that_no_alarm_has_is_invalid_and_undefined() {
 }
 
 #[test]
+fn alarm_by_pv_access_with_numbers_that_no_alarm_has_is_invalid_and_undefined() {
+    let network = Network::new();
+    let prefix = prefix();
+    let _server = StructureServer::start(Some(network), &prefix);
+    let relay = Relay::start(network, &[]);
+    let mut client = Client::connect(relay.address());
+    let undefined = Alarm {
+        severity: Severity::Invalid,
+        status: 106,
+    };
+    for pv in ["alarm_negative", "alarm_large"] {
+        let whole = format!("pva://{prefix}{pv}");
+        for name in [format!("{whole}/part"), whole] {
+            client.subscribe_live(&[&name]);
+            client.wait_pv(&name, "a value", |pv| pv.now.is_some());
+            let now = client.pv(&name).now.as_ref().unwrap();
+            assert_eq!(now.alarm, undefined, "{name}");
+            assert_eq!(answer(&relay, &name)["status"]["message"], "odd", "{name}");
+        }
+    }
+}
+
+#[test]
 fn choice_beyond_the_sixteenth_has_the_label_that_the_ioc_gives_it() {
     let network = Network::new();
     let mut ioc = SoftIoc::start(network, r#"record(ai, "$(P)ai") { field(VAL, "1") }"#);

@@ -61,6 +61,56 @@ fn pages_run_only_scripts_and_styles_with_the_number_of_their_answer() {
 }
 
 #[test]
+fn status_is_a_page_for_browsers_and_json_for_programs() {
+    // Built without the app, a relay serves the status page in its place, too.
+    for flags in [&[][..], &["--no-app"], &["--app=false"]] {
+        let relay = relay(flags);
+        let page = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+        for (path, accept) in [("/", "*/*"), ("/", page), ("/status", page)] {
+            let answer = get(relay.address(), path, &[("Accept", accept)]);
+            assert!(answer.head.contains("text/html"), "{path}: {}", answer.head);
+            // What browsers without scripts show.
+            let (_, plain) = answer.body.split_once("<noscript>").unwrap();
+            assert!(plain.contains("\"uptimeSeconds\": "), "{plain}");
+            assert!(!answer.body.contains("{STATUS}"));
+        }
+        for accept in ["*/*", "application/json"] {
+            let answer = get(relay.address(), "/status", &[("Accept", accept)]);
+            assert!(answer.head.contains("application/json"), "{}", answer.head);
+        }
+    }
+}
+
+#[test]
+fn app_learns_which_puts_need_a_confirmation() {
+    let relay = relay(&[
+        "--confirm-put=SR:BEAM*",
+        "--confirm-put",
+        "pva://BL?:\"SET\"",
+    ]);
+    let settings = get(relay.address(), "/app.json", &[]);
+    assert_eq!(settings.status, 200, "{}", settings.body);
+    assert_eq!(
+        settings.body,
+        r#"{"confirmPut":["SR:BEAM*","pva://BL?:\"SET\""]}"#
+    );
+    assert!(
+        settings.head.contains("application/json"),
+        "{}",
+        settings.head
+    );
+    assert!(settings.head.contains("no-store"), "{}", settings.head);
+    drop(relay);
+    // Without patterns all puts are done at once, and where the app isn't served nothing is.
+    let relay = self::relay(&[]);
+    let settings = get(relay.address(), "/app.json", &[]);
+    assert_eq!(settings.body, r#"{"confirmPut":[]}"#);
+    drop(relay);
+    let relay = self::relay(&["--no-app", "--confirm-put=X"]);
+    assert_eq!(get(relay.address(), "/app.json", &[]).status, 404);
+}
+
+#[test]
 fn clients_that_pipeline_without_reading_get_one_answer_each() {
     let relay = relay(&[]);
     let address = relay.address();

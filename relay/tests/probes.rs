@@ -143,3 +143,17 @@ fn probes_are_answered_while_the_http_thread_hangs_and_say_so() {
         testbed::get(operators, "/live", &[]).status == 200
     });
 }
+
+#[test]
+fn idle_relay_wakes_its_threads_seldom() {
+    let relay = Relay::start(Network::new(), &["--shards=2"]);
+    // Checks that each have a timer wake it 33 times.
+    let most_per_s = 15.0;
+    eventually("the relay sleeps", || {
+        let (begun, before) = (Instant::now(), relay.sleeps());
+        thread::sleep(Duration::from_secs(2));
+        let took = begun.elapsed().as_secs_f64();
+        (relay.sleeps() - before) as f64 / took < most_per_s
+    });
+    assert_eq!(testbed::get(relay.address(), "/live", &[]).status, 200);
+}

@@ -119,6 +119,43 @@ fn puts_of_numbers_strings_labels_and_arrays_are_written() {
 }
 
 #[test]
+fn alarm_is_acknowledged_by_a_put_of_its_severity() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(
+        network,
+        r#"record(ao, "$(P)ao") { field(HIGH, "1") field(HSV, "MINOR") field(HIHI, "2") field(HHSV, "MAJOR") }"#,
+    );
+    let relay = Relay::start(network, &ALL);
+    let mut client = Client::connect(relay.address());
+    let names = ioc.names(["ao", "ao.ACKS", "ao.ACKT"]);
+    client.subscribe_live(&names);
+    let [ao, severity, transient] = names.each_ref().map(String::as_str);
+    for major in [text("MAJOR"), PutValue::Number(2.0)] {
+        // The alarm is gone, and waits for its acknowledgement. That of a lower one isn't enough.
+        for value in [3.0, 0.0] {
+            assert_eq!(put(&mut client, ao, PutValue::Number(value)), done());
+        }
+        client.wait_number(severity, 2.0);
+        assert_eq!(put(&mut client, severity, text("MINOR")), done());
+        assert!(client.pv(severity).is_number(2.0));
+        assert_eq!(put_both(&mut client, severity, major), done());
+        client.wait_number(severity, 0.0);
+        // Alarms that are gone need no acknowledgement, and then one again.
+        assert_eq!(put_both(&mut client, transient, text("NO")), done());
+        client.wait_number(transient, 0.0);
+        assert_eq!(
+            put_both(&mut client, transient, PutValue::Number(1.0)),
+            done()
+        );
+        client.wait_number(transient, 1.0);
+    }
+    // No other text is taken, and the record's value stays.
+    let (end, _) = put(&mut client, severity, text("SERIOUS"));
+    assert_eq!(end, Outcome::BadValue);
+    client.wait_number(ao, 0.0);
+}
+
+#[test]
 fn put_that_cannot_be_done_says_why_and_writes_nothing() {
     let network = Network::new();
     let rules = "ASG(DEFAULT) { RULE(1, READ) RULE(1, WRITE) }\nASG(readonly) { RULE(1, READ) }\n";

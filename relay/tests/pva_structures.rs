@@ -7,7 +7,8 @@ use std::process::Command;
 
 use pvwire_schema::decode;
 use pvwire_schema::types::{
-    Array, Node, NodeValue, Outcome, PutRequest, PutValue, Reply, RequestBody, Severity, ValueType,
+    Array, Connection, ConnectionState, Node, NodeValue, Outcome, PutRequest, PutValue, Reply,
+    RequestBody, Severity, ValueType,
 };
 use serde_json::{Map, Value, json};
 
@@ -296,4 +297,27 @@ pub(crate) fn check_procedure(start: Start<'_>) {
     };
     assert_eq!(outcome, Outcome::Failed);
     assert!(message.contains("asked to fail"), "{message}");
+}
+
+#[test]
+fn pv_that_its_server_opens_again_and_again_is_not_suspended() {
+    let network = Network::new();
+    let prefix = prefix();
+    let mut server = StructureServer::start(Some(network), &prefix);
+    let relay = Relay::start(network, &[]);
+    let mut client = Client::connect(relay.address());
+    let [shaped, other] = ["shaped", "bare"].map(|name| format!("pva://{prefix}{name}"));
+    client.subscribe_live(&[&shaped, &other]);
+    for _ in 0..3 {
+        for (shape, number) in [("calm", 3.25), ("plain", 4.25), ("full", 1.25)] {
+            server.reshape(shape);
+            client.wait_pv(&shaped, shape, |pv| {
+                assert_ne!(pv.state(), ConnectionState::NotFound, "it is suspended");
+                pv.is_number(number)
+            });
+        }
+    }
+    // Nothing else on the same connection notices it.
+    let lost = |seen: &&Connection| seen.state == ConnectionState::Disconnected;
+    assert_eq!(client.pv(&other).states.iter().find(lost), None);
 }

@@ -223,9 +223,10 @@ fn unit_of_systemd_starts_a_relay_that_may_do_nothing_else() {
         "ProtectSystem=strict",
         "CapabilityBoundingSet=",
         "KillSignal=SIGTERM",
-        // With ProtectSystem=strict the only place that lasts, and a mask that leaves the group its
+        // With ProtectSystem=strict the only places that last, and a mask that leaves the group its
         // right.
         "LogsDirectory=pvwire",
+        "StateDirectory=pvwire",
         "UMask=0027",
     ] {
         assert!(unit.lines().any(|found| found == line), "no {line}");

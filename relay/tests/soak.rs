@@ -37,10 +37,12 @@ mod rules;
 mod streams;
 mod waits;
 mod watcher;
+mod withheld;
 mod writers;
 mod writes;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -59,6 +61,7 @@ use self::rules::RulesFile;
 use self::streams::Streams;
 use self::waits::{ALLOWED, CALM, Waits};
 use self::watcher::{Address, Report, Watcher};
+use self::withheld::Withheld;
 use self::writers::Writers;
 use testbed::random::Random;
 use testbed::records::{KINDS, record};
@@ -91,6 +94,7 @@ struct World {
     pva_rights: Option<PvaRights>,
     healthy: Healthy,
     waits: Waits,
+    withheld: Arc<Withheld>,
     streams: Streams,
     address: Address,
     watchers: Vec<Watcher>,
@@ -123,6 +127,7 @@ impl World {
             .collect();
         let address = Address::default();
         let healthy = Healthy::start(network);
+        let withheld = Arc::new(Withheld::start());
         let packed = How {
             lz4: true,
             ..How::default()
@@ -144,8 +149,9 @@ impl World {
             liar: Liar::start(),
             makers: fleet.is_none().then(|| Makers::start(&address)),
             pva_rights: fleet.is_none().then(|| PvaRights::start(&prefix)),
-            waits: Waits::start(&healthy, &steady, ALLOWED, &address),
-            streams: Streams::start(&healthy, &address),
+            waits: Waits::start(&healthy, &steady, ALLOWED, &address, &withheld),
+            streams: Streams::start(&healthy, &address, &withheld),
+            withheld,
             healthy,
             writers: Writers::start(&prefix, seed, [&address, second]),
             prefix,
@@ -320,6 +326,7 @@ impl World {
             flags.extend(["--bus", bus, "--role", "edge", key]);
         }
         let relay = Relay::spawn(command, &flags);
+        self.withheld.follow(relay.id());
         *self.address.lock().unwrap() = Some(relay.address());
         self.relay = Some(relay);
     }

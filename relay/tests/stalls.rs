@@ -44,7 +44,7 @@ impl World {
         }
     }
 
-    /// Stalls for longer than the time-outs, then looks at every field of every PV, in a client
+    /// Stalls for longer than the time-outs, then compares every field of every PV, in a client
     /// that was there and in a new one.
     fn stall(&mut self, relay: &Relay, mut stall: impl FnMut(&mut SoftIoc, bool)) {
         let mut client = Client::connect(relay.address());
@@ -147,7 +147,7 @@ fn every_field_is_right_after_an_ioc_hung_beyond_the_time_out() {
     let relay = Relay::start(world.network, &PUTS);
     world.stall(&relay, |ioc, stalls| match stalls {
         true => ioc.hang(),
-        false => ioc.go_on(),
+        false => ioc.resume(),
     });
 }
 
@@ -189,7 +189,7 @@ fn ioc_that_hangs_for_a_moment_is_unresponsive_an_idle_one_not() {
         let mut late = Client::connect(relay.address());
         late.subscribe_live(&[&name]);
         assert!(is_unresponsive(late.pv(&name)), "a new client is told too");
-        world.ioc.go_on();
+        world.ioc.resume();
         client.wait("there is news", |client| {
             !client.pvs.values().any(is_unresponsive)
         });

@@ -199,7 +199,7 @@ fn hung_ioc_shows_and_is_right_again_when_it_goes_on() {
     ioc.hang();
     client.wait_state(&name, ConnectionState::Disconnected);
     assert!(client.pv(&name).is_number(1.0));
-    ioc.go_on();
+    ioc.resume();
     client.wait_state(&name, ConnectionState::Connected);
     ioc.put("ao", "2");
     client.wait_number(&name, 2.0);

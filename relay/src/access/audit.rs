@@ -22,6 +22,7 @@ pub use self::check::{CheckError, Findings, check};
 use self::file::LogFile;
 pub use self::record::{Attempt, new_value, old_value};
 use crate::config::AuditSync;
+use crate::ops::rhythm;
 
 /// Maximum number of records that wait for the disk, 16 MiB. Beyond this `audit_fail = open` loses
 /// the record and `closed` refuses the put.
@@ -71,7 +72,7 @@ pub struct Audit {
     /// `audit_fail = closed`: puts are sent only after their record is written.
     closed: bool,
     entries: SyncSender<Entry>,
-    shared: Arc<Shared>,
+    shared: Arc<AuditShared>,
 }
 
 enum Entry {
@@ -81,7 +82,7 @@ enum Entry {
 }
 
 /// State shared by the writer's thread and the others.
-struct Shared {
+struct AuditShared {
     started: Instant,
     queued: AtomicUsize,
     written: AtomicU64,
@@ -146,7 +147,7 @@ impl State {
     }
 }
 
-impl Shared {
+impl AuditShared {
     fn state(&self) -> State {
         let busy = self.busy_since.load(Ordering::Acquire);
         let waits = self.queued.load(Ordering::Acquire) > 0;
@@ -174,7 +175,7 @@ impl Audit {
     pub fn start(path: &str, closed: bool, sync: AuditSync) -> io::Result<Self> {
         let (entries, coming) = sync_channel(MAX_QUEUED);
         let (opening, opened) = sync_channel(1);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(AuditShared {
             started: Instant::now(),
             queued: AtomicUsize::new(0),
             written: AtomicU64::new(0),
@@ -284,7 +285,7 @@ impl Audit {
     pub async fn watch(self: Arc<Self>) {
         let mut watched = Watched::default();
         loop {
-            tokio::time::sleep(LOOK_EVERY).await;
+            rhythm::next(LOOK_EVERY).await;
             if let Some((level, line)) = watched.line(&self.health(), Instant::now()) {
                 log::log!(level, "the audit file {} {line}", self.path.display());
             }
@@ -336,7 +337,7 @@ impl Watched {
 /// The writer's thread.
 struct Writer {
     file: LogFile,
-    shared: Arc<Shared>,
+    shared: Arc<AuditShared>,
     /// Number of lost records that the file mentions.
     lost_on_record: u64,
 }

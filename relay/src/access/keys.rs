@@ -1,26 +1,19 @@
 //! Reads the keys that verify tokens from `jwt_keys`, a file or a URL, and reads them again while
 //! the relay runs.
 
-use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use bytes::Bytes;
-use http_body_util::{BodyExt, Empty, Limited};
-use hyper::header::HOST;
-use hyper::{Request, StatusCode, Uri};
-use hyper_util::rt::TokioIo;
-use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, RootCertStore};
+use http_body_util::{BodyExt, Limited};
+use hyper::{StatusCode, Uri};
 use thiserror::Error;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
 
 use crate::access::auth::{KeySetError, Keys, TokenRules, Tokens};
 use crate::config::Config;
 use crate::ops::file_reads::{FileReads, NO_ANSWER, RegularFileError, read_text};
+use crate::ops::http_client::{self, RequestError};
 use crate::ops::metrics::Metrics;
+use crate::ops::rhythm;
 
 /// Interval between reads of a file.
 const FILE_EVERY: Duration = Duration::from_secs(1);
@@ -69,11 +62,7 @@ enum Cause {
     #[error("no answer within {} s", PATIENCE.as_secs())]
     Late,
     #[error(transparent)]
-    Connect(#[from] io::Error),
-    #[error("{0}")]
-    Tls(String),
-    #[error(transparent)]
-    Http(#[from] hyper::Error),
+    Request(#[from] RequestError),
     #[error("answered {0}")]
     Status(StatusCode),
     #[error("{0}")]
@@ -131,7 +120,7 @@ pub async fn keep_fresh(tokens: Arc<Tokens>, config: Config, metrics: Arc<Metric
     let place = config.jwt_keys;
     let (mut last, mut asked) = (String::new(), Instant::now());
     let mut reads = FileReads::default();
-    let mut state = State::new(&tokens, &metrics, config.jwt_keys_keep);
+    let mut state = KeyState::new(&tokens, &metrics, config.jwt_keys_keep);
     loop {
         if is_url(&place) {
             let every = if state.complaint.is_some() {
@@ -146,7 +135,7 @@ pub async fn keep_fresh(tokens: Arc<Tokens>, config: Config, metrics: Arc<Metric
                 }
             }
         } else {
-            tokio::time::sleep(FILE_EVERY).await;
+            rhythm::next(FILE_EVERY).await;
         }
         asked = Instant::now();
         match read(&place, &mut reads).await {
@@ -166,7 +155,7 @@ pub async fn keep_fresh(tokens: Arc<Tokens>, config: Config, metrics: Arc<Metric
 }
 
 /// Whether the keys in use are those of their file or URL.
-struct State<'a> {
+struct KeyState<'a> {
     tokens: &'a Tokens,
     metrics: &'a Metrics,
     keep: Duration,
@@ -177,7 +166,7 @@ struct State<'a> {
     retired: bool,
 }
 
-impl<'a> State<'a> {
+impl<'a> KeyState<'a> {
     fn new(tokens: &'a Tokens, metrics: &'a Metrics, keep: Duration) -> Self {
         let mut state = Self {
             tokens,
@@ -266,56 +255,13 @@ fn check_url(url: &str) -> Result<Uri, Cause> {
 
 async fn fetch(url: &str) -> Result<String, Cause> {
     let uri = check_url(url)?;
-    let is_tls = uri.scheme_str() == Some("https");
-    let name = uri.host().unwrap_or_default();
-    let name = name
-        .trim_start_matches('[')
-        .trim_end_matches(']')
-        .to_owned();
-    let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
-    let tcp = TcpStream::connect((name.as_str(), port)).await?;
-    if !is_tls {
-        return get(tcp, &uri).await;
+    let answer = http_client::connect(&uri).await?;
+    let mut answer = answer.get(&uri, "application/json").await?;
+    if answer.response.status() != StatusCode::OK {
+        return Err(Cause::Status(answer.response.status()));
     }
-    let mut roots = RootCertStore::empty();
-    let found = rustls_native_certs::load_native_certs();
-    roots.add_parsable_certificates(found.certs);
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| Cause::Tls(error.to_string()))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let name = ServerName::try_from(name).map_err(|error| Cause::Tls(error.to_string()))?;
-    let tls = TlsConnector::from(Arc::new(config)).connect(name, tcp);
-    get(tls.await?, &uri).await
-}
-
-async fn get<S>(stream: S, uri: &Uri) -> Result<String, Cause>
-where
-    S: AsyncRead + AsyncWrite + Unpin + 'static,
-{
-    let (mut sender, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-    let driving = tokio::task::spawn_local(async move {
-        if let Err(error) = connection.await {
-            log::debug!("the connection to the keys ended: {error}");
-        }
-    });
-    let path = uri.path_and_query().map_or("/", |path| path.as_str());
-    let host = uri.authority().map_or("", |authority| authority.as_str());
-    let request = Request::get(path)
-        .header(HOST, host)
-        .header("accept", "application/json")
-        .body(Empty::<Bytes>::new())
-        .map_err(|_| Cause::NotAUrl)?;
-    let response = sender.send_request(request).await?;
-    if response.status() != StatusCode::OK {
-        return Err(Cause::Status(response.status()));
-    }
-    let body = Limited::new(response.into_body(), MAX_KEYS_BYTES).collect();
+    let body = Limited::new(answer.response.body_mut(), MAX_KEYS_BYTES).collect();
     let body = body.await.map_err(|error| Cause::Body(error.to_string()))?;
-    driving.abort();
     String::from_utf8(body.to_bytes().to_vec()).map_err(|_| Cause::NotUtf8)
 }
 

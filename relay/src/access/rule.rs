@@ -3,11 +3,11 @@
 //! The pvlist comes first: PVs that it doesn't allow are not served. Then the first of the
 //! operator's rules that fits decides, and where none fits the access security file.
 
+mod config_rule;
 mod error;
 mod file;
 mod identity;
 mod name;
-mod own;
 mod pattern;
 mod pvlist;
 mod rate_cap;
@@ -15,11 +15,11 @@ mod security;
 
 use std::borrow::Cow;
 
+use self::config_rule::Rule;
 pub use self::error::RulesError;
 use self::file::parsed;
 pub use self::identity::Identity;
 use self::name::Names;
-use self::own::Rule;
 pub use self::pattern::PatternError;
 pub use self::pvlist::{LineError, PvList, PvListError};
 pub use self::rate_cap::RateCaps;

@@ -1,10 +1,12 @@
 //! The command `check`: whether the relay would start with the configuration, what a user may do with PVs, and which
 //! rule decides.
 
+use super::ingest::open_replay;
 use super::{StartError, fleet, open_tls};
 use crate::access::keys;
 use crate::access::rule::{Identity, Rules};
 use crate::config::{Check, Config};
+use crate::ingest::name_files::NameFiles;
 
 /// One line for each PV and access: whether it is allowed, and by which rule; without PVs one line about the
 /// configuration. Also returns whether every access is allowed.
@@ -14,7 +16,9 @@ use crate::config::{Check, Config};
 pub fn check(config: &Config, check: Check) -> Result<(String, bool), StartError> {
     let rules = Rules::read(config).map_err(StartError::file)?;
     open_tls(config)?;
+    NameFiles::read(&config.names_file, &config.default_source).map_err(StartError::file)?;
     fleet::check_files(config)?;
+    open_replay(config)?;
     keys::check_file(config).map_err(StartError::file)?;
     if check.pvs.is_empty() {
         let mut text = format!("the configuration is valid: {}\n", config.show_changed());

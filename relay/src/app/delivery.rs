@@ -11,7 +11,7 @@ use super::fleet::Joining;
 use super::ingest::Ingest;
 use crate::compute::PoolHandle;
 use crate::config::{Config, Hosts};
-use crate::doors::coniql::{Coniql, Stranger};
+use crate::doors::coniql::{Coniql, UnknownSubprotocol};
 use crate::doors::pvws::Pvws;
 use crate::doors::pvws::formulas::FormulaInputs;
 use crate::fanout::control::{ClientId, ControlQueue};
@@ -24,27 +24,39 @@ use crate::limits::Limits;
 use crate::limits::connections::{Callers, Users};
 use crate::limits::memory::Memory;
 use crate::ops::metrics::Metrics;
-use crate::session::errand::Orders;
-use crate::session::neighbours::Neighbours;
+use crate::queries::internal::Queries;
+use crate::queries::plain_clients::PlainClients;
+use crate::queries::watch::{WatchQueue, Watches};
+use crate::session::batch::Batches;
+use crate::session::peers::Peers;
+use crate::session::question::Services;
 use crate::session::shard::{Shard, ShardContext, ShardHandle, ShardLimits};
+use crate::state::found_names::FoundNames;
+use crate::state::history::{History, HistorySink, RunningHistory};
 use crate::state::table::Table;
 use crate::state::tick::{TickCounters, TickLimits, TickSink, Ticker};
 
 /// What clients share: their limits, what they are told first, and the counters.
-pub(super) struct Shared {
+pub(super) struct DeliveryShared {
     pub(super) limits: Limits,
     pub(super) callers: Arc<Callers>,
     pub(super) memory: Arc<Memory>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) hello: Hello,
     /// The relays of the fleet.
-    pub(super) neighbours: Arc<Neighbours>,
+    pub(super) peers: Arc<Peers>,
     /// The forms in which clients get their messages.
     pub(super) encodings: Arc<Encodings>,
-    /// Where the errands of clients go.
-    pub(super) errands: Orders,
+    /// Where the batches of clients go.
+    pub(super) batches: Batches,
     /// Computes for clients.
     pub(super) pool: PoolHandle,
+    /// Answers questions.
+    pub(super) services: Arc<dyn Services>,
+    /// Notes the names of PVs that are found.
+    pub(super) found: Arc<FoundNames>,
+    /// The past of PVs, unless the operator keeps none.
+    pub(super) history: Option<History>,
 }
 
 /// The running threads. Dropping it ends the ticks first and then the shards that they feed.
@@ -52,10 +64,13 @@ pub(super) struct Delivery {
     /// Set if the relay is in a fleet.
     pub(super) fleet: Option<RunningFleet>,
     _ticker: Ticker,
+    _history: Option<RunningHistory>,
     _shards: Vec<Shard>,
     pub(super) control: Arc<ControlQueue>,
     pub(super) handles: Vec<ShardHandle>,
     pub(super) ticks: Arc<TickCounters>,
+    pub(super) queries: Arc<Queries>,
+    pub(super) plain_clients: Arc<PlainClients>,
 }
 
 /// The forms in which clients get their messages: pvwire's own, and those of the doors that are on.
@@ -66,7 +81,7 @@ pub(super) fn encodings(config: &Config, coniql: Option<&Coniql>) -> Encodings {
     }
     if let Some(coniql) = coniql {
         // The last one that a client offers is chosen.
-        encodings.add(Box::new(Stranger));
+        encodings.add(Box::new(UnknownSubprotocol));
         for format in coniql.formats() {
             encodings.add(Box::new(format));
         }
@@ -77,13 +92,14 @@ pub(super) fn encodings(config: &Config, coniql: Option<&Coniql>) -> Encodings {
 impl Delivery {
     pub(super) fn start(
         config: &Config,
-        shared: &Shared,
+        shared: &DeliveryShared,
         ingest: &Ingest,
         access: &Access,
         joining: Option<Joining>,
     ) -> Result<Self, StartError> {
         let control = ControlQueue::new(Arc::clone(&ingest.intake));
-        let shards = shards(config, shared, ingest, access, &control)?;
+        let users = Users::new(shared.limits.clients_per_user);
+        let shards = shards(config, shared, ingest, access, (&control, &users))?;
         let handles: Vec<_> = shards.iter().map(Shard::handle).collect();
         let sinks = handles
             .iter()
@@ -96,10 +112,27 @@ impl Delivery {
             &shared.encodings,
         )
         .map_err(StartError::thread("the thread that checks access rights"))?;
-        let mut sinks: Vec<Box<dyn TickSink>> = vec![Box::new(distributor)];
+        let watches = WatchQueue::new(Arc::clone(&ingest.intake));
+        let readers = Watches::new(Arc::clone(&watches), Arc::clone(&shared.metrics));
+        let found = shared.found.sink(&ingest.registry);
+        let mut sinks: Vec<Box<dyn TickSink>> =
+            vec![Box::new(distributor), Box::new(readers), found];
+        let queries = Queries::new(
+            Arc::clone(&ingest.registry),
+            watches,
+            handles.clone(),
+            shared.pool.clone(),
+        );
+        let metrics = Arc::clone(&shared.metrics);
+        let plain_clients = PlainClients::new(metrics, users, access.tokens.clone());
         if let Some(formulas) = &ingest.formulas {
             sinks.push(Box::new(FormulaInputs::new(formulas.clone())));
         }
+        let history = history(shared, ingest)?;
+        let history = history.map(|(running, sink)| {
+            sinks.push(Box::new(sink));
+            running
+        });
         let mut fleet = None;
         if let Some(joining) = joining {
             let planes = Planes {
@@ -109,8 +142,8 @@ impl Delivery {
                 audit: access.audit.clone(),
                 memory: Arc::clone(&shared.memory),
                 client: others(config, shared),
-                neighbours: Arc::clone(&shared.neighbours),
-                clients: clients_of(handles.clone()),
+                peers: Arc::clone(&shared.peers),
+                clients: clients_of(handles.clone(), Arc::clone(&plain_clients)),
                 max_unresolved: config.max_unresolved,
                 hosts: Hosts::new(&config.member_hosts),
             };
@@ -134,21 +167,41 @@ impl Delivery {
         Ok(Self {
             fleet,
             _ticker: ticker,
+            _history: history,
             _shards: shards,
             control,
             handles,
             ticks,
+            queries,
+            plain_clients,
         })
     }
 }
 
+/// Starts what keeps the past of PVs, unless the operator keeps none.
+fn history(
+    shared: &DeliveryShared,
+    ingest: &Ingest,
+) -> Result<Option<(RunningHistory, HistorySink)>, StartError> {
+    let Some(history) = shared.history.clone() else {
+        return Ok(None);
+    };
+    let started = RunningHistory::start(&history, Arc::clone(&ingest.registry));
+    let (running, sink) = started.map_err(StartError::thread("the thread that keeps the past"))?;
+    (shared.metrics).watch_history(move || history.readings());
+    Ok(Some((running, sink)))
+}
+
 /// Counts the clients of this relay.
-fn clients_of(shards: Vec<ShardHandle>) -> Box<dyn Fn() -> u64 + Send> {
-    Box::new(move || shards.iter().map(ShardHandle::clients).sum::<usize>() as u64)
+fn clients_of(shards: Vec<ShardHandle>, plain: Arc<PlainClients>) -> Box<dyn Fn() -> u64 + Send> {
+    Box::new(move || {
+        let of_shards = shards.iter().map(ShardHandle::clients);
+        (of_shards.sum::<usize>() + plain.count()) as u64
+    })
 }
 
 /// Stands for the clients of other relays.
-fn others(config: &Config, shared: &Shared) -> ClientId {
+fn others(config: &Config, shared: &DeliveryShared) -> ClientId {
     ClientId {
         // After those of clients, so that the audit file's numbers differ.
         shard: config.shards,
@@ -160,17 +213,17 @@ fn others(config: &Config, shared: &Shared) -> ClientId {
 
 fn shards(
     config: &Config,
-    shared: &Shared,
+    shared: &DeliveryShared,
     ingest: &Ingest,
     access: &Access,
-    control: &Arc<ControlQueue>,
+    (control, users): (&Arc<ControlQueue>, &Arc<Users>),
 ) -> Result<Vec<Shard>, StartError> {
     let context = ShardContext {
         registry: Arc::clone(&ingest.registry),
         control: Arc::clone(control),
         encodings: Arc::clone(&shared.encodings),
         hello: shared.hello.clone(),
-        neighbours: Arc::clone(&shared.neighbours),
+        peers: Arc::clone(&shared.peers),
         limits: ShardLimits {
             evict_after: config.evict_after,
             ack_window: config.ack_window,
@@ -180,14 +233,15 @@ fn shards(
             requests: shared.limits.requests,
             new_names: shared.limits.new_names,
         },
-        users: Users::new(shared.limits.clients_per_user),
+        users: Arc::clone(users),
         callers: Arc::clone(&shared.callers),
         memory: Arc::clone(&shared.memory),
         metrics: Arc::clone(&shared.metrics),
         tokens: access.tokens.clone(),
         audit: access.audit.clone(),
-        errands: shared.errands.clone(),
+        batches: shared.batches.clone(),
         pool: shared.pool.clone(),
+        services: Arc::clone(&shared.services),
     };
     (0..config.shards)
         .map(|number| Shard::start(number, context.clone()))

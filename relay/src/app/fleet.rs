@@ -18,6 +18,7 @@ use crate::config::Config;
 use crate::fleet::{Fleet, FleetCounters, Planes, Publisher, RunningFleet};
 use crate::ops::file_reads::{FileReads, NO_ANSWER, read_regular, read_text};
 use crate::ops::metrics::{FleetReadings, Metrics};
+use crate::ops::rhythm;
 
 /// The name of this machine.
 const HOST_NAME_FILE: &str = "/proc/sys/kernel/hostname";
@@ -87,7 +88,7 @@ pub(super) async fn keep_keys_fresh(seals: Arc<Seals>, path: String) {
             }
             Err(_) => {}
         }
-        tokio::time::sleep(KEYS_EVERY).await;
+        rhythm::next(KEYS_EVERY).await;
     }
 }
 

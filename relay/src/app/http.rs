@@ -13,19 +13,24 @@ use tokio::task::JoinSet;
 
 use super::StartError;
 use super::access::Access;
-use super::delivery::{Delivery, Shared};
+use super::delivery::{Delivery, DeliveryShared};
 use super::ingest::Ingest;
 use crate::config::{Auth, Config};
 use crate::doors::coniql::Coniql;
 use crate::doors::pvws::site::Site;
 use crate::http::admin::{Admin, LastOverview};
-use crate::http::server::{HeaderCase, Listening, PvRoutes, RefusedPages, Server, Side, Trust};
+use crate::http::screens::Screens;
+use crate::http::server::{Audience, HeaderCase, Listening, PvRoutes, RefusedPages, Server, Trust};
 use crate::http::tls::Tls;
 use crate::ingest::search;
 use crate::limits::connections::Clients;
 use crate::limits::descriptors::Descriptors;
 use crate::ops::pulse::Pulse;
+use crate::ops::rhythm;
 use crate::ops::shutdown::Readiness;
+use crate::queries::archiver::Archivers;
+use crate::queries::history::Histories;
+use crate::queries::names::Names;
 
 /// How often a client should acknowledge while frames arrive.
 const ACK_INTERVAL: Duration = Duration::from_millis(500);
@@ -51,7 +56,7 @@ pub(super) struct Serving {
 async fn keep_pulse(server: Arc<Server>) {
     loop {
         server.admin.http_pulse.turned(Instant::now());
-        tokio::time::sleep(PULSE_EVERY).await;
+        rhythm::next(PULSE_EVERY).await;
     }
 }
 
@@ -79,7 +84,7 @@ impl Listeners {
             if let Ok(address) = listener.local_addr() {
                 log::info!("pages and probes at http://{address}");
             }
-            listeners.push((listener.into_std()?, Side::Operators));
+            listeners.push((listener.into_std()?, Audience::Operators));
         }
         let scheme = if server.tls.is_some() {
             "https"
@@ -87,7 +92,7 @@ impl Listeners {
             "http"
         };
         log::info!("listening on {scheme}://{}", self.address);
-        listeners.push((self.clients.into_std()?, Side::Clients));
+        listeners.push((self.clients.into_std()?, Audience::Clients));
         let (listening, accepted) = Listening::start(server, listeners)?;
         let mut tasks = JoinSet::new();
         tasks.spawn_local(Arc::clone(server).serve(accepted));
@@ -124,6 +129,10 @@ pub(super) struct Front {
     pub(super) readiness: Arc<Readiness>,
     pub(super) descriptors: Descriptors,
     pub(super) coniql: Option<Coniql>,
+    pub(super) names: Arc<Names>,
+    pub(super) histories: Arc<Histories>,
+    pub(super) archivers: Option<Arc<Archivers>>,
+    pub(super) screens: Option<Screens>,
     pub(super) header_case: HeaderCase,
 }
 
@@ -132,7 +141,7 @@ pub(super) fn server(
     config: &Config,
     listeners: &Listeners,
     front: Front,
-    (shared, ingest, access): (Shared, Ingest, Access),
+    (shared, ingest, access): (DeliveryShared, Ingest, Access),
     delivery: &Delivery,
 ) -> Server {
     Server {
@@ -145,9 +154,11 @@ pub(super) fn server(
             registry: ingest.registry,
             control: Arc::clone(&delivery.control),
             shards: delivery.handles.clone(),
+            queries: Arc::clone(&delivery.queries),
+            plain_clients: Arc::clone(&delivery.plain_clients),
             memory: shared.memory,
             hello: shared.hello,
-            neighbours: shared.neighbours,
+            peers: shared.peers,
             started: front.started,
             audit: access.audit,
             searched: search::addresses(|name| std::env::var(name).ok()),
@@ -176,8 +187,15 @@ pub(super) fn server(
             .then(|| PvRoutes::new(config.not_found_after)),
         pvws: config.pvws.then(|| Site::new(config)),
         coniql: front.coniql,
+        names: front.names,
+        histories: front.histories,
+        archivers: front.archivers,
+        screens: front.screens,
         header_case: front.header_case,
         pool: shared.pool,
+        app: config.app,
+        confirm_put: config.confirm_put.clone(),
+        demo_page: config.demo_page,
     }
 }
 

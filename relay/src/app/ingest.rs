@@ -1,5 +1,6 @@
 //! Starts the sources of PVs and the registry that opens their channels.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use super::StartError;
@@ -8,12 +9,17 @@ use crate::access::rule::{RateCaps, Rules};
 use crate::compute::PoolHandle;
 use crate::config::{Auth, Config};
 use crate::ingest::ca::CaSource;
+use crate::ingest::directory::Directory;
 use crate::ingest::formula::{FormulaSource, OpenedFormulas};
 use crate::ingest::host::Hosts;
 use crate::ingest::local::LocalSource;
+use crate::ingest::name_files::NameFiles;
 use crate::ingest::pva::PvaSource;
+use crate::ingest::replay::{Replay, ReplayOptions};
 use crate::ingest::sim::SimSource;
 use crate::ingest::{Intake, Source};
+use crate::limits::memory::Owner;
+use crate::limits::subscriptions::NewNames;
 use crate::ops::metrics::Metrics;
 use crate::state::registry::Registry;
 
@@ -24,8 +30,12 @@ const RING_PART: usize = 8;
 pub(super) struct Ingest {
     pub(super) intake: Arc<Intake>,
     pub(super) registry: Arc<Registry>,
+    /// Where names of PVs are known from before clients open them.
+    pub(super) directories: Vec<Arc<dyn Directory>>,
     /// Set if the relay has formulas.
     pub(super) formulas: Option<OpenedFormulas>,
+    /// Set if the relay serves a recording, until it is dropped.
+    pub(super) replay: Option<Replay>,
 }
 
 impl Ingest {
@@ -38,11 +48,20 @@ impl Ingest {
         pool: &PoolHandle,
     ) -> Result<Self, StartError> {
         let intake = Intake::bounded((config.max_memory_mib << 20) / RING_PART);
-        let mut sources = sources(config)?;
+        let mut replay = open_replay(config)?;
+        let (mut sources, directory) = match &replay {
+            Some(replay) => (recorded(config, replay)?, replay.directory()),
+            None => sources(config)?,
+        };
         if let Some(joining) = joining {
             sources = joining.fleet.share(sources);
         }
         let formulas = formulas(config, &mut sources, pool)?;
+        let mut directories = vec![directory];
+        if !config.names_file.is_empty() {
+            let files = NameFiles::read(&config.names_file, &config.default_source);
+            directories.push(Arc::new(files.map_err(StartError::file)?));
+        }
         let registry = Registry::new(
             Arc::clone(&intake),
             sources,
@@ -53,6 +72,11 @@ impl Ingest {
         let registry =
             (registry.with_max_pvs(config.max_pvs)).with_rate_caps(RateCaps::new(&config.max_rate));
         let registry = Arc::new(registry.shared(joining.is_some()));
+        if let Some(replay) = &mut replay {
+            hold(&registry, replay);
+            let started = replay.start();
+            started.map_err(StartError::thread("the thread that replays the recording"))?;
+        }
         let (sources, renewed) = (Arc::clone(&registry), Arc::clone(metrics));
         let renew = move |scheme: &str| {
             sources.renew(scheme);
@@ -63,13 +87,53 @@ impl Ingest {
         Ok(Self {
             intake,
             registry,
+            directories,
             formulas,
+            replay,
         })
     }
 }
 
-fn sources(config: &Config) -> Result<Vec<Box<dyn Source>>, StartError> {
+/// Opens the recording, if the configuration names one.
+pub(super) fn open_replay(config: &Config) -> Result<Option<Replay>, StartError> {
+    if config.replay.is_empty() {
+        return Ok(None);
+    }
+    let options = ReplayOptions {
+        default_source: &config.default_source,
+        speed: config.replay_speed.times(),
+        is_looped: config.replay_loop,
+    };
+    let opened = Replay::open(Path::new(&config.replay), options);
+    let opened = opened.map_err(|why| format!("replay: {}: {why}", config.replay));
+    opened.map(Some).map_err(StartError::file)
+}
+
+/// Opens the recorded PVs, which stay open: their state is known to clients that come later.
+fn hold(registry: &Registry, replay: &Replay) {
+    let owner = Owner::unlimited();
+    for name in replay.names() {
+        let mut room = NewNames { fresh: 0, new: 1 };
+        if let Err(refusal) = registry.acquire_for_relay(name, &owner, &mut room) {
+            log::warn!("replay: {name} can't be served: {refusal}");
+        }
+    }
+}
+
+/// The sources of a recording, and those that need no server.
+fn recorded(config: &Config, replay: &Replay) -> Result<Vec<Box<dyn Source>>, StartError> {
+    let mut sources = replay.sources();
+    sources.extend(local_sources(config)?);
+    Ok(sources)
+}
+
+/// The sources, and the names of PVs that servers list.
+type Sources = (Vec<Box<dyn Source>>, Arc<dyn Directory>);
+
+/// The sources, and the names that servers of pvAccess list.
+fn sources(config: &Config) -> Result<Sources, StartError> {
     let pva = PvaSource::start()?;
+    let directory = pva.directory();
     let ca = CaSource::new(config.auth != Auth::None, pva.forms());
     let simulated = if config.enable_sim {
         SimSource::start()
@@ -84,13 +148,18 @@ fn sources(config: &Config) -> Result<Vec<Box<dyn Source>>, StartError> {
         Box::new(ssim),
         Box::new(psim),
     ];
-    if config.pvws {
-        let system = SimSource::system();
-        let system = system.map_err(StartError::thread("the thread of simulated PVs"))?;
-        sources.push(Box::new(LocalSource));
-        sources.push(Box::new(system));
+    sources.extend(local_sources(config)?);
+    Ok((sources, directory))
+}
+
+/// The sources of this machine for clients of PVWS.
+fn local_sources(config: &Config) -> Result<Vec<Box<dyn Source>>, StartError> {
+    if !config.pvws {
+        return Ok(Vec::new());
     }
-    Ok(sources)
+    let system = SimSource::system();
+    let system = system.map_err(StartError::thread("the thread of simulated PVs"))?;
+    Ok(vec![Box::new(LocalSource), Box::new(system)])
 }
 
 /// Adds the source of formulas for clients of PVWS.

@@ -1,18 +1,30 @@
 //! Watches the memory of the process: refuses new clients and PVs while it exceeds `max_memory_mib`, and
 //! returns free memory to the system.
 
+use std::fs::File;
+use std::io::Read;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::http::server::Server;
+use crate::ops::rhythm;
 use crate::ops::shutdown::Readiness;
 use crate::state::registry::Registry;
 
 /// How often the memory of the process is compared with `max_memory_mib`.
 const CHECK_EVERY: Duration = Duration::from_millis(250);
 
-/// How often free memory is considered.
+/// The same while it uses less than half of that and needs no more than before.
+const CALM_CHECK_EVERY: Duration = Duration::from_secs(1);
+
+/// A process that uses this many bytes more than at the last check is not calm.
+const GROWTH_BYTES: usize = 1 << 20;
+
+/// How often free memory is considered while clients come, go and release memory.
 const RETURN_CHECK_EVERY: Duration = Duration::from_millis(500);
+
+/// The same while clients neither come nor go nor release memory.
+const IDLE_RETURN_CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// This many charged bytes that became free are returned once no more become free…
 const MUCH_BYTES: usize = 4 << 20;
@@ -32,24 +44,28 @@ const MANY_CLIENTS: usize = 20;
 
 /// Memory that this process occupies.
 fn resident_bytes() -> Option<usize> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kib = line.trim().strip_suffix(" kB")?.parse::<usize>().ok()?;
-    Some(kib << 10)
+    // The whole size and the resident size come first, in pages. One short read costs less than all of
+    // `/proc/self/status`.
+    let mut text = [0; 64];
+    let length = File::open("/proc/self/statm").ok()?.read(&mut text).ok()?;
+    let text = std::str::from_utf8(&text[..length]).ok()?;
+    let pages = text.split(' ').nth(1)?.parse::<usize>().ok()?;
+    Some(pages * rustix::param::page_size())
 }
 
 /// Refuses new clients and PVs while the process uses more than `max_bytes`.
 pub(super) async fn watch(registry: Arc<Registry>, readiness: Arc<Readiness>, max_bytes: usize) {
-    let is_over = || resident_bytes().is_some_and(|bytes| bytes > max_bytes);
+    let mut before = 0;
     loop {
-        let mut is_short = is_over();
-        if is_short {
+        let mut used = resident_bytes().unwrap_or(0);
+        let is_calm = used <= max_bytes / 2 && used <= before + GROWTH_BYTES;
+        before = used;
+        if used > max_bytes {
             // Some of it may be free.
             pvwire_epics::give_back_free_memory();
-            is_short = is_over();
+            used = resident_bytes().unwrap_or(0);
         }
+        let is_short = used > max_bytes;
         if is_short != registry.is_short() {
             if is_short {
                 log::warn!("memory use exceeds max_memory_mib: new clients and PVs are refused");
@@ -61,7 +77,12 @@ pub(super) async fn watch(registry: Arc<Registry>, readiness: Arc<Readiness>, ma
             registry.set_short(is_short);
             readiness.set_short_of_memory(is_short);
         }
-        tokio::time::sleep(CHECK_EVERY).await;
+        let every = if is_calm {
+            CALM_CHECK_EVERY
+        } else {
+            CHECK_EVERY
+        };
+        rhythm::next(every).await;
     }
 }
 
@@ -71,11 +92,18 @@ pub(super) async fn return_free(server: Arc<Server>) {
     let (mut settled, mut before) = (0_usize, 0);
     let (mut returned, mut released_before) = (0_usize, 0);
     let (mut again, mut last_release) = (None, Instant::now());
+    let mut every = RETURN_CHECK_EVERY;
     loop {
-        tokio::time::sleep(RETURN_CHECK_EVERY).await;
+        rhythm::next(every).await;
         let clients = server.admin.sessions();
         let released = server.admin.memory.released();
         let free = released.wrapping_sub(returned);
+        let is_idle = clients == 0 && before == 0 && settled < MANY_CLIENTS;
+        every = if is_idle && free == 0 && again.is_none() {
+            IDLE_RETURN_CHECK_EVERY
+        } else {
+            RETURN_CHECK_EVERY
+        };
         let is_settled = clients == before && clients.abs_diff(settled) >= MANY_CLIENTS;
         if released != released_before {
             last_release = Instant::now();

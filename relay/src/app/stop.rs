@@ -83,6 +83,7 @@ async fn drain(config: &Config, server: &Server, by: StopRequest) {
     for shard in &server.admin.shards {
         shard.drain(config.drain_spread);
     }
+    server.admin.plain_clients.drain(config.drain_spread);
     let deadline = Instant::now() + config.drain_spread + FAREWELLS;
     while server.admin.sessions() > 0 && Instant::now() < deadline {
         tokio::time::sleep(Duration::from_millis(20)).await;

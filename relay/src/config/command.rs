@@ -1,9 +1,12 @@
 //! The command line: its flags, its commands and their help.
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::builder::EnumValueParser;
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap_complete::Shell;
 
 use super::key::{KEYS, Key};
-use super::{Access, Config};
+use super::value::origin;
+use super::{Access, Config, version};
 
 /// The question of the command `check`: may this user access these PVs? Without PVs: is the configuration valid?
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,28 +41,95 @@ impl Check {
     }
 }
 
+/// The options of the command `demo`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DemoOptions {
+    /// Port of the page; 0 for a free one.
+    pub port: u16,
+    /// Whether no IOC is started.
+    pub simulated: bool,
+    /// Origins of other pages that may connect.
+    pub allow_origin: Vec<String>,
+}
+
+impl DemoOptions {
+    /// Reads the arguments of the command `demo`.
+    pub(super) fn of(arguments: &ArgMatches) -> Self {
+        Self {
+            port: arguments.get_one("port").copied().unwrap_or_default(),
+            simulated: arguments.get_flag("simulated"),
+            allow_origin: arguments
+                .get_many("allow-origin")
+                .into_iter()
+                .flatten()
+                .cloned()
+                .collect(),
+        }
+    }
+}
+
+/// The options of the command `record`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecordOptions {
+    /// The recording, a new file.
+    pub file: String,
+    /// Names of the PVs.
+    pub pvs: Vec<String>,
+    /// WebSocket address of the relay.
+    pub url: String,
+    /// File with a token for the relay; empty for none.
+    pub token_file: String,
+    /// After how many seconds it ends; `None` for a signal alone.
+    pub seconds: Option<u64>,
+}
+
+impl RecordOptions {
+    /// Reads the arguments of the command `record`.
+    pub(super) fn of(arguments: &ArgMatches) -> Self {
+        let text = |name: &str| arguments.get_one::<String>(name).cloned();
+        let pvs = arguments.get_many("pv").into_iter().flatten();
+        Self {
+            file: text("file").unwrap_or_default(),
+            pvs: pvs.cloned().collect(),
+            url: text("url").unwrap_or_default(),
+            token_file: text("token-file").unwrap_or_default(),
+            seconds: arguments.get_one("seconds").copied(),
+        }
+    }
+}
+
 /// What the command line asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum Invocation {
     /// Run the relay with this configuration.
     Run(Box<Config>),
     /// Print this text, help or version, and exit.
     Print(String),
     /// The command `check`: print what a user may do, and exit.
     Check(Box<Config>, Check),
+    /// The command `demo`: run an IOC, the relay and a page.
+    Demo(DemoOptions),
+    /// The command `record`: write the frames of a relay to a file.
+    Record(RecordOptions),
     /// The command `check-audit`: verify these audit files, oldest first, and exit.
     CheckAudit(Vec<String>),
 }
+
+/// Flags that switch a thing off: each stands for a value of a key.
+pub(super) const OFF: [(&str, &str, &str); 2] = [
+    ("no-app", "app", "false"),
+    ("no-history", "history_memory", "0"),
+];
 
 /// The flag of a key, without the dashes.
 pub(super) fn flag(key: &Key) -> String {
     key.name.replace('_', "-")
 }
 
-/// All of the command line.
-pub(super) fn command() -> Command {
+/// All of the command line. `default_of` gives the default of a key as its help shows it.
+pub(super) fn command(default_of: fn(&Key) -> String) -> Command {
     let command = Command::new("pvwire-relay")
-        .version(env!("CARGO_PKG_VERSION"))
+        .version(version())
         .about("Relays EPICS process variables to web browsers")
         .after_help(
             "Every flag is also a key of the configuration file (with underscores) and an environment \
@@ -114,21 +184,117 @@ pub(super) fn command() -> Command {
             "Exit status: 0 if the chain is unbroken, 1 if a record was changed, removed or added (the \
              output names it), 64 if a file can't be read",
         );
-    let (command, check) = (with_keys(command), with_keys(check));
-    command.subcommand(check).subcommand(check_audit)
+    with_keys(command, default_of)
+        .subcommand(demo())
+        .subcommand(record())
+        .subcommand(with_keys(check, default_of))
+        .subcommand(check_audit)
+        .subcommands(documents())
+}
+
+/// The command `demo`.
+fn demo() -> Command {
+    Command::new("demo")
+        .about("Start an IOC, the relay and a page on this machine alone, and print the page's address; Ctrl-C ends them")
+        .args([
+            Arg::new("port")
+                .long("port")
+                .value_name("N")
+                .value_parser(value_parser!(u16))
+                .help("Port of the page [default: a free one]"),
+            Arg::new("simulated")
+                .long("simulated")
+                .action(ArgAction::SetTrue)
+                .help("Start no IOC: the relay simulates the PVs"),
+            Arg::new("allow-origin")
+                .long("allow-origin")
+                .value_name("ORIGIN")
+                .action(ArgAction::Append)
+                .value_parser(one_origin)
+                .help("Origin of your own pages that may connect too, as http://127.0.0.1:8000; may be repeated"),
+        ])
+        .after_help(
+            "The IOC is epicscorelibs' of a Python environment (pip install 'pvwire-relay[demo]'), or softIoc of \
+             EPICS base, found by PATH or EPICS_BASE. Without either the PVs are simulated. No setting of the \
+             relay and no variable of EPICS applies to the demo, and nothing leaves this machine.",
+        )
+}
+
+/// The command `record`.
+fn record() -> Command {
+    Command::new("record")
+        .about("Record PVs of a relay to a file, which a relay serves again with --replay; Ctrl-C ends it")
+        .args([
+            Arg::new("file")
+                .value_name("FILE")
+                .required(true)
+                .help("The recording, a new file"),
+            Arg::new("pv")
+                .long("pv")
+                .value_name("NAME")
+                .num_args(1..)
+                .action(ArgAction::Append)
+                .required(true)
+                .help("PV names, with or without a prefix such as pva://; may be repeated"),
+            Arg::new("url")
+                .long("url")
+                .value_name("URL")
+                .default_value("ws://127.0.0.1:8080/ws")
+                .help("WebSocket address of the relay: ws://HOST:PORT/ws or wss://HOST/ws"),
+            Arg::new("token-file")
+                .long("token-file")
+                .value_name("FILE")
+                .help("File with a token (JWT), for a relay that wants one"),
+            Arg::new("seconds")
+                .long("seconds")
+                .value_name("N")
+                .value_parser(value_parser!(u64).range(1..=31_536_000))
+                .help("End after this time"),
+        ])
+        .after_help(
+            "Exit status: 1 if the relay can't be reached at the start or the file can't be written. A relay that is \
+             lost later is tried again.",
+        )
+}
+
+/// One origin: the demo takes puts, so it is not for all pages that the browser shows.
+fn one_origin(text: &str) -> Result<String, &'static str> {
+    let one = origin(text).ok().filter(|origin| origin != "*");
+    one.ok_or("expected an origin without a path, as http://127.0.0.1:8000")
+}
+
+/// The commands that print what a package installs beside the program.
+fn documents() -> [Command; 3] {
+    [
+        Command::new("completions")
+            .about("Print the completions of a shell: bash, zsh or fish")
+            .arg(
+                Arg::new("shell")
+                    .value_name("SHELL")
+                    .required(true)
+                    .value_parser(EnumValueParser::<Shell>::new()),
+            ),
+        Command::new("manual").about("Print the manual page, for man(1)"),
+        Command::new("example-config")
+            .about("Print a configuration file with every key and its default, all commented out"),
+    ]
+}
+
+/// The default of a key on this machine.
+pub(super) fn default_here(key: &Key) -> String {
+    (key.show)(&Config::default())
 }
 
 /// Adds a flag for every key.
-fn with_keys(mut command: Command) -> Command {
+fn with_keys(mut command: Command, default_of: fn(&Key) -> String) -> Command {
     command = command.arg(
         Arg::new("config")
             .long("config")
             .value_name("FILE")
             .help("Configuration file (TOML); also PVWIRE_CONFIG"),
     );
-    let defaults = Config::default();
     for key in KEYS {
-        let default = (key.show)(&defaults);
+        let default = default_of(key);
         let help = if default.is_empty() {
             key.help.to_owned()
         } else {
@@ -151,6 +317,11 @@ fn with_keys(mut command: Command) -> Command {
                 .default_missing_value("true");
         }
         command = command.arg(arg);
+    }
+    for (off, key, value) in OFF {
+        let arg = Arg::new(off).long(off).action(ArgAction::SetTrue);
+        let same = format!("The same as --{}={value}", key.replace('_', "-"));
+        command = command.arg(arg.conflicts_with(key).help(same));
     }
     command
 }

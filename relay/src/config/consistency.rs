@@ -29,6 +29,19 @@ const BUS_KEYS: [&str; 7] = [
     "member_hosts",
 ];
 
+/// Keys that have no effect without `archiver`.
+const ARCHIVER_KEYS: [&str; 3] = [
+    "archiver_max_bytes",
+    "archiver_max_requests",
+    "archiver_timeout_ms",
+];
+
+/// Keys that have no effect without `replay`.
+const REPLAY_KEYS: [&str; 2] = ["replay_speed", "replay_loop"];
+
+/// Smallest space for past updates on a disk, in bytes.
+const LEAST_HISTORY_DISK: usize = 1_000_000;
+
 type Checked = Result<(), ConfigError>;
 
 fn refuse(key: &str, value: impl Into<String>, expected: impl Into<String>) -> Checked {
@@ -54,6 +67,10 @@ impl Config {
         self.check_tls()?;
         self.check_auth()?;
         self.check_fleet()?;
+        self.check_history()?;
+        self.check_archiver()?;
+        self.check_replay()?;
+        self.check_screens()?;
         self.check_puts()
     }
 
@@ -154,6 +171,76 @@ impl Config {
             let expected =
                 "a host of member_hosts: the other relays would not give this address to clients";
             return refuse("member_url", self.member_url.clone(), expected);
+        }
+        Ok(())
+    }
+
+    fn check_history(&self) -> Checked {
+        if self.history_dir.is_empty() {
+            if self.history_disk != Self::default().history_disk {
+                let expected = "history_dir as well: without it this key has no effect";
+                return refuse("history_disk", shown(self, "history_disk"), expected);
+            }
+            return Ok(());
+        }
+        if self.history_memory == 0 {
+            let expected =
+                "no folder together with history_memory = 0 or --no-history, which keeps nothing";
+            return refuse("history_dir", self.history_dir.clone(), expected);
+        }
+        if self.history_disk < LEAST_HISTORY_DISK {
+            return refuse("history_disk", shown(self, "history_disk"), "at least 1MB");
+        }
+        Ok(())
+    }
+
+    fn check_archiver(&self) -> Checked {
+        if self.archiver_max_bytes == 0 {
+            return refuse("archiver_max_bytes", "0", "at least 1KB");
+        }
+        let defaults = Self::default();
+        let is_set = |key: &&&str| shown(self, key) != shown(&defaults, key);
+        let key = ARCHIVER_KEYS.iter().find(is_set);
+        if let Some(key) = key.filter(|_| self.archiver.is_empty()) {
+            let expected = "archiver as well: without it this key has no effect";
+            return refuse(key, shown(self, key), expected);
+        }
+        Ok(())
+    }
+
+    fn check_replay(&self) -> Checked {
+        let defaults = Self::default();
+        let is_set = |key: &&&str| shown(self, key) != shown(&defaults, key);
+        let key = REPLAY_KEYS.iter().find(is_set);
+        if let Some(key) = key.filter(|_| self.replay.is_empty()) {
+            let expected = "replay as well: without it this key has no effect";
+            return refuse(key, shown(self, key), expected);
+        }
+        if !self.replay.is_empty() && !self.bus.is_empty() {
+            let expected =
+                "no bus: the other relays of the fleet would take recorded values for live ones";
+            return refuse("replay", self.replay.clone(), expected);
+        }
+        Ok(())
+    }
+
+    fn check_screens(&self) -> Checked {
+        let prefixes = |until: usize| self.screens[..until].iter().map(|folder| &folder.prefix);
+        for (index, folder) in self.screens.iter().enumerate() {
+            if prefixes(index).any(|known| *known == folder.prefix) {
+                let expected = "another prefix for each folder, as ops=/epics/ops";
+                return refuse("screens", folder.to_string(), expected);
+            }
+        }
+        for access in &self.screens_access {
+            if self.auth == Auth::None {
+                let expected = "auth = jwt or trusted-header as well, because without auth no client has a name";
+                return refuse("screens_access", access.to_string(), expected);
+            }
+            if !prefixes(self.screens.len()).any(|known| *known == access.prefix) {
+                let expected = "the prefix of a folder of screens";
+                return refuse("screens_access", access.to_string(), expected);
+            }
         }
         Ok(())
     }

@@ -91,6 +91,11 @@ impl Config {
                 DeValue::Array(list) if key.is_list() => {
                     list.iter().map(|one| file.plain(one)).collect()
                 }
+                DeValue::Table(table) if key.is_list() => {
+                    let entries = in_order(table).into_iter();
+                    let text = |(name, _, value)| format!("{name}={}", file.plain(value));
+                    entries.map(text).collect()
+                }
                 _ => vec![file.plain(value)],
             };
             let values: Vec<_> = values.iter().map(String::as_str).collect();

@@ -1,9 +1,11 @@
 //! The table of all keys: what each is called, what it means, and how its value is read and shown.
 
 use super::Config;
+use super::history::show_size;
 use super::value::{
-    Expected, address, admin_address, boolean, count, header, host_name, host_pattern, limit,
-    max_rate, millis, network, optional_header, origin, pattern, servers, share, show_list,
+    Expected, address, admin_address, archiver_rule, boolean, count, header, history_rule,
+    host_name, host_pattern, limit, max_rate, memory_size, millis, network, optional_header,
+    origin, pattern, replay_speed, screen_access, screen_folder, servers, share, show_list,
     show_millis, show_optional, show_word, site, socket_address, source, text, word,
 };
 
@@ -128,6 +130,32 @@ pub(super) const KEYS: &[Key] = &[
         show_word,
         "Access to the status page, /status and /metrics at the address of listen: open (without a login), login (as auth says) or off"
     ),
+    boolean!(
+        "app",
+        app,
+        "Serve the app at / of the address of listen, with which people show PVs by typing their names; false, or --no-app, serves the status page there"
+    ),
+    list!(
+        "confirm_put",
+        "PATTERN",
+        confirm_put,
+        pattern,
+        "PVs that the app writes only after a confirmation, as SR:BEAM*; a pattern that fits a record fits its fields too; may be repeated. It is a courtesy of the app and no access rule: all other programs write these PVs without it, as allow_put and the rules permit. Every client that may connect can read the patterns, at /app.json"
+    ),
+    list!(
+        "screens",
+        "[PREFIX=]DIR",
+        screens,
+        screen_folder,
+        "Folder with displays (.bob) and the files that they refer to, such as /epics/screens or ops=/epics/ops; may be repeated with other prefixes. Clients read the files at /screens/ or /screens/PREFIX/, and the app shows the displays. Files whose real path is outside the folder, hidden files and files above 32 MiB are not served"
+    ),
+    list!(
+        "screens_access",
+        "PREFIX=READER,…",
+        screens_access,
+        screen_access,
+        "Who may read the displays of a prefix, as ops=alice,@operators: users, groups after @, or * for every user who has logged in; may be repeated. Every client may read the displays of other prefixes"
+    ),
     text!(
         "tls_cert",
         "FILE",
@@ -240,10 +268,36 @@ pub(super) const KEYS: &[Key] = &[
         String::clone,
         "Source of PV names without a prefix: ca or pva"
     ),
+    list!(
+        "names_file",
+        "FILE",
+        names_file,
+        text,
+        "File with names of PVs that clients may look for: one name in a line, or a database (.db) with the names of its records and aliases; read at the start; may be repeated"
+    ),
     boolean!(
         "enable_sim",
         enable_sim,
         "Serve simulated PVs (sim://, ssim://, psim://), which the relay computes itself; for demos and tests"
+    ),
+    text!(
+        "replay",
+        "FILE",
+        replay,
+        "Serve the PVs of a recording (pvwire-relay record) as if they were live, in place of PVs of servers and simulated ones"
+    ),
+    one!(
+        "replay_speed",
+        "N",
+        replay_speed,
+        replay_speed,
+        ToString::to_string,
+        "Times the speed of the recording, from 0.1 to 100; pages change it by the PV replay://speed"
+    ),
+    boolean!(
+        "replay_loop",
+        replay_loop,
+        "Begin the recording again at its end; otherwise its last state stays"
     ),
     millis!(
         "linger_ms",
@@ -269,6 +323,62 @@ pub(super) const KEYS: &[Key] = &[
         max_rate,
         max_rate,
         "Maximum rate of updates of the PVs that match a pattern, in updates per second, for all clients of every protocol, as SR:*=10 or pva://CAM:*=0.5; may be repeated, and the first pattern that fits a PV or its record decides. 0 for no limit. Changes of alarm and connection pass at once, and so does the last value of a burst when its interval is over"
+    ),
+    list!(
+        "history",
+        "PATTERN=DURATION",
+        history,
+        history_rule,
+        "For how long past updates of the PVs that match a pattern are kept in memory, as SR:*=1h; may be repeated, and the first pattern that fits decides. A PV without * or ? in its pattern is monitored from the start; one that fits a pattern stays monitored after its first client has left, until it has been disconnected for that long. 0 keeps nothing. PVs that fit no pattern are kept for 10 minutes while clients have them. Numbers and texts of up to 256 bytes are kept, arrays and structures are not"
+    ),
+    one!(
+        "history_memory",
+        "SIZE",
+        history_memory,
+        memory_size,
+        show_size,
+        "Memory for past updates of all PVs, as 256MB; beyond this, the oldest ones of all PVs are removed. 0, or --no-history, keeps nothing"
+    ),
+    text!(
+        "history_dir",
+        "DIR",
+        history_dir,
+        "Folder on a local disk for past updates, as /var/lib/pvwire/history, so that they survive a restart of the relay, also an unplanned one, which costs those of the last second at most. It is created if its parent exists, and each relay needs a separate one. Empty: past updates are in memory alone"
+    ),
+    one!(
+        "history_disk",
+        "SIZE",
+        history_disk,
+        memory_size,
+        show_size,
+        "Space for past updates in history_dir, as 1GB; beyond this, the oldest ones are removed there. Four times history_memory is enough for all that memory has"
+    ),
+    list!(
+        "archiver",
+        "PATTERN=URL",
+        archiver,
+        archiver_rule,
+        "Archiver Appliance that has the past of the PVs that match a pattern, by the address of its retrieval service, as SR:*=http://archiver:17668/retrieval; may be repeated, and the first pattern that fits decides. Clients that may read a PV get its archived samples through the relay, which forwards no other request"
+    ),
+    one!(
+        "archiver_max_bytes",
+        "SIZE",
+        archiver_max_bytes,
+        memory_size,
+        show_size,
+        "Longest answer of an archiver that is passed on, as 64MB; a longer one is cut, and its client is told so"
+    ),
+    number!(
+        "archiver_max_requests",
+        archiver_max_requests,
+        count(1_000),
+        "Maximum number of requests to archivers at the same time, of which one user, or one address without a user, has at most half; further ones wait for their turn"
+    ),
+    millis!(
+        "archiver_timeout_ms",
+        archiver_timeout,
+        1,
+        "How long a request waits for an archiver: until it is connected, until its answer begins, and for each further part of it"
     ),
     boolean!(
         "enable_put",
@@ -340,7 +450,7 @@ pub(super) const KEYS: &[Key] = &[
     boolean!(
         "http_api",
         http_api,
-        "Serve single PVs by plain HTTP below /pv/, for scripts: the same rules, identities and limits apply as to all clients"
+        "Serve single PVs by plain HTTP below /pv/, for scripts, and names of PVs at /names: the same rules, identities and limits apply as to all clients"
     ),
     boolean!(
         "pvws",

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-use super::{Asked, ConfigError};
+use super::{ConfigError, Invocation};
 
 /// The configuration file of the last read and its result.
 #[derive(Debug, Default)]
@@ -15,7 +15,7 @@ pub struct LastRead(Mutex<Option<Last>>);
 struct Last {
     /// Path and text; `None` without a configuration file.
     file: Option<(String, String)>,
-    asked: Result<Asked, ConfigError>,
+    asked: Result<Invocation, ConfigError>,
 }
 
 impl LastRead {
@@ -27,8 +27,8 @@ impl LastRead {
     pub fn read(
         &self,
         read_file: &impl Fn(&str) -> io::Result<String>,
-        parse: impl FnOnce(&dyn Fn(&str) -> io::Result<String>) -> Result<Asked, ConfigError>,
-    ) -> Result<Asked, ConfigError> {
+        parse: impl FnOnce(&dyn Fn(&str) -> io::Result<String>) -> Result<Invocation, ConfigError>,
+    ) -> Result<Invocation, ConfigError> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_same = |last: &&Last| match &last.file {
             None => true,
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     /// Reads a file with this text (`None`: it can't be read); returns the result, and how often it was parsed.
-    fn read(last: &LastRead, text: Option<&str>) -> (Result<Asked, ConfigError>, u32) {
+    fn read(last: &LastRead, text: Option<&str>) -> (Result<Invocation, ConfigError>, u32) {
         let parsed = Cell::new(0);
         let file = |_: &str| {
             text.map(str::to_owned)
@@ -67,7 +67,7 @@ mod tests {
         let asked = last.read(&file, |file| {
             parsed.set(parsed.get() + 1);
             let text = file("relay.toml").map_err(|error| ConfigError::Flags(error.to_string()))?;
-            Ok(Asked::Print(text))
+            Ok(Invocation::Print(text))
         });
         (asked, parsed.get())
     }
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn configuration_is_parsed_again_only_when_its_file_changed() {
         let last = LastRead::default();
-        let text = |text: &str| Ok(Asked::Print(text.to_owned()));
+        let text = |text: &str| Ok(Invocation::Print(text.to_owned()));
         assert_eq!(read(&last, Some("a")), (text("a"), 1));
         assert_eq!(read(&last, Some("a")), (text("a"), 0));
         assert_eq!(read(&last, Some("b")), (text("b"), 1));
@@ -93,7 +93,7 @@ mod tests {
             let no_file = |_: &str| Err(io::Error::other("not asked for"));
             let asked = last.read(&no_file, |_| {
                 parsed.set(parsed.get() + 1);
-                Ok(Asked::Print(String::new()))
+                Ok(Invocation::Print(String::new()))
             });
             assert!(asked.is_ok());
         }

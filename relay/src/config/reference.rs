@@ -29,6 +29,13 @@ const COMPUTED_DEFAULTS: [(&str, &str); 5] = [
 /// Keys that say who may do what; their values take effect while the relay runs.
 const ACCESS_KEYS: [&str; 3] = ["allow_put", "pvlist", "access_security"];
 
+/// How the default of a key is computed, if it is.
+pub(super) fn computed_default(key: &Key) -> Option<&'static str> {
+    let computed = COMPUTED_DEFAULTS.iter();
+    let mut found = computed.filter(|(name, _)| *name == key.name);
+    found.next().map(|(_, default)| *default)
+}
+
 impl Config {
     /// Every key with its unit, default and meaning, as a table in Markdown.
     #[must_use]
@@ -36,9 +43,8 @@ impl Config {
         let mut text = String::from("| Key | Value | Default | Meaning |\n|---|---|---|---|\n");
         let defaults = Self::default();
         for key in KEYS {
-            let computed = COMPUTED_DEFAULTS.iter().find(|(name, _)| *name == key.name);
-            let default = match (computed, (key.show)(&defaults)) {
-                (Some((_, default)), _) => (*default).to_owned(),
+            let default = match (computed_default(key), (key.show)(&defaults)) {
+                (Some(default), _) => default.to_owned(),
                 (None, empty) if empty.is_empty() => "none".to_owned(),
                 (None, value) => format!("`{value}`"),
             };

@@ -20,7 +20,7 @@ fn read(
             .ok_or_else(|| io::Error::other("no such file"))
     };
     match Config::read(&arguments, &environment, content)? {
-        Asked::Run(config) => Ok(*config),
+        Invocation::Run(config) => Ok(*config),
         _ => panic!("{arguments:?} don't start the relay"),
     }
 }
@@ -43,7 +43,7 @@ fn variables_of_pvws_set_its_keys_unless_the_relays_own_do() {
     let read = |environment| {
         let arguments = ["pvwire-relay".to_owned(), "--pvws".to_owned()];
         match Config::read(&arguments, &environment, |_| unreachable!()) {
-            Ok(Asked::Run(config)) => Ok(*config),
+            Ok(Invocation::Run(config)) => Ok(*config),
             Ok(other) => panic!("{other:?}"),
             Err(error) => Err(error.to_string()),
         }
@@ -352,6 +352,18 @@ fn settings_without_effect_are_refused() {
         (
             &["--pages=off", "--admin-listen=127.0.0.1:8081"],
             "pages is \"off\", expected no value together with admin_listen",
+        ),
+        (
+            &["--history-disk=2GB"],
+            "history_disk is \"2GB\", expected history_dir as well",
+        ),
+        (
+            &["--history-dir=/h", "--history-disk=999KB"],
+            "history_disk is \"999KB\", expected at least 1MB",
+        ),
+        (
+            &["--history-dir=/h", "--no-history"],
+            "history_dir is \"/h\", expected no folder together with history_memory = 0",
         ),
         (&["--role=edge"], "role is \"edge\", expected bus as well"),
         (&["--site=SR"], "site is \"SR\", expected bus as well"),

@@ -10,7 +10,11 @@ use ipnet::IpNet;
 use pvwire_fleet::nats::{Servers, ServersError};
 use pvwire_fleet::{Role, Site};
 
-use super::{AuditSync, Auth, MaxRate, Pages};
+use super::history::size;
+use super::{
+    ArchiverRule, AuditSync, Auth, HistoryRule, MaxRate, Pages, ReplaySpeed, ScreenAccess,
+    ScreenFolder,
+};
 
 /// Longest duration: one day.
 const MAX_MILLIS: u64 = 86_400_000;
@@ -193,6 +197,41 @@ pub(super) fn max_rate(value: &str) -> Parsed<MaxRate> {
         pattern: pattern.to_owned(),
         min_interval_ms: interval_ms.round() as u32,
     })
+}
+
+/// A pattern of PV names and for how long their past is kept.
+pub(super) fn replay_speed(value: &str) -> Parsed<ReplaySpeed> {
+    ReplaySpeed::read(value).ok_or_else(|| "a number from 0.1 to 100".into())
+}
+
+pub(super) fn history_rule(value: &str) -> Parsed<HistoryRule> {
+    let expected = "PATTERN=DURATION, as SR:*=1h: PV names, with * for any characters and ? for one, and a whole \
+                    number of s, m, h or d up to 366d, or 0 to keep nothing";
+    HistoryRule::read(value).ok_or_else(|| expected.into())
+}
+
+pub(super) fn archiver_rule(value: &str) -> Parsed<ArchiverRule> {
+    let expected = "PATTERN=URL, as SR:*=http://archiver:17668/retrieval: PV names, with * for any characters and ? for \
+                    one, and the address of an archiver's retrieval service (not of its management) without a user";
+    ArchiverRule::read(value).ok_or_else(|| expected.into())
+}
+
+/// A folder of displays.
+pub(super) fn screen_folder(value: &str) -> Parsed<ScreenFolder> {
+    ScreenFolder::read(value).ok_or_else(|| "a folder, or PREFIX=FOLDER, as ops=/epics/ops".into())
+}
+
+/// Who may read a folder of displays.
+pub(super) fn screen_access(value: &str) -> Parsed<ScreenAccess> {
+    let expected = "PREFIX=READER,…, as ops=alice,@operators: a prefix of screens, and users, groups after @, or * \
+                    for every user who has logged in";
+    ScreenAccess::read(value).ok_or_else(|| expected.into())
+}
+
+/// A size in bytes.
+pub(super) fn memory_size(value: &str) -> Parsed<usize> {
+    size(value)
+        .ok_or_else(|| "a whole number of KB, MB, GB, KiB, MiB or GiB, as 256MB, or 0".into())
 }
 
 pub(super) fn source(value: &str) -> Parsed<String> {

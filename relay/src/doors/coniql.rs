@@ -4,19 +4,19 @@
 //! a PV once per update, for all clients that asked the same, and the groups' frames hold these results. Clients
 //! give their operations ids; each client's shard puts them before the shared results.
 
-pub mod errand;
+pub mod batch;
 mod results;
-mod side;
+mod session;
 
 use std::sync::Arc;
 
 use pvwire_coniql::{Dialect, Documents, Protocol, Settings};
 use pvwire_schema::types::Request;
 
-use self::results::Results;
-use self::side::{Refuser, Side};
+use self::results::{LargeSkips, Results};
+use self::session::{ConiqlSession, Refuser};
 use crate::config::Config;
-use crate::fanout::dialogue::Dialogue;
+use crate::fanout::door_session::DoorSession;
 use crate::fanout::encoding::{BadRequest, Format, MessageEncoder, MessageKind};
 
 /// Path of the handshake, which pvwire's own clients use, too: the subprotocol tells them apart.
@@ -56,12 +56,12 @@ impl Coniql {
     /// The forms in which clients of the two subprotocols get their messages; the preferred one is the last.
     #[must_use]
     pub fn formats(&self) -> [Speech; 2] {
-        [Protocol::Legacy, Protocol::Transport].map(|protocol| Speech {
-            settings: Settings {
+        [Protocol::Legacy, Protocol::Transport].map(|protocol| {
+            Speech::new(Settings {
                 protocol,
                 documents: Arc::clone(&self.documents),
                 max_names: self.max_names,
-            },
+            })
         })
     }
 }
@@ -70,6 +70,16 @@ impl Coniql {
 #[derive(Clone, Debug)]
 pub struct Speech {
     settings: Settings,
+    large_skips: Arc<LargeSkips>,
+}
+
+impl Speech {
+    fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            large_skips: Arc::default(),
+        }
+    }
 }
 
 impl Format for Speech {
@@ -89,21 +99,22 @@ impl Format for Speech {
         Err(BadRequest::Malformed)
     }
 
-    fn dialogue(&self) -> Option<Box<dyn Dialogue>> {
-        Some(Box::new(Side::new(self.settings.clone())))
+    fn door_session(&self) -> Option<Box<dyn DoorSession>> {
+        Some(Box::new(ConiqlSession::new(self.settings.clone())))
     }
 
     fn encoder(&self) -> Box<dyn MessageEncoder> {
-        Box::new(Results::new(Arc::clone(&self.settings.documents)))
+        let documents = Arc::clone(&self.settings.documents);
+        Box::new(Results::new(documents, Arc::clone(&self.large_skips)))
     }
 }
 
 /// Closes the connections of clients that offer no subprotocol of this path, with the code of graphql-ws: a browser
 /// shows its page no reason of a refused handshake.
 #[derive(Clone, Copy, Debug)]
-pub struct Stranger;
+pub struct UnknownSubprotocol;
 
-impl Format for Stranger {
+impl Format for UnknownSubprotocol {
     fn path(&self) -> &'static str {
         PATH
     }
@@ -120,7 +131,7 @@ impl Format for Stranger {
         Err(BadRequest::Malformed)
     }
 
-    fn dialogue(&self) -> Option<Box<dyn Dialogue>> {
+    fn door_session(&self) -> Option<Box<dyn DoorSession>> {
         Some(Box::new(Refuser))
     }
 

@@ -15,7 +15,9 @@ use pvwire_schema::types::{Filter, NameProblem, Outcome, PvId, Request};
 
 use self::texts::Texts;
 use crate::config::Config;
-use crate::fanout::dialogue::{Ask, Dialogue, HeldName, MessageReader, ReadMessage, WantedPv};
+use crate::fanout::door_session::{
+    DoorAction, DoorSession, HeldName, MessageReader, ReadMessage, WantedPv,
+};
 use crate::fanout::encoding::{BadRequest, Format, MessageEncoder, MessageKind};
 use crate::fanout::frame::Frame;
 use crate::ingest::{Form, OpEnd};
@@ -76,8 +78,8 @@ impl Format for Pvws {
         Err(BadRequest::Malformed)
     }
 
-    fn dialogue(&self) -> Option<Box<dyn Dialogue>> {
-        Some(Box::new(Side {
+    fn door_session(&self) -> Option<Box<dyn DoorSession>> {
+        Some(Box::new(PvwsSession {
             socket: Socket::new(self.settings),
             door: *self,
             has_logged: false,
@@ -90,7 +92,7 @@ impl Format for Pvws {
 }
 
 /// The protocol state of one client.
-struct Side {
+struct PvwsSession {
     socket: Socket,
     door: Pvws,
     /// Whether an invalid name of the client is in the log.
@@ -117,22 +119,22 @@ fn text(text: &[u8]) -> Frame {
     Frame::message(MessageKind::Text as u8, text)
 }
 
-impl Dialogue for Side {
+impl DoorSession for PvwsSession {
     fn reader(&self) -> Arc<dyn MessageReader> {
         Arc::new(Reader)
     }
 
-    fn take(&mut self, message: ReadMessage) -> Option<Ask> {
+    fn take(&mut self, message: ReadMessage) -> Option<DoorAction> {
         let WithText(message, echo) = *message.downcast::<WithText>().ok()?;
         Some(match self.socket.take_read(message)? {
-            Reply::Text(answer) => Ask::Send(text(&answer)),
-            Reply::Echo => Ask::Send(text(&echo)),
-            Reply::Ping => Ask::Send(Frame::message(PING, &[])),
+            Reply::Text(answer) => DoorAction::Send(text(&answer)),
+            Reply::Echo => DoorAction::Send(text(&echo)),
+            Reply::Ping => DoorAction::Send(Frame::message(PING, &[])),
             Reply::Put {
                 number,
                 name,
                 value,
-            } => Ask::Put {
+            } => DoorAction::Put {
                 number,
                 name,
                 value,
@@ -212,9 +214,9 @@ impl Dialogue for Side {
         Some(text(&self.socket.put_failed(number, &end.message)))
     }
 
-    fn judge_again(&mut self, may_write: &dyn Fn(&str) -> bool) {
+    fn rights_changed(&mut self, may_write: &dyn Fn(&str) -> bool) {
         let writes = self.door.settings.writes;
         let judged = |target: &Target| writes && may_write(&target.name);
-        self.socket.judge_again(judged);
+        self.socket.rights_changed(judged);
     }
 }

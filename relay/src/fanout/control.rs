@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_queue::SegQueue;
-use pvwire_schema::types::{ConnectionState, Metadata, NameError, PvId, SkipCause};
+use pvwire_schema::types::{ConnectionState, NameError, PvId, SkipCause};
 
 use crate::access::rule::Identity;
-use crate::fanout::dialogue::Seen;
 use crate::fanout::encoding::Encoding;
 use crate::fanout::set::PvSet;
-use crate::ingest::{Intake, RowValue};
+use crate::ingest::Intake;
 use crate::limits::memory::Owner;
+use crate::state::table::Table;
 
 /// A client, as its shard knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,34 +39,23 @@ impl fmt::Display for ClientId {
     }
 }
 
-/// Called with the latest value of a PV, if there is one.
-pub struct Peeked(pub Box<Peek>);
+/// Reads the table once, between two ticks. It must be short: updates wait for it.
+pub struct TableRead(Box<dyn FnOnce(&Table) + Send>);
 
-type Peek = dyn FnOnce(Option<&RowValue>) + Send;
+impl TableRead {
+    /// Calls `read` with the table.
+    pub fn new(read: impl FnOnce(&Table) + Send + 'static) -> Self {
+        Self(Box::new(read))
+    }
 
-impl fmt::Debug for Peeked {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Peeked")
+    pub(super) fn run(self, table: &Table) {
+        (self.0)(table);
     }
 }
 
-/// What is known of the control limits of a PV.
-#[derive(Clone, Debug)]
-pub enum KnownLimits {
-    /// Its first connection, or its metadata, have still to come.
-    NotYet,
-    /// It is disconnected, or its server doesn't have it, so that a put fails by itself.
-    Unreachable,
-    /// Its metadata has them.
-    Known(Arc<Metadata>),
-}
-
-/// Called with what is known of the limits of a PV.
-pub struct LimitsFound(pub Box<dyn FnOnce(KnownLimits) + Send>);
-
-impl fmt::Debug for LimitsFound {
+impl fmt::Debug for TableRead {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("LimitsFound")
+        formatter.write_str("TableRead")
     }
 }
 
@@ -97,8 +86,6 @@ pub enum ControlRequest {
     },
     /// Reads PVs once.
     Get(Box<Get>),
-    /// Reads one PV once for an HTTP request.
-    Read(Read),
     /// Sends everything that changed since a tick in one frame.
     CatchUp {
         /// The client.
@@ -134,27 +121,8 @@ pub enum ControlRequest {
         /// Receives the answer.
         answer: tokio::sync::oneshot::Sender<Overview>,
     },
-    /// Reads the latest values of PVs, which may be closed meanwhile.
-    Values {
-        /// The PVs.
-        pvs: Vec<PvId>,
-        /// Receives the values, in this order.
-        answer: tokio::sync::oneshot::Sender<Vec<Option<RowValue>>>,
-    },
-    /// Reads the control limits of a PV that is held.
-    Limits {
-        /// The PV.
-        pv: PvId,
-        /// Receives what is known of them.
-        answer: LimitsFound,
-    },
-    /// Reads the latest value of a PV that is held.
-    Peek {
-        /// The PV.
-        pv: PvId,
-        /// Receives the value.
-        answer: Peeked,
-    },
+    /// Reads what is known of PVs, which may be closed meanwhile.
+    Read(TableRead),
 }
 
 impl ControlRequest {
@@ -169,11 +137,7 @@ impl ControlRequest {
             | Self::Denied { client, .. }
             | Self::Forget { client } => Some(*client),
             Self::Get(get) => Some(get.client),
-            Self::Read(_)
-            | Self::Overview { .. }
-            | Self::Values { .. }
-            | Self::Limits { .. }
-            | Self::Peek { .. } => None,
+            Self::Overview { .. } | Self::Read(_) => None,
         }
     }
 }
@@ -197,19 +161,6 @@ pub struct Get {
     pub timeout: Duration,
     /// The owner of the answer's memory.
     pub owner: Arc<Owner>,
-}
-
-/// One PV to be read once.
-#[derive(Debug)]
-pub struct Read {
-    /// The PV. The receiver of the answer holds it.
-    pub pv: PvId,
-    /// Whether the description is wanted and comes apart from the value.
-    pub describe: bool,
-    /// When to stop waiting for the description, once the value is there.
-    pub describe_until: Option<Instant>,
-    /// Receives the value once it is known; `None` when the PV can't have a value.
-    pub answer: tokio::sync::oneshot::Sender<Option<Seen>>,
 }
 
 /// PVs and groups, as the status page shows them.

@@ -9,7 +9,6 @@ mod access_check;
 mod gets;
 mod groups;
 mod overview;
-mod reads;
 mod snapshots;
 mod subscriptions;
 mod turns;
@@ -19,22 +18,22 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pvwire_schema::types::{ConnectionState, PvId, Reply, SkipCause, ValueType};
+use pvwire_schema::types::{PvId, Reply, SkipCause};
 use tokio::sync::oneshot;
 
 use self::access_check::AccessCheck;
+pub use self::gets::DESCRIPTION_WAIT;
 use self::gets::PendingGet;
 use self::groups::Groups;
 use self::snapshots::Snapshots;
 use self::turns::{Fingerprint, LOOKUP_DISCOUNT, Turns};
-use crate::fanout::control::{ClientId, ControlQueue, ControlRequest, KnownLimits, Overview, Read};
+use crate::fanout::control::{ClientId, ControlQueue, ControlRequest, Overview};
 use crate::fanout::dirty::Dirty;
 use crate::fanout::encoding::{Encoders, Encoding, Encodings};
 use crate::fanout::frame::Frame;
 use crate::fanout::large::{LargeValue, LargeValues};
 use crate::fanout::output::{FrameSink, GroupFrame, Order, TickFrames};
 use crate::fanout::set::PvSet;
-use crate::ingest::RowValue;
 use crate::limits::subscriptions::SubscriptionLimits;
 use crate::state::registry::Registry;
 use crate::state::table::{Changes, Now, Table};
@@ -42,6 +41,9 @@ use crate::state::tick::TickSink;
 
 /// Interval between searches for monitors without clients.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
+
+/// How often gets that wait for first values are checked while none comes.
+const GETS_EVERY: Duration = Duration::from_millis(250);
 
 /// A frame that brings clients up to date, and the large values that follow it.
 type CatchUp = (Arc<Frame>, Arc<[Arc<LargeValue>]>);
@@ -89,12 +91,13 @@ pub struct Distributor {
     turns: Turns,
     groups: Groups,
     gets: Vec<PendingGet>,
-    reads: Vec<Read>,
     /// Complete gets were left for the next tick.
     has_gets: bool,
     encoders: Encoders,
     large: LargeValues,
     next_sweep: Option<Instant>,
+    /// Time that the last tick took for requests after its frames had been delivered.
+    took: Duration,
     access_check: AccessCheck,
 }
 
@@ -119,11 +122,11 @@ impl Distributor {
             turns: Turns::default(),
             groups: Groups::new(encodings),
             gets: Vec::new(),
-            reads: Vec::new(),
             has_gets: false,
             encoders: encodings.encoders(),
             large: LargeValues::new(encodings),
             next_sweep: None,
+            took: Duration::ZERO,
         })
     }
 
@@ -230,15 +233,8 @@ impl Distributor {
                 let refuse = self.holds_any(client, &denied);
                 return [refuse.then_some(Order::Refuse { client }), None, None];
             }
-            ControlRequest::Read(read) => self.reads.push(read),
             ControlRequest::Forget { client } => self.forget(client, now),
-            ControlRequest::Peek { pv, answer } => (answer.0)(latest(table, pv)),
-            ControlRequest::Limits { pv, answer } => (answer.0)(known_limits(table, pv)),
-            ControlRequest::Values { pvs, answer } => {
-                let values = pvs.into_iter().map(|pv| latest(table, pv).cloned());
-                // The receiver may be gone meanwhile.
-                let _ = answer.send(values.collect());
-            }
+            ControlRequest::Read(read) => read.run(table),
             ControlRequest::Overview { limit, answer } => made.overviews.push((limit, answer)),
         }
         [None, None, None]
@@ -265,28 +261,17 @@ impl Distributor {
     }
 }
 
-fn known_limits(table: &Table, pv: PvId) -> KnownLimits {
-    let Some(entry) = table.get(pv) else {
-        return KnownLimits::NotYet;
-    };
-    let metadata = entry.metadata.as_ref();
-    let metadata = metadata.filter(|metadata| metadata.value_type != ValueType::Unknown);
-    match (entry.connection.state, metadata) {
-        (ConnectionState::Connected, Some(metadata)) => KnownLimits::Known(Arc::clone(metadata)),
-        (ConnectionState::Disconnected, _) => KnownLimits::Unreachable,
-        _ if entry.missing().is_some() => KnownLimits::Unreachable,
-        _ => KnownLimits::NotYet,
-    }
-}
-
-fn latest(table: &Table, pv: PvId) -> Option<&RowValue> {
-    let latest = table.get(pv)?.latest.as_ref();
-    latest.map(|latest| &latest.value)
-}
-
 impl TickSink for Distributor {
     fn has_work(&self) -> bool {
         self.has_gets || !self.turns.is_empty() || !self.control.queue.is_empty()
+    }
+
+    fn needs_tick_at(&self, now: Instant) -> Option<Instant> {
+        let sweep = self.next_sweep.unwrap_or(now);
+        if self.gets.is_empty() {
+            return Some(sweep);
+        }
+        Some(sweep.min(now + GETS_EVERY))
     }
 
     fn round(&self) -> Duration {
@@ -295,6 +280,10 @@ impl TickSink for Distributor {
             .map(|shard| shard.round())
             .max()
             .unwrap_or_default()
+    }
+
+    fn took_for_requests(&self) -> Duration {
+        self.took
     }
 
     fn is_ready(&self) -> bool {
@@ -319,14 +308,6 @@ impl TickSink for Distributor {
             self.encoders.of(door).begin(table, &changes, now);
         }
         let groups = self.groups.frames(&changes, &mut self.encoders);
-        let orders = self.carry_out(table, now, tick);
-        self.answer_reads(table, now);
-        if self.next_sweep.is_none_or(|at| now.instant >= at) {
-            self.next_sweep = Some(now.instant + SWEEP_EVERY);
-            self.registry.sweep(now.instant);
-            self.large.sweep();
-            self.groups.sweep(table, &mut self.encoders);
-        }
         let idle = groups
             .iter()
             .all(|frame| matches!(frame, GroupFrame::Nothing));
@@ -340,9 +321,28 @@ impl TickSink for Distributor {
             large,
             groups,
         });
+        // Updates don't wait for what others have asked for.
+        let has_requests = !self.turns.is_empty() || !self.gets.is_empty();
+        let goes_first = !idle && has_requests;
+        if goes_first {
+            for shard in &self.shards {
+                shard.deliver(&frames, Vec::new());
+            }
+        }
+        let begun = goes_first.then(Instant::now);
+        let orders = self.carry_out(table, now, tick);
+        self.took = begun.map_or(Duration::ZERO, |begun| begun.elapsed());
+        if self.next_sweep.is_none_or(|at| now.instant >= at) {
+            self.next_sweep = Some(now.instant + SWEEP_EVERY);
+            self.registry.sweep(now.instant);
+            self.large.sweep();
+            self.groups.sweep(table, &mut self.encoders);
+        }
         for (shard, orders) in self.shards.iter().zip(orders) {
-            if !idle || !orders.is_empty() {
+            if !goes_first && (!idle || !orders.is_empty()) {
                 shard.deliver(&frames, orders);
+            } else if !orders.is_empty() {
+                shard.follow(tick, orders);
             }
         }
     }

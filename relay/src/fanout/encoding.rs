@@ -9,11 +9,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use pvwire_schema::types::{
-    Connection, FrameKind, Metadata, PvId, Reply, Request, RequestProblem, SkipCause,
+    Connection, FrameKind, Metadata, Page, PvId, Reply, Request, RequestProblem, SkipCause,
 };
 
-use crate::fanout::dialogue::Dialogue;
 use crate::fanout::dirty::Dirty;
+use crate::fanout::door_session::DoorSession;
 use crate::fanout::frame::Frame;
 use crate::fanout::set::PvSet;
 use crate::ingest::{Form, OpEnd};
@@ -86,6 +86,12 @@ pub trait Format: Send + Sync {
     /// When the message is not a request that this relay carries out.
     fn request(&self, message: &[u8]) -> Result<Request, BadRequest>;
 
+    /// Where the number of a request is in its message: 4 bytes, little-endian, in which equal requests differ alone.
+    /// `None` if they differ in more.
+    fn request_number_at(&self, _message: &[u8]) -> Option<usize> {
+        None
+    }
+
     /// Path of the HTTP stream on which a client may fetch its large values, below the path of the
     /// handshake, so that one rule of a proxy leads to both. An empty binary message asks for it.
     fn stream_path(&self) -> Option<&'static str> {
@@ -94,7 +100,7 @@ pub trait Format: Send + Sync {
 
     /// The protocol state of a new client of a door; `None` for encodings whose requests `request` reads one by
     /// one. Clients of a door send no acknowledgements: they are in step while their sockets take what is sent.
-    fn dialogue(&self) -> Option<Box<dyn Dialogue>> {
+    fn door_session(&self) -> Option<Box<dyn DoorSession>> {
         None
     }
 
@@ -124,11 +130,11 @@ pub type Values<'a> = (&'a Table, &'a [PvId]);
 /// An encoding without some kind of message returns an empty frame, and nothing is sent.
 pub trait MessageEncoder: Send {
     /// Prepares what all groups share of a tick. Called on the tick thread before the tick's other messages are
-    /// made, and only for encodings whose `Format` has a dialogue and that have clients.
+    /// made, and only for encodings whose `Format` has door sessions and that have clients.
     fn begin(&mut self, _table: &Table, _changes: &Changes, _now: Now) {}
 
     /// Forgets PVs that are no longer open; returns whether it keeps something of others. Called about once a second
-    /// on the tick thread, only for encodings whose `Format` has a dialogue, and only while they have clients or
+    /// on the tick thread, only for encodings whose `Format` has door sessions, and only while they have clients or
     /// keep something.
     fn sweep(&mut self, _table: &Table) -> bool {
         false
@@ -171,8 +177,8 @@ pub trait MessageEncoder: Send {
         values: Values<'_>,
     ) -> Frame;
 
-    /// The same answer to another request, with values of the same tick; `None` if it has to be made.
-    fn readdressed(&self, _answer: &Frame, _to: u32) -> Option<Frame> {
+    /// The same answer to another request, which shares its bytes; `None` if it has to be made.
+    fn readdressed(&self, _answer: &Arc<Frame>, _to: u32) -> Option<Frame> {
         None
     }
 
@@ -184,6 +190,11 @@ pub trait MessageEncoder: Send {
 
     /// The answer to a call.
     fn call_answer(&mut self, tick: u64, to: u32, end: &OpEnd) -> Frame;
+
+    /// A page of the answer to a question.
+    fn page(&mut self, _tick: u64, _to: u32, _page: &Page, _content: &[u8]) -> Frame {
+        Frame::raw(Vec::new())
+    }
 
     /// A message without content, which asks a client for an acknowledgement.
     fn probe(&mut self, tick: u64) -> Frame;
@@ -218,7 +229,7 @@ impl Encodings {
         };
         let index = self.formats.len() as u8;
         let encoding = Encoding { index, large };
-        if format.dialogue().is_some() {
+        if format.door_session().is_some() {
             self.doors.push(encoding);
         }
         self.formats.push(format);

@@ -4,9 +4,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pvwire_schema::decode::{self, DecodeError};
-use pvwire_schema::encode::{FrameEncoder, RowMarks, set_reply_to};
+use pvwire_schema::encode::{FrameEncoder, RowMarks, position_of_reply_to};
 use pvwire_schema::types::{
-    Connection, ConnectionState, Detail, FrameKind, PvId, Reply, Request, RequestProblem,
+    Connection, ConnectionState, Detail, FrameKind, Page, PvId, Reply, Request, RequestProblem,
     SkipCause, Skips,
 };
 use pvwire_schema::{LZ4_SUBPROTOCOL, SUBPROTOCOL};
@@ -268,6 +268,10 @@ impl Format for Flat {
         })
     }
 
+    fn request_number_at(&self, message: &[u8]) -> Option<usize> {
+        decode::position_of_request_id(message)
+    }
+
     fn stream_path(&self) -> Option<&'static str> {
         Some(STREAM_PATH)
     }
@@ -326,8 +330,9 @@ impl MessageEncoder for FrameMaker {
         Self::reply_with(self, kind, tick, to, reply, values)
     }
 
-    fn readdressed(&self, answer: &Frame, to: u32) -> Option<Frame> {
-        answer.patched(|message| set_reply_to(message, to))
+    fn readdressed(&self, answer: &Arc<Frame>, to: u32) -> Option<Frame> {
+        // A request without a number has an answer without one.
+        (to != 0).then(|| answer.renumbered(position_of_reply_to, to))?
     }
 
     fn answer(&mut self, tick: u64, to: u32, reply: &Reply) -> Frame {
@@ -347,6 +352,12 @@ impl MessageEncoder for FrameMaker {
         self.encoder.begin(FrameKind::Answer, tick, 0);
         self.encoder
             .rpc_done(to, end.outcome, &end.message, end.result.as_ref());
+        self.finish()
+    }
+
+    fn page(&mut self, tick: u64, to: u32, page: &Page, content: &[u8]) -> Frame {
+        self.encoder.begin(FrameKind::Answer, tick, 0);
+        self.encoder.page(to, page, content);
         self.finish()
     }
 

@@ -35,7 +35,7 @@ pub struct Frame {
 
 #[derive(Debug, Default)]
 struct Rare {
-    /// If there are several arrays: all of them with their positions in `bytes`, in order.
+    /// If there are several arrays, or bytes of another frame: all of them with their positions in `bytes`, in order.
     cuts: Vec<Cut>,
     /// The charge for its memory, if it was made for one client.
     _charge: Option<Charge>,
@@ -61,29 +61,51 @@ impl Frame {
     /// The same frame, charged to its owner while it exists.
     #[must_use]
     pub fn charged(mut self, charge: Charge) -> Self {
-        self.rare.get_or_insert_default()._charge = Some(charge);
+        self.charge(charge);
         self
     }
 
-    /// A copy whose message `patch` has changed; `None` if that can't change it, or if the frame has arrays of its
-    /// own, which are not copied.
+    /// Charges it to its owner while it exists.
+    pub(super) fn charge(&mut self, charge: Charge) {
+        self.rare.get_or_insert_default()._charge = Some(charge);
+    }
+
+    /// The same message with another number of 4 bytes in its payload, where `position` finds it: it shares all other
+    /// bytes. `None` if there is no such number, or if the frame has arrays, which are shared already.
     #[must_use]
-    pub(super) fn patched(&self, patch: impl FnOnce(&mut [u8]) -> bool) -> Option<Self> {
+    pub(super) fn renumbered(
+        self: &Arc<Self>,
+        position: impl FnOnce(&[u8]) -> Option<usize>,
+        number: u32,
+    ) -> Option<Self> {
         let has_cuts = (self.rare.as_ref()).is_some_and(|rare| !rare.cuts.is_empty());
         if has_cuts || !self.tail.is_empty() {
             return None;
         }
-        let mut bytes = self.bytes[self.start..].to_vec();
-        let payload = self.payload - self.start;
-        patch(&mut bytes[payload..]).then(|| Self {
-            bytes,
+        let at = self.payload - self.start + position(&self.bytes[self.payload..])?;
+        let number = number.to_le_bytes();
+        let whole = Bytes::from_owner(Whole(Arc::clone(self)));
+        let shared = |at, data| Cut {
+            at,
+            data,
+            padding: 0,
+        };
+        let cuts = vec![
+            shared(0, whole.slice(..at)),
+            shared(number.len(), whole.slice(at + number.len()..)),
+        ];
+        Some(Self {
+            bytes: number.to_vec(),
             start: 0,
-            payload,
+            payload: 0,
             tail: Bytes::new(),
             padding: self.padding,
             rows: self.rows,
             steps: self.steps,
-            rare: None,
+            rare: Some(Box::new(Rare {
+                cuts,
+                _charge: None,
+            })),
         })
     }
 
@@ -263,6 +285,15 @@ impl Frame {
     }
 }
 
+/// Keeps a frame while other frames share its bytes.
+struct Whole(Arc<Frame>);
+
+impl AsRef<[u8]> for Whole {
+    fn as_ref(&self) -> &[u8] {
+        self.0.bytes()
+    }
+}
+
 /// Keeps a frame while the first piece of its payload is in use.
 struct Head(Arc<Frame>);
 
@@ -320,6 +351,33 @@ mod tests {
             assert_eq!(frame.slices(0, usize::MAX)[0][..header.len()], header);
             assert_eq!(frame.length(), header.len() + length);
         }
+    }
+
+    #[test]
+    fn renumbered_frame_shares_all_bytes_except_its_number() {
+        let mut bytes = vec![0; HEADER_ROOM];
+        bytes.extend((0..200).collect::<Vec<u8>>());
+        let pieces = Pieces {
+            bytes,
+            start: HEADER_ROOM,
+            cuts: Vec::new(),
+        };
+        let frame = Arc::new(Frame::binary(pieces, 3).standing_for(4));
+        let other = frame.renumbered(|_| Some(20), 0x0102_0304).unwrap();
+        let mut expected = frame.bytes().to_vec();
+        expected[24..28].copy_from_slice(&[4, 3, 2, 1]);
+        let joined: Vec<u8> = other
+            .slices(0, usize::MAX)
+            .map(|slice| slice.to_vec())
+            .concat();
+        assert_eq!(joined, expected);
+        assert_eq!((other.length(), other.copied()), (frame.length(), 4));
+        assert_eq!((other.rows(), other.steps()), (3, 4));
+        assert_eq!(
+            other.slices(0, usize::MAX)[0].as_ptr(),
+            frame.bytes().as_ptr()
+        );
+        assert!(frame.renumbered(|_| None, 1).is_none());
     }
 
     #[test]

@@ -102,6 +102,9 @@ pub trait FrameSink: Send {
     /// Takes one tick: frames first, then orders. Doesn't wait.
     fn deliver(&self, frames: &Arc<TickFrames>, orders: Vec<Order>);
 
+    /// Takes orders that follow the frames of this tick, which are delivered. Doesn't wait.
+    fn follow(&self, tick: u64, orders: Vec<Order>);
+
     /// Whether the shard has done all deliveries except the last one.
     fn is_ready(&self) -> bool;
 

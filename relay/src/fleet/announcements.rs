@@ -27,22 +27,22 @@ pub(super) type Announcement = (Instant, Result<Presence, PresenceError>);
 
 /// See the module.
 #[derive(Default)]
-pub(super) struct Announcements(Mutex<State>);
+pub(super) struct Announcements(Mutex<PeerState>);
 
 #[derive(Default)]
-struct State {
+struct PeerState {
     waiting: Vec<Announcement>,
     /// The last announcement of each member.
     known: HashMap<MemberId, (Instant, Presence)>,
 }
 
 impl Announcements {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PeerState> {
         // Each change is complete before anything can panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An announcement came. Returns whether the thread must look at it now.
+    /// An announcement came. Returns whether the thread must handle it now.
     pub(super) fn add(&self, bytes: &[u8], now: Instant) -> Result<bool, TooMany> {
         let announced = Presence::parse(bytes);
         let mut state = self.lock();
@@ -68,7 +68,7 @@ impl Announcements {
     }
 }
 
-impl State {
+impl PeerState {
     /// Remembers an announcement. Returns whether it says more than that its member still lives.
     fn is_news(&mut self, presence: &Presence, now: Instant) -> bool {
         if let Some((heard, known)) = self.known.get_mut(&presence.id) {
@@ -103,6 +103,7 @@ mod tests {
     fn presence(id: u64) -> Presence {
         Presence {
             version: VERSION,
+            newest: None,
             id: MemberId(id),
             name: "host:8080".into(),
             role: Role::Ingest,

@@ -93,8 +93,9 @@ impl<T> ByNumber<T> {
     pub(super) fn of_shard(&self, shard: u16) -> impl Iterator<Item = (PvId, &T)> {
         let of_shard = self.places.get(usize::from(shard));
         let places = of_shard.and_then(Option::as_deref).unwrap_or_default();
-        let held = places.iter().filter(|place| **place != NONE);
-        held.map(|place| &self.all[*place as usize])
+        let present = places.iter().filter(|place| **place != NONE);
+        present
+            .map(|place| &self.all[*place as usize])
             .map(|(pv, kept)| (*pv, kept))
     }
 

@@ -1,4 +1,4 @@
-//! What the thread of a fleet is told, by clients of this relay and by the bus.
+//! Commands for the fleet thread, from this relay's clients and from the bus.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,13 +18,13 @@ use crate::ingest::{Call, OpDone, OpTicket, Put, Source};
 const MOST_WAITING_BYTES: usize = 64 << 20;
 
 /// Requests of other relays of this many bytes may wait for the thread; more have no answer.
-const MOST_ASKED_BYTES: usize = 64 << 20;
+const MOST_REQUEST_BYTES: usize = 64 << 20;
 
 /// What a request takes besides its body.
-pub(super) const ASKED_BYTES: usize = 256;
+pub(super) const REQUEST_BYTES: usize = 256;
 
-/// What the thread is told.
-pub(super) enum Command {
+/// A command for the fleet thread.
+pub(super) enum FleetCommand {
     /// A PV is opened.
     Opened(Arc<FleetPv>),
     /// A PV is closed.
@@ -56,7 +56,7 @@ pub(super) enum Command {
     /// A member announced something new.
     Announced,
     /// Another relay asks.
-    Asked(MemberId, Kind, Bytes, Reply),
+    Request(MemberId, Kind, Bytes, Reply),
     /// A message of an owner.
     Message(MemberId, u16, Bytes),
     /// A message of an owner was discarded here, because too many waited.
@@ -71,8 +71,8 @@ pub(super) enum Command {
     End,
 }
 
-impl Command {
-    /// Whether the thread may have to look again soon. A message that follows on the one before needs nothing more.
+impl FleetCommand {
+    /// Whether the thread may have work soon. A message that continues the one before needs nothing more.
     pub(super) fn begins_work(&self) -> bool {
         !matches!(self, Self::Message(..) | Self::Wake)
     }
@@ -80,17 +80,17 @@ impl Command {
 
 /// Passes what the bus brings to the thread.
 pub(super) struct Inbox {
-    pub(super) commands: Sender<Command>,
+    pub(super) commands: Sender<FleetCommand>,
     pub(super) announcements: Arc<Announcements>,
     pub(super) waiting_bytes: Arc<AtomicUsize>,
     pub(super) counters: Arc<FleetCounters>,
     /// Bytes of requests of other relays that wait.
-    pub(super) asked_bytes: Arc<AtomicUsize>,
+    pub(super) request_bytes: Arc<AtomicUsize>,
     pub(super) refusals: Arc<Refusals>,
 }
 
 impl Inbox {
-    fn send(&self, command: Command) {
+    fn send(&self, command: FleetCommand) {
         // The thread may have ended before the bus.
         let _ = self.commands.send(command);
     }
@@ -99,21 +99,21 @@ impl Inbox {
 impl Receiver for Inbox {
     fn announced(&self, presence: Bytes) {
         match self.announcements.add(&presence, Instant::now()) {
-            Ok(true) => self.send(Command::Announced),
+            Ok(true) => self.send(FleetCommand::Announced),
             Ok(false) => {}
             Err(TooMany) => self.refusals.note(Refusal::Budget, "an announcement"),
         }
     }
 
-    fn asked(&self, from: MemberId, kind: Kind, body: Bytes, reply: Reply) {
-        let length = body.len() + ASKED_BYTES;
-        let waiting = self.asked_bytes.fetch_add(length, Ordering::AcqRel);
-        if waiting + length > MOST_ASKED_BYTES {
-            self.asked_bytes.fetch_sub(length, Ordering::AcqRel);
+    fn requested(&self, from: MemberId, kind: Kind, body: Bytes, reply: Reply) {
+        let length = body.len() + REQUEST_BYTES;
+        let waiting = self.request_bytes.fetch_add(length, Ordering::AcqRel);
+        if waiting + length > MOST_REQUEST_BYTES {
+            self.request_bytes.fetch_sub(length, Ordering::AcqRel);
             let what = format_args!("a request of relay {from}");
             return self.refusals.note(Refusal::Budget, what);
         }
-        self.send(Command::Asked(from, kind, body, reply));
+        self.send(FleetCommand::Request(from, kind, body, reply));
     }
 
     fn message(&self, owner: MemberId, shard: u16, message: Bytes) {
@@ -124,18 +124,18 @@ impl Receiver for Inbox {
             self.waiting_bytes.fetch_sub(length, Ordering::AcqRel);
             self.counters.discarded.fetch_add(1, Ordering::Relaxed);
             // A large value leaves no gap that a later message would show.
-            return self.send(Command::Discarded(owner, shard));
+            return self.send(FleetCommand::Discarded(owner, shard));
         }
-        self.send(Command::Message(owner, shard, message));
+        self.send(FleetCommand::Message(owner, shard, message));
     }
 
     fn connected(&self, up: bool) {
         self.announcements.forget();
-        self.send(Command::Connected(up));
+        self.send(FleetCommand::Connected(up));
     }
 
     fn lost(&self) {
-        self.send(Command::Lost);
+        self.send(FleetCommand::Lost);
     }
 }
 
@@ -153,7 +153,7 @@ mod tests {
             announcements: Arc::default(),
             waiting_bytes: Arc::default(),
             counters: Arc::default(),
-            asked_bytes: Arc::default(),
+            request_bytes: Arc::default(),
             refusals: Arc::default(),
         };
         let owner = MemberId(1);
@@ -162,15 +162,15 @@ mod tests {
         inbox.message(owner, 4, message(1));
         inbox.waiting_bytes.store(0, Ordering::Release);
         inbox.message(owner, 5, message(1));
-        let told: Vec<_> = taken
+        let received: Vec<_> = taken
             .try_iter()
             .map(|command| match command {
-                Command::Message(_, shard, _) => (shard, true),
-                Command::Discarded(_, shard) => (shard, false),
-                _ => panic!("nothing else was told"),
+                FleetCommand::Message(_, shard, _) => (shard, true),
+                FleetCommand::Discarded(_, shard) => (shard, false),
+                _ => panic!("nothing else was sent"),
             })
             .collect();
-        assert_eq!(told, [(3, true), (4, false), (5, true)]);
+        assert_eq!(received, [(3, true), (4, false), (5, true)]);
         assert_eq!(inbox.counters.discarded.load(Ordering::Relaxed), 1);
     }
 }

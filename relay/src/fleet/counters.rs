@@ -18,7 +18,7 @@ pub struct FleetCounters {
     pub pvs_fed: AtomicU64,
     /// PVs that no relay holds now.
     pub pvs_without_owner: AtomicU64,
-    /// Set when this relay will stop and has handed over what it held.
+    /// Set when this relay will stop and has handed over its PVs.
     pub is_handed_over: AtomicBool,
     /// PVs whose owner has changed.
     pub moves: AtomicU64,
@@ -30,7 +30,7 @@ pub struct FleetCounters {
     pub handovers_failed: AtomicU64,
     /// Time that the former took, in milliseconds.
     pub handover_millis: AtomicU64,
-    /// Puts that other relays were asked for, by the number of their outcome.
+    /// Puts that were sent to other relays, by the number of their outcome.
     pub puts: [AtomicU64; OUTCOMES],
     /// The same of calls.
     pub calls: [AtomicU64; OUTCOMES],
@@ -53,7 +53,7 @@ pub struct FleetCounters {
 }
 
 impl FleetCounters {
-    /// An operation that another relay was asked for has this outcome.
+    /// Counts the outcome of an operation that was sent to another relay.
     pub(super) fn operation_ended(&self, is_put: bool, outcome: Outcome) {
         let counters = if is_put { &self.puts } else { &self.calls };
         counters[usize::from(outcome.number())].fetch_add(1, Ordering::Relaxed);

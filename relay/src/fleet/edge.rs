@@ -1,6 +1,6 @@
-//! The PVs that are open at this relay: those that it holds, and those that other relays feed.
+//! The PVs that are open at this relay: its own, and the ones that other relays feed.
 //!
-//! Owners are asked for PVs in batches, one batch at a time for each owner. The answer has the owner's numbers; then
+//! PVs are requested from owners in batches, one batch at a time for each owner. The answer has the owner's numbers; then
 //! this relay follows the shards of these numbers and asks for a snapshot, which comes in order among the updates.
 
 mod moves;
@@ -19,15 +19,15 @@ use pvwire_schema::decode;
 use pvwire_schema::types::{Expected, PvId};
 
 use self::moves::Move;
-use super::command::Command;
+use super::command::FleetCommand;
 use super::counters::FleetCounters;
-use super::feed::{Fed, Feed};
 use super::message::{Grant, Granted};
-use super::peer::{Follow, Peer};
+use super::peer::{Fed, Follow, Peer};
 use super::publisher::{PUBLISHED_PVS, shard_of};
 use super::pv::FleetPv;
 use super::unread::Unread;
 use crate::ingest::Intake;
+use crate::ingest::feed::Feed;
 use crate::ops::latency::wall_ns;
 
 /// How long an owner may take to answer.
@@ -39,10 +39,10 @@ const LOST_AFTER: Duration = Duration::from_secs(9);
 /// Time before a failed request is repeated.
 const AGAIN_AFTER: Duration = Duration::from_millis(250);
 
-/// Time before an owner is asked again for a PV that it refused.
+/// Time before a PV is requested again from an owner that refused it.
 const REFUSED_AGAIN_AFTER: Duration = Duration::from_secs(10);
 
-/// Time before a snapshot that didn't come is asked for again.
+/// Time before a missing snapshot is requested again.
 const SNAPSHOT_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// How often PVs are counted, for metrics and announcements.
@@ -71,21 +71,21 @@ impl Place {
     }
 }
 
-struct Held {
+struct PvEntry {
     pv: Arc<FleetPv>,
     place: Place,
     /// Set while it moves.
     next: Option<Move>,
 }
 
-impl Held {
+impl PvEntry {
     /// Its owner, or the one that it moves to.
     fn target(&self, me: MemberId) -> Option<MemberId> {
         let next = self.next.as_ref().map(|next| next.place);
         next.unwrap_or(self.place).owner(me)
     }
 
-    /// Whether it is fed or asked for here, or will be.
+    /// Whether it is or will be fed or requested here.
     fn places(&self) -> impl Iterator<Item = Place> {
         [Some(self.place), self.next.as_ref().map(|next| next.place)]
             .into_iter()
@@ -108,17 +108,17 @@ impl Held {
 pub(super) struct Edge {
     bus: Arc<dyn Bus>,
     me: MemberId,
-    pvs: HashMap<u64, Held>,
+    pvs: HashMap<u64, PvEntry>,
     peers: HashMap<MemberId, Peer>,
     /// PVs that move to another owner.
     moving: HashSet<u64>,
-    /// Keys of those that move to this relay.
+    /// Keys of the PVs that move to this relay.
     arriving: HashSet<String>,
-    commands: Sender<Command>,
+    commands: Sender<FleetCommand>,
     counters: Arc<FleetCounters>,
     intake: Arc<Intake>,
     /// Requests so far.
-    asked: u64,
+    requests: u64,
     /// When PVs were last counted.
     counted: Option<Instant>,
     /// Whether one has been opened, closed or moved since.
@@ -135,7 +135,7 @@ impl Edge {
     pub(super) fn new(
         bus: Arc<dyn Bus>,
         me: MemberId,
-        commands: Sender<Command>,
+        commands: Sender<FleetCommand>,
         counters: Arc<FleetCounters>,
         intake: Arc<Intake>,
     ) -> Self {
@@ -149,7 +149,7 @@ impl Edge {
             commands,
             counters,
             intake,
-            asked: 0,
+            requests: 0,
             counted: None,
             is_uncounted: true,
             suspects: false,
@@ -157,7 +157,7 @@ impl Edge {
         }
     }
 
-    /// This relay goes on under another id.
+    /// This relay continues under another id.
     pub(super) fn rename(&mut self, me: MemberId) {
         self.me = me;
     }
@@ -172,7 +172,7 @@ impl Edge {
         let place = Place::Nowhere;
         let next = None;
         self.is_uncounted = true;
-        self.pvs.insert(number, Held { pv, place, next });
+        self.pvs.insert(number, PvEntry { pv, place, next });
         self.assign(number, owner_of, now);
     }
 
@@ -180,10 +180,10 @@ impl Edge {
     pub(super) fn closed(&mut self, number: u64) {
         self.end_move(number);
         self.is_uncounted = true;
-        let Some(held) = self.pvs.remove(&number) else {
+        let Some(entry) = self.pvs.remove(&number) else {
             return;
         };
-        if let Place::Fed(owner, id) = held.place {
+        if let Place::Fed(owner, id) = entry.place {
             self.unfollow(owner, id);
         }
     }
@@ -204,8 +204,8 @@ impl Edge {
     }
 
     pub(super) fn described(&mut self, number: u64) {
-        let held = self.pvs.get(&number);
-        for place in held.into_iter().flat_map(Held::places) {
+        let entry = self.pvs.get(&number);
+        for place in entry.into_iter().flat_map(PvEntry::places) {
             if let Place::Fed(owner, id) = place
                 && let Some(peer) = self.peers.get_mut(&owner)
             {
@@ -214,16 +214,16 @@ impl Edge {
         }
     }
 
-    /// Opens a PV at this relay, or has it asked for.
+    /// Opens a PV here, or queues a request to its owner.
     fn assign(&mut self, number: u64, owner_of: OwnerOf<'_>, now: Instant) {
         self.is_uncounted = true;
-        let Some(held) = self.pvs.get_mut(&number) else {
+        let Some(entry) = self.pvs.get_mut(&number) else {
             return;
         };
-        held.place = match owner_of(&held.pv.key) {
+        entry.place = match owner_of(&entry.pv.key) {
             None => Place::Nowhere,
             Some(owner) if owner == self.me => {
-                held.pv.open();
+                entry.pv.open();
                 Place::Here
             }
             Some(owner) => {
@@ -242,11 +242,11 @@ impl Edge {
     fn detach(&mut self, number: u64) {
         self.end_move(number);
         self.is_uncounted = true;
-        let Some(held) = self.pvs.get_mut(&number) else {
+        let Some(entry) = self.pvs.get_mut(&number) else {
             return;
         };
-        let place = mem::replace(&mut held.place, Place::Nowhere);
-        let pv = Arc::clone(&held.pv);
+        let place = mem::replace(&mut entry.place, Place::Nowhere);
+        let pv = Arc::clone(&entry.pv);
         match place {
             Place::Here => pv.close(),
             Place::Fed(owner, id) => {
@@ -271,9 +271,9 @@ impl Edge {
     ) {
         let me = self.me;
         let mut moved: Vec<_> = (self.pvs.iter())
-            .map(|(number, held)| (*number, held, owner_of(&held.pv.key)))
-            .filter(|(_, held, owner)| held.target(me) != *owner)
-            .map(|(number, held, owner)| (number, held.place, owner))
+            .map(|(number, entry)| (*number, entry, owner_of(&entry.pv.key)))
+            .filter(|(_, entry, owner)| entry.target(me) != *owner)
+            .map(|(number, entry, owner)| (number, entry.place, owner))
             .collect();
         // As clients opened them: what one IOC updates together then lies together in memory.
         moved.sort_unstable_by_key(|(number, ..)| *number);
@@ -296,16 +296,16 @@ impl Edge {
             }
         }
         let pvs = &self.pvs;
-        // Of the others the owner forgets what it wasn't told.
+        // Other PVs need no message: their owner drops interest that is not renewed.
         self.peers
-            .retain(|owner, peer| peer.is_busy() || pvs.values().any(|held| held.uses(*owner)));
+            .retain(|owner, peer| peer.is_busy() || pvs.values().any(|entry| entry.uses(*owner)));
     }
 
-    /// An owner is lost, or all that it was asked for is in doubt: its PVs are disconnected and asked for again.
+    /// The owner is lost, or its state is unknown: disconnects its PVs and requests them again.
     pub(super) fn lose(&mut self, owner: MemberId, owner_of: OwnerOf<'_>, now: Instant) {
         let mut lost: Vec<_> = (self.pvs.iter())
-            .filter(|(_, held)| held.uses(owner))
-            .map(|(number, held)| (*number, held.place))
+            .filter(|(_, entry)| entry.uses(owner))
+            .map(|(number, entry)| (*number, entry.place))
             .collect();
         lost.sort_unstable_by_key(|(number, _)| *number);
         let is_fed = |place| match place {
@@ -411,31 +411,31 @@ impl Edge {
             return true;
         };
         peer.asking = None;
-        let asked = mem::take(&mut peer.asked);
+        let requested = mem::take(&mut peer.requested);
         let answer = answer.ok();
-        let is_complete = |granted: &Granted| granted.pvs.len() == asked.len();
+        let is_complete = |granted: &Granted| granted.pvs.len() == requested.len();
         let Some(granted) = answer.filter(is_complete) else {
             // It is not known what the owner has taken of the request.
             peer.rests_until = now + AGAIN_AFTER;
             peer.verifies = true;
-            let again = asked.into_iter().map(|number| (now, number));
+            let again = requested.into_iter().map(|number| (now, number));
             peer.wanted.extend(again);
             return now.duration_since(peer.answered) < LOST_AFTER;
         };
         peer.answered = now;
         let mut shards = BTreeSet::new();
         let mut taken = Vec::new();
-        for (number, grant) in asked.into_iter().zip(granted.pvs) {
-            let held = self.pvs.get(&number).filter(|held| held.asks(owner));
-            match (held, grant) {
+        for (number, grant) in requested.into_iter().zip(granted.pvs) {
+            let entry = self.pvs.get(&number).filter(|entry| entry.asks(owner));
+            match (entry, grant) {
                 (None, Grant::Held(id)) => peer.drops.push(PvId(id)),
                 (None, _) => {}
                 (Some(_), Grant::Elsewhere) => {
                     peer.wanted.insert((now + AGAIN_AFTER, number));
                 }
-                (Some(held), Grant::Refused(reason)) => {
-                    if held.next.is_none() {
-                        Feed::new(held.pv.base.succeed()).refused(reason);
+                (Some(entry), Grant::Refused(reason)) => {
+                    if entry.next.is_none() {
+                        Feed::new(entry.pv.base.succeed()).refused(reason);
                     }
                     peer.wanted.insert((now + REFUSED_AGAIN_AFTER, number));
                 }
@@ -466,13 +466,13 @@ impl Edge {
     fn take(&mut self, owner: MemberId, number: u64, id: PvId, now: Instant) -> Option<u16> {
         let place = Place::Fed(owner, id);
         self.is_uncounted = true;
-        let held = self.pvs.get_mut(&number)?;
-        let is_described = held.pv.is_described();
-        let feed = if held.next.is_some() {
+        let entry = self.pvs.get_mut(&number)?;
+        let is_described = entry.pv.is_described();
+        let feed = if entry.next.is_some() {
             self.feed_next(number, place)?
         } else {
-            held.place = place;
-            Feed::new(held.pv.base.succeed())
+            entry.place = place;
+            Feed::new(entry.pv.base.succeed())
         };
         let peer = self.peers.get_mut(&owner)?;
         if is_described {
@@ -489,7 +489,7 @@ impl Edge {
                 heard: now,
                 heard_ns: wall_ns(),
                 awaits_since: None,
-                asked: None,
+                snapshot_requested: None,
             }
         });
         follow.pvs += 1;
@@ -501,11 +501,11 @@ impl Edge {
         let pvs = &self.pvs;
         for (owner, peer) in &mut self.peers {
             let name = |number: u64| {
-                let held = pvs.get(&number)?;
-                held.asks(*owner).then(|| held.pv.whole_name())
+                let entry = pvs.get(&number)?;
+                entry.asks(*owner).then(|| entry.pv.whole_name())
             };
-            self.asked += 1;
-            let number = self.asked;
+            self.requests += 1;
+            let number = self.requests;
             let Some(interest) = peer.request(number, now, name) else {
                 continue;
             };
@@ -516,7 +516,7 @@ impl Edge {
                     // An answer that can't be read grants nothing.
                     serde_json::from_slice(&bytes).unwrap_or_default()
                 });
-                let _ = commands.send(Command::Granted(owner, number, answer));
+                let _ = commands.send(FleetCommand::Granted(owner, number, answer));
             };
             let (kind, answer) = (Kind::Interest, Box::new(answer));
             (self.bus).ask(owner, kind, body.into(), ANSWER_TIMEOUT, answer);
@@ -541,15 +541,15 @@ impl Edge {
 
     /// Whether no PV is monitored here.
     pub(super) fn holds_nothing(&self) -> bool {
-        self.pvs.values().all(|held| held.place != Place::Here)
+        self.pvs.values().all(|entry| entry.place != Place::Here)
     }
 
     fn count(&self) {
         let (mut here, mut nowhere, mut fed, mut twice) = (0, 0, 0, 0);
-        for held in self.pvs.values() {
-            let is_moving = held.next.is_some();
-            twice += u64::from(is_moving && held.places().any(|place| place == Place::Here));
-            match held.place {
+        for entry in self.pvs.values() {
+            let is_moving = entry.next.is_some();
+            twice += u64::from(is_moving && entry.places().any(|place| place == Place::Here));
+            match entry.place {
                 Place::Here => here += 1,
                 Place::Nowhere => nowhere += 1,
                 Place::Fed(..) => fed += 1,
@@ -570,12 +570,12 @@ impl Edge {
         number: u64,
         expected: Option<Expected>,
     ) -> Option<(MemberId, Result<Option<Expected>, ()>)> {
-        let held = self.pvs.get(&number)?;
-        let owner = held.place.owner(self.me)?;
+        let entry = self.pvs.get(&number)?;
+        let owner = entry.place.owner(self.me)?;
         let Some(expected) = expected else {
             return Some((owner, Ok(None)));
         };
-        let there = match held.place {
+        let there = match entry.place {
             Place::Fed(owner, id) => (self.peers.get(&owner))
                 .and_then(|peer| peer.fed.get(id))
                 .and_then(|fed| fed.feed.expected_there(expected)),

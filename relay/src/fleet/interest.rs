@@ -18,7 +18,7 @@ use crate::state::registry::Registry;
 /// The interest of a relay that says nothing for this time ends.
 const LASTS: Duration = Duration::from_secs(15);
 
-/// Other relays have heard after this time that a PV is not published any more.
+/// After this time other relays know that a PV is not published any more.
 const LEAVES_AFTER: Duration = Duration::from_secs(2);
 
 /// A relay that still follows a PV after it has moved to another owner is left after this time.
@@ -95,7 +95,7 @@ impl Interests {
     }
 
     /// Does what another relay asks for.
-    pub(super) fn asked(
+    pub(super) fn requested(
         &mut self,
         from: MemberId,
         interest: &Interest,
@@ -111,7 +111,7 @@ impl Interests {
         relay.until = until;
         let dropped = relay.leave(interest);
 
-        // As for a client: many names at once are searched apart from the others.
+        // As for a client: many names at once are searched separately.
         let is_crowd = interest.add.len() > FRESH_NAMES;
         let mut added = Vec::new();
         let mut too_many = 0;
@@ -132,7 +132,7 @@ impl Interests {
             }
             match relay.names.check() {
                 Ok(()) => {}
-                // It is asked again in a moment, when it is known how many of the names servers have.
+                // It asks again in a moment, when it is known how many of the names servers have.
                 Err(true) => return Grant::Elsewhere,
                 Err(false) => {
                     too_many += 1;
@@ -201,7 +201,7 @@ impl Interests {
         Granted { pvs, held }
     }
 
-    /// This relay goes on under another id.
+    /// This relay continues under another id.
     pub(super) fn rename(&mut self, me: MemberId) {
         self.me = me;
     }

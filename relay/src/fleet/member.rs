@@ -9,7 +9,7 @@ use pvwire_fleet::{Bus, Kind, MemberId, Refusal, Refusals, Reply};
 use pvwire_schema::types::Outcome;
 
 use super::announcements::Announcements;
-use super::command::{ASKED_BYTES, Command};
+use super::command::{FleetCommand, REQUEST_BYTES};
 use super::counters::FleetCounters;
 use super::edge::Edge;
 use super::interest::Interests;
@@ -18,22 +18,22 @@ use super::operations::{Sent, Served, Waiting, earlier};
 use super::view::View;
 use crate::ingest::OpEnd;
 use crate::ops::shutdown::Indispensable;
-use crate::session::neighbours::Neighbours;
+use crate::session::peers::Peers;
 
 /// Name of the thread.
 pub(super) const THREAD: &str = "fleet";
 
-/// How often requests, moves and waiting puts are looked at, while there are any.
+/// Check interval of requests, moves and waiting puts, while there are any.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
 
-/// How often owners, interest and PVs are looked at without them. Each look costs a wake-up.
+/// Check interval when idle. Each check wakes the thread.
 const REST: Duration = Duration::from_millis(500);
 
 /// A relay for which another program speaks takes another id at most so often: each time its PVs are disconnected for
 /// some seconds.
 const RENAMED_AT_MOST_EVERY: Duration = Duration::from_secs(60);
 
-/// Commands between two looks at the time, so that much that comes doesn't delay what is due.
+/// Maximum number of commands per batch, so that a flood doesn't delay timers.
 const MOST_AT_ONCE: usize = 256;
 
 /// See the module.
@@ -41,7 +41,7 @@ pub(super) struct Member {
     pub(super) me: MemberId,
     pub(super) bus: Arc<dyn Bus>,
     pub(super) view: View,
-    pub(super) neighbours: Arc<Neighbours>,
+    pub(super) peers: Arc<Peers>,
     pub(super) clients: Box<dyn Fn() -> u64 + Send>,
     pub(super) counters: Arc<FleetCounters>,
     pub(super) edge: Edge,
@@ -50,10 +50,10 @@ pub(super) struct Member {
     pub(super) sent: Sent,
     pub(super) waiting: Vec<Waiting>,
     /// Calls of services that no relay could make so far.
-    pub(super) waiting_calls: Vec<Command>,
+    pub(super) waiting_calls: Vec<FleetCommand>,
     pub(super) announcements: Arc<Announcements>,
     pub(super) waiting_bytes: Arc<AtomicUsize>,
-    pub(super) asked_bytes: Arc<AtomicUsize>,
+    pub(super) request_bytes: Arc<AtomicUsize>,
     pub(super) refusals: Arc<Refusals>,
     /// When it last took another id.
     pub(super) renamed: Option<Instant>,
@@ -65,7 +65,7 @@ pub(super) struct Member {
 
 impl Member {
     /// Runs until the command `End`.
-    pub(super) fn run(mut self, commands: &Commands<Command>) {
+    pub(super) fn run(mut self, commands: &Commands<FleetCommand>) {
         let _alive = Indispensable(THREAD);
         let mut checked = Instant::now();
         loop {
@@ -80,7 +80,7 @@ impl Member {
             let now = Instant::now();
             let more = commands.try_iter().take(MOST_AT_ONCE);
             for command in first.into_iter().chain(more) {
-                if matches!(command, Command::End) {
+                if matches!(command, FleetCommand::End) {
                     return;
                 }
                 if command.begins_work() {
@@ -117,14 +117,14 @@ impl Member {
         Some((self.view.next_poll(now)).map_or(due, |at| at.min(due)))
     }
 
-    fn take(&mut self, command: Command, now: Instant) {
+    fn take(&mut self, command: FleetCommand, now: Instant) {
         let view = &self.view;
         let owner_of = |key: &str| view.owner(key);
         match command {
-            Command::Opened(pv) => self.edge.opened(pv, &owner_of, now),
-            Command::Closed(number) => self.edge.closed(number),
-            Command::Describe(number) => self.edge.described(number),
-            Command::Put {
+            FleetCommand::Opened(pv) => self.edge.opened(pv, &owner_of, now),
+            FleetCommand::Closed(number) => self.edge.closed(number),
+            FleetCommand::Describe(number) => self.edge.described(number),
+            FleetCommand::Put {
                 pv,
                 put,
                 done,
@@ -144,36 +144,36 @@ impl Member {
                     self.put(waiting, now);
                 }
             }
-            call @ Command::Call { .. } => self.call(call, now),
-            Command::Wake | Command::End => {}
-            Command::Granted(owner, number, answer) => {
+            call @ FleetCommand::Call { .. } => self.call(call, now),
+            FleetCommand::Wake | FleetCommand::End => {}
+            FleetCommand::Granted(owner, number, answer) => {
                 if !self.edge.answered(owner, number, answer, now) {
                     self.edge.lose(owner, &owner_of, now);
                 }
             }
-            Command::Outcome(number, answer) => {
+            FleetCommand::Outcome(number, answer) => {
                 self.sent.answered(number, answer);
                 self.put_waiting(now);
             }
-            Command::Announced => self.look(now),
-            Command::Asked(from, kind, body, reply) => {
-                (self.asked_bytes).fetch_sub(body.len() + ASKED_BYTES, Ordering::AcqRel);
-                self.asked(from, kind, &body, reply, now);
+            FleetCommand::Announced => self.look(now),
+            FleetCommand::Request(from, kind, body, reply) => {
+                (self.request_bytes).fetch_sub(body.len() + REQUEST_BYTES, Ordering::AcqRel);
+                self.requested(from, kind, &body, reply, now);
             }
-            Command::Message(owner, shard, message) => {
+            FleetCommand::Message(owner, shard, message) => {
                 (self.waiting_bytes).fetch_sub(message.len(), Ordering::AcqRel);
                 self.edge.message(owner, shard, &message, now);
             }
-            Command::Connected(up) => {
+            FleetCommand::Connected(up) => {
                 if !up {
                     self.edge.lose_all(&owner_of, now);
                 }
                 self.view.connected(up, now);
                 self.look(now);
             }
-            Command::Discarded(owner, shard) => self.edge.gap(owner, shard, now),
-            Command::Lost => self.edge.gap_everywhere(now),
-            Command::Drain => {
+            FleetCommand::Discarded(owner, shard) => self.edge.gap(owner, shard, now),
+            FleetCommand::Lost => self.edge.gap_everywhere(now),
+            FleetCommand::Drain => {
                 self.view.drain(now);
                 self.look(now);
             }
@@ -181,7 +181,7 @@ impl Member {
     }
 
     /// Another relay asks.
-    fn asked(&mut self, from: MemberId, kind: Kind, body: &[u8], reply: Reply, now: Instant) {
+    fn requested(&mut self, from: MemberId, kind: Kind, body: &[u8], reply: Reply, now: Instant) {
         let view = &self.view;
         if !view.is_live(from) && from != self.me {
             let what = format_args!("a request of relay {from}");
@@ -194,19 +194,19 @@ impl Member {
                 let edge = &self.edge;
                 let is_here = |key: &str| !edge.is_arriving(key);
                 let owner_of = |key: &str| view.owner(key).filter(|_| is_here(key));
-                let granted = self.interests.asked(from, &interest, &owner_of, now);
+                let granted = self.interests.requested(from, &interest, &owner_of, now);
                 let answer = serde_json::to_vec(&granted);
                 let answer = answer.expect("numbers and texts can be written as JSON");
                 reply.send(answer.into());
             }
             Kind::Operation => {
                 let is_before = |until| view.is_before(until, now);
-                self.served.asked(from, body, reply, is_before, now);
+                self.served.requested(from, body, reply, is_before, now);
             }
         }
     }
 
-    /// Another program speaks for this relay: the others can't tell the two apart, so this one goes on under another
+    /// Another program uses the id of this relay: the others can't distinguish them, so this one continues under another
     /// id. A program that does it again and again is only counted.
     fn take_another_id(&mut self, now: Instant) {
         let is_new = |at: Instant| now.duration_since(at) < RENAMED_AT_MOST_EVERY;
@@ -268,8 +268,8 @@ impl Member {
 
     fn check(&mut self, now: Instant) {
         self.look(now);
-        let all = (self.view).neighbours(self.edge.owned(), (self.clients)());
-        (self.neighbours).update(all, self.view.hears_bus(now), now);
+        let all = (self.view).peers(self.edge.owned(), (self.clients)());
+        (self.peers).update(all, self.view.hears_bus(now), now);
         let view = &self.view;
         let owner_of = |key: &str| view.owner(key);
         for owner in self.edge.check(now) {
@@ -285,7 +285,7 @@ impl Member {
         self.put_waiting(now);
     }
 
-    /// Sends the puts and calls that waited for an owner, except those that their clients have given up.
+    /// Sends the puts and calls that waited for an owner, unless their clients have given them up.
     fn put_waiting(&mut self, now: Instant) {
         for waiting in std::mem::take(&mut self.waiting) {
             if !waiting.ticket.is_cancelled() {
@@ -343,14 +343,14 @@ impl Member {
     }
 
     /// Calls by the relay that owns the service's PV; waits while none does.
-    fn call(&mut self, call: Command, now: Instant) {
-        if let Command::Call { key, ticket, .. } = &call
+    fn call(&mut self, call: FleetCommand, now: Instant) {
+        if let FleetCommand::Call { key, ticket, .. } = &call
             && self.view.owner(key).is_none()
             && !ticket.is_cancelled()
         {
             return self.waiting_calls.push(call);
         }
-        let Command::Call {
+        let FleetCommand::Call {
             key,
             name,
             source,

@@ -54,14 +54,14 @@ fn is_false(value: &bool) -> bool {
 pub(super) struct Granted {
     /// For each name of `add`.
     pub(super) pvs: Vec<Grant>,
-    /// Number of PVs that are held for the asking relay.
+    /// Number of PVs that are open for the requesting relay.
     pub(super) held: usize,
 }
 
 /// The answer for one name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Grant {
-    /// It is held, and has this number.
+    /// The PV is open and has this number.
     Held(u32),
     /// Another relay holds it.
     Elsewhere,
@@ -84,7 +84,7 @@ struct Head {
 
 /// A put or a call of a client of another relay.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct RemoteOperation {
     pub(super) by: OnBehalf,
     pub(super) until_millis: Option<u64>,
     pub(super) operation: Operation,
@@ -135,7 +135,7 @@ pub(super) fn operation(by: &OnBehalf, until_millis: Option<u64>, operation: Ope
 }
 
 /// Reads an operation.
-pub(super) fn read_operation(bytes: &[u8]) -> Result<Asked, MessageError> {
+pub(super) fn read_operation(bytes: &[u8]) -> Result<RemoteOperation, MessageError> {
     let short = || MessageError::TooShort(bytes.len());
     let (length, rest) = bytes.split_first_chunk().ok_or_else(short)?;
     let length = u32::from_le_bytes(*length) as usize;
@@ -154,7 +154,7 @@ pub(super) fn read_operation(bytes: &[u8]) -> Result<Asked, MessageError> {
         },
         _ => return Err(MessageError::NoOperation),
     };
-    Ok(Asked {
+    Ok(RemoteOperation {
         by: OnBehalf {
             user: head.user,
             groups: head.groups,
@@ -219,9 +219,9 @@ mod tests {
             }),
         };
         let bytes = operation(&by, Some(9), Operation::Put(put.clone()));
-        let asked = read_operation(&bytes).unwrap();
-        assert_eq!((asked.by, asked.until_millis), (by, Some(9)));
-        assert!(matches!(asked.operation, Operation::Put(read) if read == put));
+        let read = read_operation(&bytes).unwrap();
+        assert_eq!((read.by, read.until_millis), (by, Some(9)));
+        assert!(matches!(read.operation, Operation::Put(read) if read == put));
         for end in 0..bytes.len() / 2 {
             assert!(read_operation(&bytes[..end]).is_err());
         }

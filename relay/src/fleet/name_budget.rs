@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// Interval between counts of the names of one relay. Each looks at all of them.
+/// Interval between counts of the names of one relay. Each count visits all of them.
 const COUNT_EVERY: Duration = Duration::from_millis(100);
 
 /// Where the tick thread puts the number of names without a server.

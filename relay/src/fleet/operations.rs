@@ -10,15 +10,17 @@ use bytes::Bytes;
 use pvwire_fleet::{AskError, Bus, Kind, MemberId, Refusal, Refusals, Reply};
 use pvwire_schema::types::{Outcome, PutRequest};
 
-use super::command::Command;
+use super::command::FleetCommand;
 use super::counters::FleetCounters;
-use super::message::{self, Asked, Operation};
+use super::message::{self, Operation, RemoteOperation};
 use super::pv::FleetPv;
 use super::unread::Unread;
 use crate::access::auth::Peer;
+use crate::access::caller::Caller;
 use crate::access::rule::Identity;
 use crate::fanout::control::ClientId;
 use crate::ingest::{Call, OnBehalf, OpDone, OpEnd, OpTicket, Put};
+use crate::limits::connections::SharedBudgets;
 use crate::limits::memory::Memory;
 use crate::limits::rate::Bucket;
 use crate::limits::requests::LONGEST_PUT;
@@ -31,7 +33,7 @@ const EARLIER: Duration = Duration::from_millis(250);
 /// The bus gives a request up this much later.
 const LATER: Duration = Duration::from_secs(1);
 
-/// Operations of one other relay: a second, and at once. Its clients have limits of their own.
+/// Operations of one other relay: a second, and at once. Its clients have separate limits.
 const OPERATIONS_PER_S: usize = 5_000;
 const OPERATIONS_AT_ONCE: usize = 10_000;
 
@@ -82,7 +84,7 @@ impl Served {
     }
 
     /// Begins an operation.
-    pub(super) fn asked(
+    pub(super) fn requested(
         &mut self,
         from: MemberId,
         body: &[u8],
@@ -100,8 +102,8 @@ impl Served {
             self.refusals.note(Refusal::Budget, what);
             return reply.send(message::outcome(&OpEnd::too_fast()).into());
         }
-        let asked = match message::read_operation(body) {
-            Ok(asked) => asked,
+        let request = match message::read_operation(body) {
+            Ok(request) => request,
             Err(error) => {
                 let what =
                     format_args!("relay {from} asked for an operation that can't be read: {error}");
@@ -111,13 +113,13 @@ impl Served {
                 return reply.send(message::outcome(&end).into());
             }
         };
-        let Asked {
+        let RemoteOperation {
             by,
             until_millis,
             operation,
-        } = asked;
+        } = request;
         if !until_millis.is_none_or(is_before) {
-            // The client has been told that its time is over.
+            // The client has been answered with a time-out.
             let why = "the relay that holds this PV got the request too late; nothing was written";
             let end = OpEnd::failed(Outcome::NotConnected, why);
             return reply.send(message::outcome(&end).into());
@@ -131,7 +133,7 @@ impl Served {
         let peer = Peer {
             address: by.address,
             origin: by.origin,
-            identity: identity.clone(),
+            identity,
         };
         let action = match operation {
             Operation::Put(put) => {
@@ -160,8 +162,8 @@ impl Served {
             }
         };
         let to = (self.client, self.next);
-        let (peer, identity) = (Arc::new(peer), Arc::new(identity));
-        let operation = operation::Operation::new(to, &peer, &identity, &owner, action, now);
+        let caller = Caller::new(peer, owner, SharedBudgets::default());
+        let operation = operation::Operation::new(to, &caller, action, now);
         let operation = operation.of_another_relay();
         self.replies.insert(self.next, (from, reply));
         if let Some(budget) = self.budgets.get_mut(&from) {
@@ -193,22 +195,22 @@ impl Served {
     }
 }
 
-/// An owner, and until when by its clock it may do what it is asked for.
+/// An owner, and until when by its clock it may carry out the operation.
 type To = (MemberId, Option<u64>);
 
-/// The operations that this relay has asked others for.
+/// The operations that this relay has sent to others.
 pub(super) struct Sent {
     bus: Arc<dyn Bus>,
-    commands: Sender<Command>,
+    commands: Sender<FleetCommand>,
     next: u64,
-    open: HashMap<u64, Open>,
+    open: HashMap<u64, OpenOperation>,
     counters: Arc<FleetCounters>,
-    /// For PVs with open puts: the owner that was asked for all of them, and their number.
+    /// For PVs with open puts: the owner that got all of them, and their number.
     puts: HashMap<u64, (MemberId, usize)>,
 }
 
 /// An operation without an outcome.
-struct Open {
+struct OpenOperation {
     owner: MemberId,
     /// The PV of a put.
     pv: Option<u64>,
@@ -218,7 +220,7 @@ struct Open {
 impl Sent {
     pub(super) fn new(
         bus: Arc<dyn Bus>,
-        commands: Sender<Command>,
+        commands: Sender<FleetCommand>,
         counters: Arc<FleetCounters>,
     ) -> Self {
         Self {
@@ -231,10 +233,10 @@ impl Sent {
         }
     }
 
-    /// Whether another relay than `owner` has been asked for a put to this PV and has not answered: a put to `owner`
+    /// Whether another relay than `owner` has a put to this PV and has not answered: a put to `owner`
     /// might overtake it.
     pub(super) fn awaits_other(&self, pv: u64, owner: MemberId) -> bool {
-        (self.puts.get(&pv)).is_some_and(|(asked, _)| *asked != owner)
+        (self.puts.get(&pv)).is_some_and(|(sent_to, _)| *sent_to != owner)
     }
 
     pub(super) fn put(&mut self, (owner, until): To, pv: &FleetPv, put: Put, done: OpDone) {
@@ -250,7 +252,7 @@ impl Sent {
         });
         let body = message::operation(&by, until, request);
         let pv = Some(pv.number);
-        self.send(Open { owner, pv, done }, body, timeout);
+        self.send(OpenOperation { owner, pv, done }, body, timeout);
     }
 
     pub(super) fn call(&mut self, (owner, until): To, name: String, call: Call, done: OpDone) {
@@ -263,16 +265,16 @@ impl Sent {
         };
         let body = message::operation(&by, until, request);
         let pv = None;
-        self.send(Open { owner, pv, done }, body, timeout);
+        self.send(OpenOperation { owner, pv, done }, body, timeout);
     }
 
-    fn send(&mut self, open: Open, body: Vec<u8>, timeout: Duration) {
+    fn send(&mut self, open: OpenOperation, body: Vec<u8>, timeout: Duration) {
         self.next += 1;
         let (number, commands) = (self.next, self.commands.clone());
         let owner = open.owner;
         self.open.insert(number, open);
         let answer = Box::new(move |answer| {
-            let _ = commands.send(Command::Outcome(number, answer));
+            let _ = commands.send(FleetCommand::Outcome(number, answer));
         });
         (self.bus).ask(owner, Kind::Operation, body.into(), timeout + LATER, answer);
     }
@@ -288,9 +290,9 @@ impl Sent {
         }
     }
 
-    /// A relay is lost: what became of the operations that it was asked for is unknown.
+    /// A relay is lost: the outcome of the operations that it got is unknown.
     pub(super) fn lost(&mut self, owner: MemberId) {
-        let of_owner = |_: &u64, open: &mut Open| open.owner == owner;
+        let of_owner = |_: &u64, open: &mut OpenOperation| open.owner == owner;
         for (_, open) in self.open.extract_if(of_owner).collect::<Vec<_>>() {
             let why =
                 "the relay that holds this PV was lost before it answered; it may have been done";
@@ -299,7 +301,7 @@ impl Sent {
     }
 
     /// An operation has an outcome.
-    fn end(&mut self, open: Open, end: OpEnd) {
+    fn end(&mut self, open: OpenOperation, end: OpEnd) {
         let is_put = open.pv.is_some();
         self.counters.operation_ended(is_put, end.outcome);
         if let Some(pv) = open.pv

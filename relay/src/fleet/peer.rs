@@ -1,4 +1,4 @@
-//! A relay that holds PVs of this one: what it is asked for, and what it has sent.
+//! One owner as its edge sees it: PVs requested from it, and frames received.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
@@ -10,9 +10,27 @@ use pvwire_schema::decode::FrameView;
 use pvwire_schema::types::{FrameKind, PvId, Reply};
 
 use super::by_number::ByNumber;
-use super::feed::{self, Fed};
 use super::message::Interest;
 use super::publisher::shard_of;
+use crate::ingest::feed::{self, Feed, Feeds};
+
+/// A PV that an owner feeds.
+#[derive(Debug)]
+pub(super) struct Fed {
+    pub(super) feed: Feed,
+    /// Whether a snapshot has come since the last gap.
+    pub(super) is_in_step: bool,
+}
+
+/// The PVs that are in step, or the ones that are not.
+struct InStep<'a>(&'a mut ByNumber<Fed>, bool);
+
+impl Feeds for InStep<'_> {
+    fn feed(&mut self, pv: PvId) -> Option<&mut Feed> {
+        let fed = self.0.get_mut(pv)?;
+        (fed.is_in_step == self.1).then_some(&mut fed.feed)
+    }
+}
 
 /// An owner without a message for this time is lost. It publishes every second.
 const SILENCE: Duration = Duration::from_secs(3);
@@ -32,8 +50,8 @@ pub(super) struct Follow {
     pub(super) heard_ns: i64,
     /// Since when PVs wait for a snapshot.
     pub(super) awaits_since: Option<Instant>,
-    /// When it was last asked for.
-    pub(super) asked: Option<Instant>,
+    /// When it was last requested.
+    pub(super) snapshot_requested: Option<Instant>,
 }
 
 /// A relay that holds PVs of this one.
@@ -41,7 +59,7 @@ pub(super) struct Peer {
     /// PVs to ask for, and when.
     pub(super) wanted: BTreeSet<(Instant, u64)>,
     /// PVs of the request that is under way.
-    pub(super) asked: Vec<u64>,
+    pub(super) requested: Vec<u64>,
     /// Number of that request.
     pub(super) asking: Option<u64>,
     /// The next request makes the owner forget earlier ones.
@@ -57,11 +75,11 @@ pub(super) struct Peer {
     pub(super) snapshots: Vec<PvId>,
     pub(super) fed: ByNumber<Fed>,
     pub(super) shards: BTreeMap<u16, Follow>,
-    /// When it was last asked.
+    /// When the last request was sent to it.
     pub(super) sent: Option<Instant>,
     /// No request before this time.
     pub(super) rests_until: Instant,
-    /// Nothing was heard of it for a while: its PVs are shown as unresponsive.
+    /// It has been silent for a while: its PVs are shown as unresponsive.
     is_unheard: bool,
 }
 
@@ -69,7 +87,7 @@ impl Peer {
     pub(super) fn new(now: Instant) -> Self {
         Self {
             wanted: BTreeSet::new(),
-            asked: Vec::new(),
+            requested: Vec::new(),
             asking: None,
             resets: true,
             verifies: false,
@@ -103,7 +121,7 @@ impl Peer {
             self.wanted.pop_first();
             if let Some(name) = name(pv) {
                 interest.add.push(name);
-                self.asked.push(pv);
+                self.requested.push(pv);
             }
         }
         let numbers = |pvs: &mut Vec<PvId>| mem::take(pvs).into_iter().map(|pv| pv.0).collect();
@@ -127,19 +145,19 @@ impl Peer {
         Some(interest)
     }
 
-    /// Whether its owner must still be told something, or answer.
+    /// Whether a message to its owner, or its answer, is still open.
     pub(super) fn is_busy(&self) -> bool {
         self.asking.is_some() || !self.drops.is_empty()
     }
 
-    /// PVs of a shard that wait for a snapshot have it asked for.
+    /// Requests the snapshot of PVs of a shard that wait for it.
     pub(super) fn ask_for_snapshot(&mut self, shard: u16, now: Instant) {
         let Some(follow) = self.shards.get_mut(&shard) else {
             return;
         };
         let waiting = (self.fed.of_shard(shard)).filter(|(_, fed)| !fed.is_in_step);
         self.snapshots.extend(waiting.map(|(pv, _)| pv));
-        follow.asked = Some(now);
+        follow.snapshot_requested = Some(now);
         follow.awaits_since.get_or_insert(now);
     }
 
@@ -168,25 +186,25 @@ impl Peer {
                     return false;
                 }
                 follow.last = Some(frame.tick());
-                feed::apply(frame, message, fed, true)
+                feed::apply(frame, message, &mut InStep(fed, true))
             }
             FrameKind::Snapshot => {
                 let Some(Reply::Subscribed { ids, .. }) = frame.reply() else {
                     // A large value of PVs that the snapshot before named.
-                    return feed::apply(frame, message, fed, true);
+                    return feed::apply(frame, message, &mut InStep(fed, true));
                 };
                 if follow.last.is_some_and(|last| last != frame.tick()) {
                     return false;
                 }
                 follow.last = Some(frame.tick());
-                let is_whole = feed::apply(frame, message, fed, false);
+                let is_whole = feed::apply(frame, message, &mut InStep(fed, false));
                 for pv in ids {
                     if let Some(fed) = fed.get_mut(pv) {
                         fed.is_in_step = true;
                     }
                 }
                 if fed.of_shard(shard).all(|(_, fed)| fed.is_in_step) {
-                    (follow.awaits_since, follow.asked) = (None, None);
+                    (follow.awaits_since, follow.snapshot_requested) = (None, None);
                 }
                 is_whole
             }
@@ -219,7 +237,7 @@ impl Peer {
         is_silent && !is_unheard
     }
 
-    /// It is heard again.
+    /// Its messages arrive again.
     pub(super) fn heard(&mut self) {
         if mem::take(&mut self.is_unheard) {
             self.fed.iter().for_each(|(_, fed)| fed.feed.heard_again());

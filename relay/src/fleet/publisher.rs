@@ -56,7 +56,7 @@ pub(super) fn shard_of(pv: PvId) -> u16 {
 enum Order {
     /// Publish PVs, once more for each time they are named.
     Watch(Vec<PvId>),
-    /// Publish them once less. They are held until the order is given.
+    /// Decrements the PVs' publish count. The caller keeps the PVs until then.
     Unwatch(Vec<PvId>),
     /// Publish everything that is known of these PVs.
     Snapshot(Vec<PvId>),
@@ -110,7 +110,7 @@ impl Orders {
 /// The published PVs of one shard.
 #[derive(Debug, Default)]
 struct Shard {
-    /// How many relays have asked for each PV.
+    /// Number of relays that requested each PV.
     wanted: HashMap<PvId, u32>,
     set: PvSet,
     /// Tick of the last message, or [`BROKEN`].
@@ -277,7 +277,7 @@ impl Publisher {
         }
     }
 
-    /// Everything that is known of the PVs that relays have newly asked for, or have missed updates of.
+    /// Snapshots of the PVs that relays have newly requested, or have missed updates of.
     fn publish_snapshots(&mut self, table: &Table, tick: u64) {
         for (number, shard) in &mut self.shards {
             let mut ids = mem::take(&mut shard.snapshot);
@@ -288,7 +288,7 @@ impl Publisher {
                 continue;
             }
             if shard.last != tick {
-                // Updates go on after this tick.
+                // Updates continue after this tick.
                 self.out
                     .link(*number, &mut self.encoder, (tick, shard.last));
                 shard.last = tick;
@@ -329,7 +329,7 @@ impl Publisher {
                 known.entry(shard_of(*pv)).or_default().push(*pv);
             }
             let state = entry.map(|entry| entry.connection.state);
-            // It is looked at again when it has connected.
+            // It is handled when it has connected.
             !is_known && state == Some(ConnectionState::Connected)
         });
         for (shard, ids) in known {
@@ -350,7 +350,7 @@ impl Publisher {
                     Some(ConnectionState::Connected | ConnectionState::Disconnected)
                 )
             };
-            // Each count has a place of its own.
+            // Each count has a separate slot.
             let _ = unresolved.set(pvs.iter().filter(is_unresolved).count());
         }
     }

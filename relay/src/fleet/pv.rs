@@ -68,7 +68,7 @@ impl FleetPv {
         }
     }
 
-    /// The name with its source, as another relay is asked for it.
+    /// The name with its source, as requests to other relays have it.
     pub(super) fn whole_name(&self) -> String {
         format!("{}://{}", self.source.scheme(), self.name)
     }
@@ -77,7 +77,7 @@ impl FleetPv {
         self.is_closed.load(Ordering::Acquire)
     }
 
-    /// Whether a client has asked for its description.
+    /// Whether a client has requested its description.
     pub(super) fn is_described(&self) -> bool {
         self.is_described.load(Ordering::Acquire)
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 
-use super::command::Command;
+use super::command::FleetCommand;
 use super::pv::{FleetPv, shared_key};
 use crate::ingest::{
     Call, Line, Monitor, OpDone, OpTicket, OpenError, Overload, Put, Queue, Source,
@@ -13,14 +13,14 @@ use crate::ingest::{
 /// Wraps a source of PVs.
 pub(super) struct FleetSource {
     inner: Arc<dyn Source>,
-    commands: Sender<Command>,
+    commands: Sender<FleetCommand>,
     numbers: Arc<AtomicU64>,
 }
 
 impl FleetSource {
     pub(super) fn new(
         inner: Box<dyn Source>,
-        commands: Sender<Command>,
+        commands: Sender<FleetCommand>,
         numbers: Arc<AtomicU64>,
     ) -> Self {
         Self {
@@ -49,7 +49,7 @@ impl Source for FleetSource {
         let source = Arc::clone(&self.inner);
         let pv = Arc::new(FleetPv::new(number, source, name, line, queue));
         // The thread lives as long as the registry.
-        let _ = self.commands.send(Command::Opened(Arc::clone(&pv)));
+        let _ = self.commands.send(FleetCommand::Opened(Arc::clone(&pv)));
         Ok(Box::new(FleetMonitor {
             pv,
             commands: self.commands.clone(),
@@ -66,7 +66,7 @@ impl Source for FleetSource {
 
     fn call(&self, name: &str, call: Call, done: OpDone) -> OpTicket {
         let ticket = OpTicket::default();
-        let asked = Command::Call {
+        let command = FleetCommand::Call {
             key: shared_key(&*self.inner, name),
             name: name.to_owned(),
             source: Arc::clone(&self.inner),
@@ -74,7 +74,7 @@ impl Source for FleetSource {
             done,
             ticket: ticket.clone(),
         };
-        let _ = self.commands.send(asked);
+        let _ = self.commands.send(command);
         ticket
     }
 
@@ -85,7 +85,7 @@ impl Source for FleetSource {
 
 struct FleetMonitor {
     pv: Arc<FleetPv>,
-    commands: Sender<Command>,
+    commands: Sender<FleetCommand>,
 }
 
 impl Monitor for FleetMonitor {
@@ -104,7 +104,7 @@ impl Monitor for FleetMonitor {
             next.describe();
         }
         // It may move at this moment.
-        let _ = self.commands.send(Command::Describe(self.pv.number));
+        let _ = self.commands.send(FleetCommand::Describe(self.pv.number));
         if let Some(inner) = &*self.pv.monitor() {
             return inner.describe();
         }
@@ -117,13 +117,13 @@ impl Monitor for FleetMonitor {
             Err(back) => back,
         };
         let ticket = OpTicket::default();
-        let asked = Command::Put {
+        let command = FleetCommand::Put {
             pv: Arc::clone(&self.pv),
             put,
             done,
             ticket: ticket.clone(),
         };
-        let _ = self.commands.send(asked);
+        let _ = self.commands.send(command);
         ticket
     }
 }
@@ -133,6 +133,6 @@ impl Drop for FleetMonitor {
         self.pv.is_closed.store(true, Ordering::Release);
         self.pv.close_next();
         self.pv.close();
-        let _ = self.commands.send(Command::Closed(self.pv.number));
+        let _ = self.commands.send(FleetCommand::Closed(self.pv.number));
     }
 }

@@ -2,12 +2,12 @@
 //!
 //! Topology: two relays from the intake to the table, an in-process bus, and a source whose PVs the test feeds.
 
-mod causes;
-mod early_value;
+mod edges;
 mod full_bus;
 mod moved_back;
 mod moves;
-mod order;
+mod pinned_messages;
+mod versions;
 mod waiting_puts;
 
 use std::collections::{BTreeMap, HashMap};
@@ -27,6 +27,7 @@ use pvwire_schema::types::{
 use testbed::eventually;
 
 use self::full_bus::Queued;
+use self::versions::Version;
 use super::{Fleet, Planes, RunningFleet};
 use crate::access::rule::{Identity, Rules};
 use crate::config::{Access, Hosts, RuleText};
@@ -198,6 +199,11 @@ struct Relay {
 
 impl Relay {
     fn start(hub: &Arc<Hub>, id: u64, role: Role) -> Self {
+        Self::start_as(hub, id, role, None)
+    }
+
+    /// Starts a relay of another version.
+    fn start_as(hub: &Arc<Hub>, id: u64, role: Role, version: Option<Version>) -> Self {
         let (fleet, intake) = (Fleet::default(), Intake::new());
         let (lines, puts) = (Lines::default(), Puts::default());
         let source = TestSource(Arc::clone(&lines), Arc::clone(&puts));
@@ -209,7 +215,10 @@ impl Relay {
         let id = MemberId(id);
         let (is_full, refused) = (Arc::default(), Arc::default());
         let bus = Arc::new(Queued {
-            bus: hub.join(id, fleet.inbox()),
+            bus: match version {
+                None => Box::new(hub.join(id, fleet.inbox())),
+                Some(version) => version.join(hub, id, fleet.inbox()),
+            },
             is_full: Arc::clone(&is_full),
             refused: Arc::clone(&refused),
         });
@@ -232,7 +241,7 @@ impl Relay {
                 generation: 0,
                 encoding: flat::encodings().all()[0],
             },
-            neighbours: Arc::default(),
+            peers: Arc::default(),
             clients: Box::new(|| 0),
             max_unresolved: 10_000,
             hosts: Hosts::default(),
@@ -311,7 +320,7 @@ impl Relay {
         expected: Option<Expected>,
     ) -> (Arc<Mutex<Option<OpEnd>>>, OpTicket) {
         let end = Arc::<Mutex<Option<OpEnd>>>::default();
-        let told = Arc::clone(&end);
+        let result = Arc::clone(&end);
         let put = Put {
             value: PutValue::Number(number),
             wait: false,
@@ -320,7 +329,7 @@ impl Relay {
             timeout: Duration::from_secs(20),
             by: None,
         };
-        let done = Box::new(move |end| *told.lock().unwrap() = Some(end));
+        let done = Box::new(move |end| *result.lock().unwrap() = Some(end));
         let ticket = self.registry.put(pv, put, done);
         (end, ticket)
     }

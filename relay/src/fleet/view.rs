@@ -12,7 +12,7 @@ use super::announcements::Announcement;
 use super::unread::Unread;
 use crate::config::Hosts;
 use crate::limits::rate::Bucket;
-use crate::session::neighbours::Neighbour;
+use crate::session::peers::Peer;
 
 /// Lines of the log about members that come and go: a second, and at once.
 const LINES_PER_S: usize = 5;
@@ -33,7 +33,7 @@ pub(super) struct View {
     owners: Owners,
     /// The clock of `members` begins here.
     begun: Instant,
-    /// When `members` were last told the time.
+    /// The time that `members` last got.
     polled: Duration,
     changed: Changed,
     unread: Unread,
@@ -42,7 +42,7 @@ pub(super) struct View {
     /// An announcement of this relay came that this relay did not send.
     is_forged: bool,
     lines: Bucket,
-    unsaid: u64,
+    suppressed: u64,
 }
 
 impl View {
@@ -59,7 +59,7 @@ impl View {
             refusals,
             is_forged: false,
             lines: Bucket::new(LINES_PER_S, LINES_AT_ONCE, begun),
-            unsaid: 0,
+            suppressed: 0,
         }
     }
 
@@ -102,7 +102,7 @@ impl View {
         std::mem::take(&mut self.is_forged)
     }
 
-    /// This relay goes on under another id. Returns what it announces last under the old one.
+    /// This relay continues under another id. Returns what it announces last under the old one.
     pub(super) fn rename(&mut self, id: MemberId, now: Instant) -> Option<Bytes> {
         let last = self.members.rename(id, self.at(now));
         last.map(|presence| presence.to_bytes())
@@ -112,7 +112,7 @@ impl View {
         self.members.drain(self.at(now));
     }
 
-    /// When `poll` next has something to do after `now`, unless something is heard before.
+    /// When `poll` next has something to do after `now`, unless a message arrives before.
     pub(super) fn next_poll(&self, now: Instant) -> Option<Instant> {
         let next = self.members.next_poll(self.at(now));
         next.map(|at| self.begun + at)
@@ -134,7 +134,7 @@ impl View {
         (announcement, std::mem::take(&mut self.changed))
     }
 
-    /// Whether this relay has heard itself on the bus just now.
+    /// Whether this relay's own announcements arrive on the bus now.
     pub(super) fn hears_bus(&self, now: Instant) -> bool {
         self.members.has_lease(self.at(now))
     }
@@ -169,9 +169,9 @@ impl View {
     }
 
     /// The live members, this one included, which owns `pvs` PVs and serves `clients` clients.
-    pub(super) fn neighbours(&self, pvs: u64, clients: u64) -> Vec<Neighbour> {
+    pub(super) fn peers(&self, pvs: u64, clients: u64) -> Vec<Peer> {
         let about = self.members.about();
-        let this = Neighbour {
+        let this = Peer {
             id: about.id.to_string(),
             name: about.name.clone(),
             role: about.role.token(),
@@ -181,7 +181,7 @@ impl View {
             draining: self.members.is_draining(),
             this_relay: true,
         };
-        let others = self.members.others().map(|presence| Neighbour {
+        let others = self.members.others().map(|presence| Peer {
             id: presence.id.to_string(),
             name: presence.name.clone(),
             role: presence.role.token(),
@@ -194,13 +194,13 @@ impl View {
         others.chain([this]).collect()
     }
 
-    /// Until when another member may do what it is asked for now, in milliseconds of its clock.
+    /// Until when another member may carry out a request of now, in milliseconds of its clock.
     pub(super) fn until(&self, member: MemberId, timeout: Duration, now: Instant) -> Option<u64> {
         let uptime = self.members.uptime_of(member, self.at(now))?;
         Some((uptime + timeout).as_millis() as u64)
     }
 
-    /// Whether this member may still do what it was asked to do until then.
+    /// Whether this member may still carry out a request with that deadline.
     pub(super) fn is_before(&self, until_millis: u64, now: Instant) -> bool {
         self.members.uptime(self.at(now)).as_millis() as u64 <= until_millis
     }
@@ -245,12 +245,15 @@ impl View {
     /// Logs a line about a member, unless there were too many.
     fn say(&mut self, level: log::Level, line: std::fmt::Arguments<'_>, now: Instant) {
         if !self.lines.take_one(now) {
-            self.unsaid += 1;
+            self.suppressed += 1;
             return;
         }
-        match std::mem::take(&mut self.unsaid) {
+        match std::mem::take(&mut self.suppressed) {
             0 => log::log!(level, "{line}"),
-            unsaid => log::log!(level, "{line} ({unsaid} more lines were left out before)"),
+            suppressed => log::log!(
+                level,
+                "{line} ({suppressed} more lines were left out before)"
+            ),
         }
     }
 }

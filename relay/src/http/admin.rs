@@ -17,7 +17,9 @@ use crate::ops::latency::{Ages, BOUNDS_MICROS};
 use crate::ops::log_queue;
 use crate::ops::metrics::{AuditReadings, Metrics, PvCounts, Readings, TextFormat};
 use crate::ops::pulse::Pulse;
-use crate::session::neighbours::Neighbours;
+use crate::queries::internal::Queries;
+use crate::queries::plain_clients::PlainClients;
+use crate::session::peers::Peers;
 use crate::session::shard::{ClientSeen, ShardHandle};
 use crate::state::registry::Registry;
 use crate::state::tick::TickCounters;
@@ -31,8 +33,8 @@ const LISTED_CLIENTS: usize = 500;
 /// How long the status page waits for the tick thread.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A thread without a turn for this long hangs. Threads have a turn at least twice a second, and
-/// every second or two while the relay is overloaded.
+/// A thread without a turn for this long hangs. Threads have a turn at least every two
+/// seconds, also while the relay is idle or overloaded.
 const STUCK_AFTER: Duration = Duration::from_secs(10);
 
 /// How long the metrics wait for the tick thread, if they have an earlier answer.
@@ -98,12 +100,16 @@ pub struct Admin {
     pub control: Arc<ControlQueue>,
     /// The shards.
     pub shards: Vec<ShardHandle>,
+    /// Answers questions about PVs.
+    pub queries: Arc<Queries>,
+    /// The clients of plain HTTP.
+    pub plain_clients: Arc<PlainClients>,
     /// The memory of clients' PVs and answers.
     pub memory: Arc<Memory>,
     /// The relay's version and instance, as in the greeting to clients.
     pub hello: Hello,
     /// The relays of the fleet.
-    pub neighbours: Arc<Neighbours>,
+    pub peers: Arc<Peers>,
     /// When the relay started.
     pub started: Instant,
     /// The audit file, if there is one.
@@ -116,7 +122,8 @@ impl Admin {
     /// Connected clients.
     #[must_use]
     pub fn sessions(&self) -> usize {
-        self.shards.iter().map(ShardHandle::clients).sum()
+        let of_shards = self.shards.iter().map(ShardHandle::clients);
+        of_shards.sum::<usize>() + self.plain_clients.count()
     }
 
     /// The first of the relay's threads that hangs.
@@ -127,7 +134,8 @@ impl Admin {
         let ages = ages.map(|(number, shard)| (format!("shard {number}"), shard.turned_ago(now)));
         let ticks = ("the tick thread".to_owned(), self.ticks.pulse.age(now));
         let http = ("the HTTP thread".to_owned(), self.http_pulse.age(now));
-        let mut all = ages.chain([ticks, http]);
+        let queries = ("the queries thread".to_owned(), self.queries.idle_for(now));
+        let mut all = ages.chain([ticks, http, queries]);
         let (thread, age) = all.find(|(_, age)| *age >= STUCK_AFTER)?;
         Some(format!("{thread} has done nothing for {} s", age.as_secs()))
     }
@@ -237,7 +245,7 @@ impl Admin {
 
     /// The clients that were sent the most bytes, in descending order.
     async fn clients_seen(&self) -> Vec<ClientSeen> {
-        let mut all = Vec::new();
+        let mut all = self.plain_clients.seen();
         let asked: Vec<_> = (self.shards.iter())
             .map(|shard| shard.inspect(LISTED_CLIENTS))
             .collect();
@@ -275,7 +283,7 @@ impl Admin {
                 "lastWrittenSeconds": seconds(&health),
             })),
             "searched": self.searched,
-            "fleet": self.neighbours.all(),
+            "fleet": self.peers.all(),
             "clients": self.sessions(),
             "shards": self.shards.iter().map(ShardHandle::clients).collect::<Vec<_>>(),
             "groups": overview.groups,

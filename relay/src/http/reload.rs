@@ -4,6 +4,7 @@
 //! read again when they change, and at once on SIGHUP. All other settings take effect at the next
 //! start.
 
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,9 +12,11 @@ use thiserror::Error;
 use tokio::signal::unix::Signal;
 
 use crate::access::rule::{Rules, RulesError};
-use crate::config::{Asked, Config, ConfigError};
+use crate::config::{Config, ConfigError, Invocation};
 use crate::ops::file_reads::{FileReads, NO_ANSWER, read_regular};
 use crate::ops::metrics::Metrics;
+use crate::ops::rhythm;
+use crate::queries::plain_clients::PlainClients;
 use crate::session::shard::ShardHandle;
 use crate::state::registry::Registry;
 
@@ -86,6 +89,7 @@ pub struct Reload {
     files_in_effect: Files,
     registry: Arc<Registry>,
     shards: Vec<ShardHandle>,
+    plain_clients: Arc<PlainClients>,
     metrics: Arc<Metrics>,
     /// The last change can't take effect.
     is_stale: bool,
@@ -98,6 +102,7 @@ impl Reload {
         started: Config,
         registry: Arc<Registry>,
         shards: Vec<ShardHandle>,
+        plain_clients: Arc<PlainClients>,
         metrics: Arc<Metrics>,
     ) -> Self {
         Self {
@@ -106,6 +111,7 @@ impl Reload {
             started,
             registry,
             shards,
+            plain_clients,
             metrics,
             is_stale: false,
         }
@@ -116,7 +122,7 @@ impl Reload {
     /// at the same moment.
     pub async fn keep_fresh(
         mut self,
-        read: impl Fn() -> Result<Asked, ConfigError> + Send + Sync + 'static,
+        read: impl Fn() -> Result<Invocation, ConfigError> + Send + Sync + 'static,
         mut hangup: Signal,
     ) {
         let (read, started) = (Arc::new(read), self.started.clone());
@@ -129,9 +135,17 @@ impl Reload {
         let mut before = None;
         loop {
             let is_change = before.as_ref().is_some_and(|found| *found != in_effect);
-            let pause = if is_change { SETTLES } else { LOOK_EVERY };
+            let pause = async {
+                if is_change {
+                    tokio::time::sleep(SETTLES).await;
+                } else if has_files(&self.started) {
+                    rhythm::next(LOOK_EVERY).await;
+                } else {
+                    pending().await
+                }
+            };
             let asked = tokio::select! {
-                () = tokio::time::sleep(pause) => false,
+                () = pause => false,
                 _ = hangup.recv() => true,
             };
             let (read, started) = (Arc::clone(&read), started.clone());
@@ -225,6 +239,7 @@ impl Reload {
                 self.files_in_effect = found.files.clone();
                 self.registry.set_rules(rules);
                 self.shards.iter().for_each(ShardHandle::recheck);
+                self.plain_clients.recheck();
                 self.metrics.rules_changed.inc();
                 log::info!("new rules are in effect");
             }
@@ -233,9 +248,15 @@ impl Reload {
     }
 }
 
-fn look(started: &Config, read: &impl Fn() -> Result<Asked, ConfigError>) -> Found {
+/// Whether anything can change: flags and environment stay as they are.
+fn has_files(config: &Config) -> bool {
+    let files = [&config.config_file, &config.pvlist, &config.access_security];
+    files.iter().any(|path| !path.is_empty())
+}
+
+fn look(started: &Config, read: &impl Fn() -> Result<Invocation, ConfigError>) -> Found {
     let config = match read() {
-        Ok(Asked::Run(config)) => Ok(*config),
+        Ok(Invocation::Run(config)) => Ok(*config),
         Ok(_) => Ok(started.clone()),
         Err(error) => Err(error),
     };

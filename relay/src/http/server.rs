@@ -3,16 +3,21 @@
 mod accept;
 mod admission;
 mod answer;
+mod app_settings;
+mod archiver;
+mod built_pages;
+mod caller;
 mod coniql;
-mod errand;
+mod forwarded;
 mod handshake;
 mod header_case;
+mod names;
 mod pieces;
 mod pv;
 mod pvws;
 mod query;
-mod read;
 mod refused_pages;
+mod screens;
 mod token;
 mod trust;
 
@@ -43,6 +48,7 @@ pub use self::admission::ProxyHeaders;
 use self::answer::{
     Answer, Refusal, challenged, not_allowed, page, plain, ready, shared_with, with_type,
 };
+pub use self::built_pages::has_demo_page;
 pub use self::header_case::HeaderCase;
 pub use self::pv::PvRoutes;
 pub use self::refused_pages::RefusedPages;
@@ -55,11 +61,15 @@ use crate::doors::pvws::site::Site;
 use crate::fanout::encoding::Encodings;
 use crate::http::admin::{Admin, STATUS_PAGE, STATUS_POLICY};
 use crate::http::connection::{Connection, Progress};
+use crate::http::screens::{PATH as SCREENS_PATH, Screens};
 use crate::http::tls::Tls;
 use crate::limits::connections::{Callers, Clients, Stay};
 use crate::limits::descriptors::Descriptors;
 use crate::ops::metrics::TextFormat;
 use crate::ops::shutdown::Readiness;
+use crate::queries::archiver::Archivers;
+use crate::queries::history::Histories;
+use crate::queries::names::Names;
 
 /// Describes the routes for single PVs.
 const OPENAPI: &str = include_str!("../../../docs/reference/openapi.json");
@@ -113,6 +123,12 @@ pub struct Server {
     pub descriptors: Descriptors,
     /// The routes for single PVs, if they are served.
     pub pv: Option<PvRoutes>,
+    /// Offers names of PVs.
+    pub names: Arc<Names>,
+    /// Offers past updates of PVs.
+    pub histories: Arc<Histories>,
+    /// Passes on what archivers have, if the operator names any.
+    pub archivers: Option<Arc<Archivers>>,
     /// The HTTP routes for clients of PVWS, if they are served.
     pub pvws: Option<Site>,
     /// The HTTP routes for clients of Coniql, if they are served.
@@ -121,11 +137,19 @@ pub struct Server {
     pub header_case: HeaderCase,
     /// Reads what clients write, and writes large values as text.
     pub pool: PoolHandle,
+    /// The facility's displays, if they are served.
+    pub screens: Option<Screens>,
+    /// Whether clients get the app in place of the status page.
+    pub app: bool,
+    /// Patterns of the PVs that the app writes only after a confirmation.
+    pub confirm_put: Vec<String>,
+    /// Whether clients get the demo page in place of both.
+    pub demo_page: bool,
 }
 
 /// Who connects to a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum Audience {
     /// Clients, and operators as far as `pages` says.
     Clients,
     /// Only operators and their programs.
@@ -135,7 +159,7 @@ pub enum Side {
 /// One connection and what is known of it.
 struct Visit {
     from: SocketAddr,
-    side: Side,
+    audience: Audience,
     progress: Arc<Progress>,
     /// Taken by the client that the connection becomes.
     stay: Mutex<Option<Stay>>,
@@ -149,6 +173,13 @@ impl Visit {
     fn stay(&self) -> MutexGuard<'_, Option<Stay>> {
         self.stay.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether a client, such as a browser that opens a link, takes a page rather than JSON.
+fn prefers_page(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).into_iter();
+    let mut accepted = accepted.filter_map(|value| value.to_str().ok());
+    accepted.any(|value| value.contains("text/html"))
 }
 
 impl Server {
@@ -181,7 +212,10 @@ impl Server {
             self.admin.metrics.tls_handshakes_failed.inc();
             log::debug!("no TLS with {from}: {why}");
         };
-        let tls = self.tls.as_ref().filter(|_| visit.side == Side::Clients);
+        let tls = self
+            .tls
+            .as_ref()
+            .filter(|_| visit.audience == Audience::Clients);
         match (tls, has_tls) {
             (None, false) => self.serve_http(connection, visit, until).await,
             (Some(tls), true) => {
@@ -269,7 +303,7 @@ impl Server {
             }
         });
         let is_refused = response.status().is_client_error() || response.status().is_server_error();
-        if is_get && is_refused && !of_pv && visit.side == Side::Clients {
+        if is_get && is_refused && !of_pv && visit.audience == Audience::Clients {
             // A page whose WebSocket was refused reads here why; browsers don't tell it.
             let any = HeaderValue::from_static("*");
             let headers = response.headers_mut();
@@ -330,29 +364,70 @@ impl Server {
         if !is_get && !self.is_close_of_socket(&request, visit) {
             return Ok(get_only());
         }
+        if visit.audience == Audience::Clients {
+            // As the demo page's other servers offer it.
+            if self.demo_page && path == "/relay/status" {
+                return Ok(self.status().await);
+            }
+            if let Some(answer) = self.built_page(&path, request.headers()) {
+                return Ok(answer);
+            }
+        }
         let is_page = ["/", "/status", "/metrics"].contains(&path.as_str());
-        if visit.side == Side::Clients && is_page {
+        if visit.audience == Audience::Clients && is_page {
             self.check_pages(request.headers(), visit)?;
         }
         Ok(match path.as_str() {
-            "/openapi.json" if visit.side == Side::Clients && self.pv.is_some() => {
+            "/openapi.json" if visit.audience == Audience::Clients && self.pv.is_some() => {
                 self.check_origin(request.headers())?;
                 shared_with(with_type(OPENAPI, "application/json"), request.headers())
             }
-            "/" => page(STATUS_PAGE, STATUS_POLICY),
-            "/status" => with_type(self.admin.status().await.to_string(), "application/json"),
+            app_settings::PATH if self.has_app_settings(visit) => {
+                self.app_settings(request.headers(), visit)?
+            }
+            "/" => self.status_page().await,
+            "/status" if prefers_page(request.headers()) => self.status_page().await,
+            "/status" => self.status().await,
             "/metrics" => self.metrics(request.headers()).await,
-            path if visit.side == Side::Clients && self.encodings.has_path(path) => {
+            path if visit.audience == Audience::Clients && self.encodings.has_path(path) => {
                 self.upgrade(request, visit)?
             }
-            path if visit.side == Side::Clients && self.encodings.has_stream(path) => {
+            path if visit.audience == Audience::Clients && self.encodings.has_stream(path) => {
                 self.large(&request, visit).await
             }
             _ => match self.pvws(&request, visit).await {
                 Some(answer) => answer?,
-                None => self.not_found(&request, visit.side),
+                None => match self.screen(&request, visit).await {
+                    Some(answer) => answer?,
+                    None => self.not_found(&request, visit.audience),
+                },
             },
         })
+    }
+
+    /// The answer to a request for the page that clients get, or for one of its files.
+    fn built_page(&self, path: &str, request: &HeaderMap) -> Option<Answer> {
+        if self.demo_page {
+            built_pages::DEMO.answer(path, request)
+        } else if self.app {
+            built_pages::APP.answer(path, request)
+        } else {
+            None
+        }
+    }
+
+    /// The status as a page. Browsers that run no scripts show it as it is now.
+    async fn status_page(&self) -> Answer {
+        let now = format!("{:#}", self.admin.status().await);
+        let now = now.replace('&', "&amp;").replace('<', "&lt;");
+        let mut answer = page(&STATUS_PAGE.replace("{STATUS}", &now), STATUS_POLICY);
+        let headers = answer.headers_mut();
+        headers.insert(header::VARY, HeaderValue::from_static("Accept"));
+        answer
+    }
+
+    async fn status(&self) -> Answer {
+        with_type(self.admin.status().await.to_string(), "application/json")
     }
 
     /// The metrics, in the text format that the client prefers.
@@ -364,14 +439,20 @@ impl Server {
     }
 
     /// The answer to an unknown path.
-    fn not_found(&self, request: &Request<Incoming>, side: Side) -> Answer {
+    fn not_found(&self, request: &Request<Incoming>, audience: Audience) -> Answer {
         let mut message = "nothing here; try / /status /metrics /live /ready".to_owned();
-        if side == Side::Clients {
+        if audience == Audience::Clients {
             for path in self.encodings.paths() {
                 message.extend([" ", path]);
             }
             if self.pv.is_some() {
-                message.push_str(" /pv/NAME");
+                message.push_str(" /pv/NAME /names");
+                if self.archivers.is_some() {
+                    message.push_str(" /archiver/data");
+                }
+            }
+            if self.screens.is_some() {
+                message.extend([" ", SCREENS_PATH]);
             }
         }
         message.push('\n');

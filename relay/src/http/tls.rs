@@ -11,6 +11,7 @@ use thiserror::Error;
 
 use crate::ops::file_reads::{FileReads, NO_ANSWER, read_regular};
 use crate::ops::metrics::Metrics;
+use crate::ops::rhythm;
 
 /// Interval between reads of the files. Their modification times aren't compared, because a
 /// symbolic link can change its target.
@@ -108,7 +109,7 @@ impl Tls {
         let mut complaint = None;
         let mut reads = FileReads::default();
         loop {
-            tokio::time::sleep(LOOK_EVERY).await;
+            rhythm::next(LOOK_EVERY).await;
             let (cert, key) = (self.cert.clone(), self.key.clone());
             let found = reads.read(move || read(&cert, &key)).await;
             let found = found.unwrap_or(Err(TlsError::DiskHangs));

@@ -1,10 +1,11 @@
 //! Channel Access: a source whose PVs are channels of libca.
 
-mod aside;
+mod extras;
 mod field;
+mod field_query;
 mod label;
-mod look;
 mod put;
+mod server;
 mod value;
 mod wiring;
 
@@ -13,12 +14,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-use pvwire_epics::ca::{self, PutError};
+use pvwire_epics::ca::{self, NameParts, PutError};
 use pvwire_schema::types::{Outcome, ValueType};
 
-use self::look::Looks;
+use self::field_query::FieldQueries;
 use self::put::{CaUser, PutOrder, put_end};
-use self::value::put_value;
+use self::value::{acknowledgement, put_value};
 use self::wiring::Wiring;
 use super::user::UserClients;
 use super::{
@@ -58,30 +59,30 @@ impl CaSource {
 
 type Context = OnceLock<Result<Client, ca::StartError>>;
 
-/// A context of libca, and the looks in it for anything but values.
+/// A context of libca, and the queries in it for anything but values.
 struct Client {
     libca: ca::Client,
-    looks: Arc<Looks>,
+    queries: Arc<FieldQueries>,
 }
 
 impl Client {
     fn start() -> Result<Self, ca::StartError> {
         let libca = ca::Client::start()?;
-        let looks = Arc::new(Looks::start(libca.opener())?);
-        Ok(Self { libca, looks })
+        let queries = Arc::new(FieldQueries::start(libca.opener())?);
+        Ok(Self { libca, queries })
     }
 }
 
 impl Drop for Client {
     fn drop(&mut self) {
-        self.looks.stop();
+        self.queries.stop();
     }
 }
 
 /// Maximum length of a string of Channel Access. One of this length may have been truncated.
 const STRING_BYTES: usize = 39;
 
-/// Time limit of the look for the long form of a string. After it the string is shown truncated.
+/// Time limit of the query for the long form of a string. After it the string is shown truncated.
 const LONG_WITHIN: Duration = Duration::from_secs(2);
 
 /// Lengths of arrays of characters that may be texts: one element looks like a scalar, and larger
@@ -112,10 +113,10 @@ impl Source for CaSource {
             is_connected: AtomicBool::new(false),
             is_readable: AtomicBool::new(false),
             name: name.into(),
-            looks: Arc::clone(&client.looks),
+            queries: Arc::clone(&client.queries),
             me: Weak::clone(me),
             channel: OnceLock::new(),
-            aside: Mutex::default(),
+            extras: Mutex::default(),
             labels: Mutex::default(),
             awaits_label: AtomicBool::new(false),
             forms: Arc::clone(&self.forms),
@@ -175,8 +176,11 @@ impl Monitor for CaMonitor {
             let newest = wiring.line.newest();
             wiring.last_put.begin(newest, expected, Instant::now())
         };
+        let name = NameParts::of(&self.wiring.name);
+        let for_alarms = acknowledgement(name.field, &value);
+        let record = for_alarms.is_some().then(|| name.record.to_owned());
         let order = PutOrder {
-            value,
+            value: for_alarms.unwrap_or(value),
             wait: put.wait,
             user: put.user,
             wiring: Arc::clone(&self.wiring),
@@ -184,8 +188,12 @@ impl Monitor for CaMonitor {
             done,
         };
         let ticket = OpTicket::default();
-        let condition = Box::new(condition);
+        let condition: ca::Condition = Box::new(condition);
         let Some(user) = order.user.clone() else {
+            if let Some(record) = record {
+                order.put_by(record, ticket.of_library(), Some(condition));
+                return ticket;
+            }
             let (value, wait) = (order.value.clone(), order.wait);
             let done = Box::new(move |result| order.ended(result));
             (self.channel).put(value, wait, ticket.of_library(), Some(condition), done);
@@ -195,7 +203,8 @@ impl Monitor for CaMonitor {
             (order.done)(put_end(&PutError::NotConnected));
             return OpTicket::ended();
         }
-        let (users, name) = (Arc::clone(&order.users), self.wiring.name.to_string());
+        let users = Arc::clone(&order.users);
+        let name = record.unwrap_or_else(|| self.wiring.name.to_string());
         order.put_as(&users, &user, name, ticket.clone(), condition);
         ticket
     }

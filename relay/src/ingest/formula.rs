@@ -69,7 +69,7 @@ pub struct OpenFormula {
     running: Mutex<Running>,
     /// Who pays for it.
     charge: Weak<PvCharge>,
-    shared: Arc<Shared>,
+    shared: Arc<FormulaShared>,
 }
 
 impl OpenFormula {
@@ -79,7 +79,8 @@ impl OpenFormula {
         self.is_closed.load(Ordering::Relaxed)
     }
 
-    /// Gives the present values of its inputs, from which its value is computed. Doesn't block.
+    /// Gives the present values of its inputs, from which its value is computed after the next
+    /// [`OpenedFormulas::compute`]; then [`OpenedFormulas::next_computed`] returns it. Doesn't block.
     pub fn give(self: &Arc<Self>, inputs: Inputs) {
         self.given.force_push(inputs);
         self.queue();
@@ -88,7 +89,6 @@ impl OpenFormula {
     fn queue(self: &Arc<Self>) {
         if !self.is_queued.swap(true, Ordering::AcqRel) {
             self.shared.due.push(Arc::clone(self));
-            self.shared.wake();
         }
     }
 
@@ -125,21 +125,27 @@ impl OpenFormula {
         let took = cpu_time().saturating_sub(begun);
         self.is_long.store(took > LONG, Ordering::Relaxed);
         *self.rests_until() = Instant::now() + took * REST;
-        // Until here it isn't queued again, so that no second thread waits for it.
-        self.is_queued.store(false, Ordering::Release);
+        self.shared.computed.push(Arc::clone(self));
+        self.running().line.wake();
+        // Until here it isn't queued again, so that no second thread waits for it. Inputs that it was given meanwhile are
+        // seen here, or the thread that gives them queues it.
+        self.is_queued.swap(false, Ordering::AcqRel);
         if !self.given.is_empty() {
             self.queue();
+            self.shared.wake();
         }
     }
 }
 
 /// What the source, the sink of the ticker and the threads share.
 #[derive(Debug)]
-struct Shared {
+struct FormulaShared {
     /// New formulas for the sink, with the numbers of their inputs.
     opened: SegQueue<(Arc<OpenFormula>, Vec<PvId>)>,
     /// Formulas that were closed.
     closed: SegQueue<Arc<OpenFormula>>,
+    /// Formulas that have computed their values from the inputs that they were given.
+    computed: SegQueue<Arc<OpenFormula>>,
     /// Formulas with new inputs, each once.
     due: SegQueue<Arc<OpenFormula>>,
     thread: OnceLock<Thread>,
@@ -147,7 +153,7 @@ struct Shared {
     pool: PoolHandle,
 }
 
-impl Shared {
+impl FormulaShared {
     fn wake(&self) {
         if let Some(thread) = self.thread.get() {
             thread.unpark();
@@ -183,19 +189,31 @@ impl Shared {
 
 /// The formulas that the sink of the ticker has to follow.
 #[derive(Clone, Debug)]
-pub struct OpenedFormulas(Arc<Shared>);
+pub struct OpenedFormulas(Arc<FormulaShared>);
 
 impl OpenedFormulas {
+    /// Lets the formulas that were given inputs be computed. Waking the thread for each of them would interrupt the
+    /// tick as often.
+    pub fn compute(&self) {
+        self.0.wake();
+    }
+
     /// Whether no formula waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.opened.is_empty()
+        self.0.opened.is_empty() && self.0.computed.is_empty()
     }
 
     /// Takes one, with the numbers of its inputs.
     #[must_use]
     pub fn next(&self) -> Option<(Arc<OpenFormula>, Vec<PvId>)> {
         self.0.opened.pop()
+    }
+
+    /// Takes one that has computed its value and may be given further inputs.
+    #[must_use]
+    pub fn next_computed(&self) -> Option<Arc<OpenFormula>> {
+        self.0.computed.pop()
     }
 
     /// Takes one that was closed. It was opened before.
@@ -209,7 +227,7 @@ impl OpenedFormulas {
 pub struct FormulaSource {
     /// The source of inputs without a prefix.
     default: Dialect,
-    shared: Arc<Shared>,
+    shared: Arc<FormulaShared>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -219,9 +237,10 @@ impl FormulaSource {
     /// # Errors
     /// When the thread can't start.
     pub fn start(default: &str, pool: PoolHandle) -> io::Result<Self> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(FormulaShared {
             opened: SegQueue::new(),
             closed: SegQueue::new(),
+            computed: SegQueue::new(),
             due: SegQueue::new(),
             thread: OnceLock::new(),
             is_ended: AtomicBool::new(false),
@@ -232,7 +251,7 @@ impl FormulaSource {
             let _alive = Indispensable(THREAD);
             served.run();
         })?;
-        // The thread parks only after it has looked at the queue.
+        // The thread parks only after it has checked the queue.
         let _ = shared.thread.set(thread.thread().clone());
         Ok(Self {
             default: Dialect::of(default).unwrap_or(Dialect::Ca),
@@ -305,7 +324,8 @@ struct FormulaMonitor(Arc<OpenFormula>);
 impl Monitor for FormulaMonitor {
     fn follow(&self, inputs: Vec<PvId>) {
         if inputs.is_empty() {
-            return self.0.give(Vec::new());
+            self.0.give(Vec::new());
+            return self.0.shared.wake();
         }
         let opened = (Arc::clone(&self.0), inputs);
         self.0.shared.opened.push(opened);

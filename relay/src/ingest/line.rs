@@ -41,14 +41,15 @@ impl Line {
     /// Opens a line and tells the tick thread so. `puts`: whether the relay takes puts to the PV.
     #[must_use]
     pub fn open(intake: &Arc<Intake>, pv: PvId, puts: bool) -> Self {
-        Self::open_charged(intake, pv, puts, None)
+        Self::open_charged(intake, pv, None, puts, None)
     }
 
-    /// Like `open`, for a PV whose memory is charged to an owner.
+    /// Like `open`, for a PV with a name, whose memory is charged to an owner.
     #[must_use]
     pub fn open_charged(
         intake: &Arc<Intake>,
         pv: PvId,
+        name: Option<Arc<str>>,
         puts: bool,
         charge: Option<Arc<PvCharge>>,
     ) -> Self {
@@ -65,7 +66,7 @@ impl Line {
             handover: None,
             charge: charge.as_ref().map(Arc::downgrade).unwrap_or_default(),
         };
-        line.event(Event::Opened { puts, charge });
+        line.event(Event::Opened { name, puts, charge });
         line
     }
 
@@ -117,6 +118,11 @@ impl Line {
     #[must_use]
     pub fn charge(&self) -> Option<Arc<PvCharge>> {
         self.charge.upgrade()
+    }
+
+    /// Wakes the tick thread, for work that doesn't come through the intake.
+    pub fn wake(&self) {
+        self.intake.wake();
     }
 
     /// The opening of the PV that it belongs to.

@@ -30,7 +30,7 @@ impl Source for LocalSource {
             read: true,
             write: true,
         });
-        let mut open = Open {
+        let mut open = OpenLocal {
             pv,
             line,
             shown: None,
@@ -49,14 +49,14 @@ pub(super) fn row(value: LocalValue) -> RowValue {
 }
 
 /// A local PV that is open. The lock around it makes its line's calls one at a time.
-struct Open {
+struct OpenLocal {
     pv: LocalPv,
     line: Line,
     /// The metadata that clients know.
     shown: Option<Metadata>,
 }
 
-impl Open {
+impl OpenLocal {
     /// Sends the value, after the metadata if they have changed. From now on the table alone holds the value, which
     /// is charged to a client.
     fn show(&mut self) {
@@ -88,7 +88,7 @@ impl Open {
     }
 }
 
-struct LocalMonitor(Mutex<Open>);
+struct LocalMonitor(Mutex<OpenLocal>);
 
 impl Monitor for LocalMonitor {
     /// The value is gone with the last client that holds it.

@@ -5,6 +5,7 @@
 
 mod field;
 pub mod name;
+mod servers;
 mod value;
 mod wiring;
 
@@ -17,6 +18,7 @@ use pvwire_epics::UserName;
 use pvwire_epics::pva::{self, OpError};
 use pvwire_schema::types::Outcome;
 
+use super::directory::Directory;
 use super::operation::InUse;
 use super::user::{ContextError, UserClient, UserClients, as_user, no_context};
 use super::{
@@ -24,6 +26,7 @@ use super::{
     Source,
 };
 use crate::limits::contexts::ContextLimits;
+use servers::ServerLists;
 use value::{node, op_end, put_value};
 use wiring::{Events, Wiring};
 
@@ -84,6 +87,14 @@ impl PvaSource {
 }
 
 impl PvaSource {
+    /// The names that the servers list, from now on.
+    #[must_use]
+    pub fn directory(&self) -> Arc<dyn Directory> {
+        let lists = Arc::new(ServerLists::default());
+        lists.follow(&self.shared);
+        lists
+    }
+
     /// Asks by pvAccess what other sources need.
     #[must_use]
     pub fn forms(&self) -> Arc<dyn Forms> {

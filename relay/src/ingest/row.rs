@@ -76,6 +76,8 @@ pub struct Row {
 pub enum Event {
     /// The relay has opened the PV.
     Opened {
+        /// Its name with its source; `None` in tests of single lines.
+        name: Option<Arc<str>>,
         /// Whether the relay takes puts to it.
         puts: bool,
         /// Charged with the memory of its value.
@@ -184,10 +186,15 @@ impl Event {
     /// Whether it shows that the server of the PV answers.
     #[must_use]
     pub fn is_sign_of_life(&self) -> bool {
-        matches!(
-            self,
-            Self::Connected { .. } | Self::Missing { .. } | Self::Metadata(_) | Self::Responsive
-        )
+        match self {
+            Self::Connected { .. }
+            | Self::Missing { .. }
+            | Self::Metadata(_)
+            | Self::Responsive => true,
+            // What a server does after it has answered a search.
+            Self::Reason(reason) => !reason.is_empty(),
+            _ => false,
+        }
     }
 }
 

@@ -131,13 +131,13 @@ impl<C> Drop for Thread<C> {
     }
 }
 
-struct Open<C> {
+struct OpenContext<C> {
     client: C,
     in_use: InUse,
     used: Instant,
 }
 
-impl<C> Open<C> {
+impl<C> OpenContext<C> {
     fn is_free(&self) -> bool {
         Arc::strong_count(&self.in_use) == 1
     }
@@ -149,7 +149,7 @@ fn serve<C: UserClient>(
     limits: ContextLimits,
     renew: &AtomicBool,
 ) {
-    let mut open = HashMap::<String, Open<C>>::new();
+    let mut open = HashMap::<String, OpenContext<C>>::new();
     loop {
         let next = if open.is_empty() {
             jobs.recv().map_err(|_| RecvTimeoutError::Disconnected)
@@ -182,10 +182,10 @@ fn serve<C: UserClient>(
 }
 
 fn client<'a, C: UserClient>(
-    open: &'a mut HashMap<String, Open<C>>,
+    open: &'a mut HashMap<String, OpenContext<C>>,
     user: &str,
     most: usize,
-) -> Result<&'a mut Open<C>, ContextError> {
+) -> Result<&'a mut OpenContext<C>, ContextError> {
     if !open.contains_key(user) {
         let name = UserName::new(user).map_err(|error| ContextError::Name(error.to_string()))?;
         if open.len() >= most {
@@ -198,7 +198,7 @@ fn client<'a, C: UserClient>(
             open.remove(&oldest);
         }
         log::debug!("a context of user {user:?} is opened");
-        let new = Open {
+        let new = OpenContext {
             client: C::start(name)?,
             in_use: InUse::default(),
             used: Instant::now(),

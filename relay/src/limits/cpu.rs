@@ -130,6 +130,14 @@ impl CpuShare {
         self.budgets().for_each(|budget| budget.charge(used, now));
     }
 
+    /// Identifies who uses it, as far as that is known: the user, or the address, or the client alone. The number is
+    /// valid while the share exists.
+    #[must_use]
+    pub fn payer(&self) -> usize {
+        let shared = self.user.as_ref().or(self.address.as_ref());
+        Arc::as_ptr(shared.unwrap_or(&self.client)).addr()
+    }
+
     /// Identifies the client.
     #[must_use]
     pub fn client(&self) -> usize {

@@ -78,17 +78,6 @@ impl Descriptors {
         self.free(now) >= KEPT_FOR_EPICS + KEPT_FOR_PROBES
     }
 
-    /// Counts descriptors that a client is about to use besides its connection; returns whether they leave enough.
-    /// Otherwise none are counted.
-    pub fn take(&self, count: usize, now: Instant) -> bool {
-        let mut seen = self.look(now, 0);
-        let has_room = seen.free >= KEPT_FOR_EPICS + KEPT_FOR_PROBES + count;
-        if has_room {
-            seen.free -= count;
-        }
-        has_room
-    }
-
     /// The descriptors that are free after `accepted` further ones were opened.
     fn look(&self, now: Instant, accepted: usize) -> MutexGuard<'_, Seen> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -147,17 +136,6 @@ mod tests {
         }
         assert!(!descriptors.accepted(true, start), "the rest is EPICS's");
         assert!(descriptors.has_room(start + COUNT_SHORT_EVERY));
-    }
-
-    #[test]
-    fn client_that_needs_several_descriptors_takes_all_or_none() {
-        let descriptors = Descriptors::counted_by(1000, || Ok(899));
-        let start = Instant::now();
-        for _ in 0..2 {
-            assert!(descriptors.take(2, start));
-        }
-        assert!(!descriptors.take(2, start));
-        assert_eq!(descriptors.free(start), 97);
     }
 
     #[test]

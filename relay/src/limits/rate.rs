@@ -27,9 +27,20 @@ impl Bucket {
     /// Tokens available at this time.
     pub fn left(&mut self, now: Instant) -> usize {
         let seconds = now.saturating_duration_since(self.at).as_secs_f64();
-        self.at = now;
-        self.left = (self.left + seconds * self.per_second).min(self.most);
+        // The clock may have been read before that of the call before.
+        self.at = self.at.max(now);
+        let most = self.most.max(self.left);
+        self.left = (self.left + seconds * self.per_second).min(most);
         self.left as usize
+    }
+
+    /// Gains the tokens from `since` until now above the most too: no client could use them meanwhile.
+    pub fn gain_all(&mut self, since: Instant, now: Instant) {
+        self.left(since);
+        self.left = self.left.min(self.most);
+        let seconds = now.saturating_duration_since(self.at).as_secs_f64();
+        self.left += seconds * self.per_second;
+        self.at = self.at.max(now);
     }
 
     /// Takes up to `count` tokens.
@@ -49,6 +60,21 @@ impl Bucket {
 mod tests {
     use super::*;
     use std::time::Duration;
+
+    #[test]
+    fn time_in_which_no_token_can_be_taken_is_not_lost() {
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let mut bucket = Bucket::new(2, 3, start);
+        bucket.gain_all(after(10), after(20));
+        assert_eq!(bucket.left(after(30)), 3 + 20);
+        bucket.gain_all(after(40), after(41));
+        assert_eq!(
+            bucket.left(after(41)),
+            3 + 2,
+            "what was not used then is gone"
+        );
+    }
 
     #[test]
     fn burst_passes_and_then_the_rate_holds() {

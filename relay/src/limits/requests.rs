@@ -67,6 +67,7 @@ pub struct TooManyNames {
 pub struct RequestBudget {
     requests: Bucket,
     names: Bucket,
+    names_at_once: usize,
     names_per_s: usize,
     puts: Bucket,
     open: usize,
@@ -80,6 +81,7 @@ impl RequestBudget {
         Self {
             requests: bucket(limits.requests_per_s),
             names: Bucket::new(limits.requests_per_s, limits.names_at_once, now),
+            names_at_once: limits.names_at_once,
             names_per_s: limits.requests_per_s,
             puts: bucket(limits.puts_per_s),
             open: 0,
@@ -98,17 +100,37 @@ impl RequestBudget {
         Ok(())
     }
 
+    /// The relay has not read what the client sent since then.
+    pub fn was_unread(&mut self, since: Instant, now: Instant) {
+        self.requests.gain_all(since, now);
+        self.puts.gain_all(since, now);
+    }
+
     /// Counts the PVs that a request names.
     ///
     /// # Errors
     /// When they are more than the rate allows; then none are counted.
     pub fn take_names(&mut self, asked: usize, now: Instant) -> Result<(), TooManyNames> {
+        self.check_names(asked, now)?;
+        self.names.take(asked);
+        Ok(())
+    }
+
+    /// Whether a request may name this number of PVs.
+    ///
+    /// # Errors
+    /// When they are more than the rate allows.
+    pub fn check_names(&mut self, asked: usize, now: Instant) -> Result<(), TooManyNames> {
         let (left, per_s) = (self.names.left(now), self.names_per_s);
         if left < asked {
             return Err(TooManyNames { asked, left, per_s });
         }
-        self.names.take(asked);
         Ok(())
+    }
+
+    /// Whether it has named as many PVs lately as the largest request can, or more.
+    pub fn has_named_many(&mut self, now: Instant) -> bool {
+        self.names.left(now) + MAX_NAMES <= self.names_at_once
     }
 
     /// Whether the client may name a further PV.
@@ -175,8 +197,16 @@ mod tests {
         assert_eq!(budget.take_frames(20, now), Ok(()));
         assert_eq!(budget.take_frames(1, now), Err(TooManyRequests));
         assert_eq!(budget.take_frames(2, now + Duration::from_secs(1)), Ok(()));
-        let puts = (0..12).filter(|_| budget.take_put(now)).count();
-        assert_eq!(puts, 10);
+        let (since, now) = (now + Duration::from_secs(20), now + Duration::from_secs(40));
+        budget.was_unread(since, now);
+        assert_eq!(
+            budget.take_frames(60, now),
+            Ok(()),
+            "20 at once, 2 a second"
+        );
+        assert_eq!(budget.take_frames(1, now), Err(TooManyRequests));
+        let puts = (0..40).filter(|_| budget.take_put(now)).count();
+        assert_eq!(puts, 10 + 20, "10 at once, 1 a second");
         for _ in 0..MAX_OPEN_REQUESTS {
             budget.open().unwrap();
         }
@@ -194,7 +224,8 @@ mod tests {
             names_at_once: RequestLimits::names_at_once(20_000),
         };
         let mut budget = RequestBudget::new(limits, now);
-        for _ in 0..8 {
+        for named in 0..8 {
+            assert_eq!(budget.has_named_many(now), named > 0);
             assert_eq!(budget.take_names(10_000, now), Ok(()));
         }
         let refused = budget.take_names(10_000, now).unwrap_err();

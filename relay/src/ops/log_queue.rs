@@ -4,6 +4,7 @@
 //! only queue their lines; lines that find the queue full are dropped and counted.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
+use std::cell::Cell;
 use std::io::{self, Write};
 use std::panic::PanicHookInfo;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,6 +15,11 @@ use env_logger::Target;
 
 /// Bytes of lines that may wait.
 const MAX_BYTES: usize = 1 << 20;
+
+thread_local! {
+    /// Set in the thread that writes the log out: its only lines say how many were dropped, and are never dropped.
+    static WRITES_OUT: Cell<bool> = const { Cell::new(false) };
+}
 
 static QUEUE: Queue = Queue::new();
 
@@ -117,7 +123,7 @@ impl Queue {
 
     fn add(&self, line: &[u8]) {
         let mut waiting = self.lock();
-        if waiting.text.len() + line.len() > MAX_BYTES {
+        if waiting.text.len() + line.len() > MAX_BYTES && !WRITES_OUT.get() {
             waiting.lost += 1;
             return;
         }
@@ -128,6 +134,7 @@ impl Queue {
     }
 
     fn write_out(&self, mut to: impl Write) {
+        WRITES_OUT.set(true);
         let mut said = 0;
         loop {
             let mut waiting = self.lock();

@@ -1,6 +1,7 @@
 //! The relay's metrics, and their text for Prometheus.
 
 mod fleet;
+mod history;
 mod labels;
 mod process;
 mod readings;
@@ -21,6 +22,8 @@ use pvwire_schema::types::{Outcome, SkipCause};
 
 use self::fleet::FleetMetrics;
 pub use self::fleet::FleetReadings;
+use self::history::HistoryMetrics;
+pub use self::history::HistoryReadings;
 pub use self::labels::{
     BuildLabel, CauseLabel, CodeLabel, OutcomeLabel, PvLabel, ServerLabel, StateLabel, ThreadLabel,
 };
@@ -30,7 +33,7 @@ use self::registration::register;
 pub use self::text_format::TextFormat;
 use crate::ops::latency::{AgeCounter, AgeMetric};
 
-/// Maximum number of PVs, and of servers, that have series of their own.
+/// Maximum number of PVs, and of servers, that have separate series.
 const MOST_LABELS: usize = 20;
 
 /// A gauge with a fraction.
@@ -45,6 +48,7 @@ macro_rules! metrics {
             registry: Registry,
             process: Process,
             fleet: FleetMetrics,
+            history: HistoryMetrics,
             /// Ages of updates when they were handed to sockets.
             pub ages_sent: Arc<AgeCounter>,
             ages_received: Arc<AgeCounter>,
@@ -60,10 +64,12 @@ macro_rules! metrics {
                 )*
                 let [ages_received, ages_sent] = ages(&mut registry);
                 let fleet = FleetMetrics::register(&mut registry);
+                let history = HistoryMetrics::register(&mut registry);
                 let metrics = Self {
                     registry,
                     process: Process::default(),
                     fleet,
+                    history,
                     ages_sent,
                     ages_received,
                     $($field,)*
@@ -104,6 +110,12 @@ metrics! {
         "Refused WebSocket handshakes and HTTP requests, by HTTP status; 429 is an address or user with too many connections or too many new ones";
     pub answers_cut: Counter = "http_answers_cut",
         "HTTP answers, streams included, that were aborted because the client did not read them in time";
+    pub archiver_requests: Counter = "archiver_requests",
+        "Requests forwarded to archivers";
+    pub archiver_failures: Counter = "archiver_failures",
+        "Requests to archivers without a whole answer: not reached, too slow, refused, cut or too long; without PVs that an archiver doesn't have";
+    pub archiver_bytes: Counter = "archiver_bytes",
+        "Bytes of archivers' answers passed on to clients";
     pub images_skipped: Counter = "http_images_skipped",
         "Images that clients of /pv/NAME.mjpeg did not get, because they read more slowly than images came";
     pub tls_handshakes_failed: Counter = "tls_handshakes_failed",
@@ -135,7 +147,7 @@ metrics! {
     connections: Gauge = "connections_open",
         "Open TCP connections: clients, their streams of large values, and HTTP requests";
     threads: Family<ThreadLabel, FloatGauge> = "thread_turned_ago_seconds",
-        "Time since the last loop iteration of the tick thread (tick) and of each writer thread (shard-0 …); normally below 0.5 s. After 10 s /live answers 503";
+        "Time since the last loop iteration of the tick thread (tick) and of each writer thread (shard-0 …); normally below 2.5 s. After 10 s /live answers 503";
     ticks_late: Counter = "ticks_late",
         "Ticks whose updates were handed on more than half a second after the first of them was received";
     deliveries_late: Counter = "shard_deliveries_late",
@@ -250,6 +262,11 @@ impl Metrics {
         self.fleet.watch(Box::new(read));
     }
 
+    /// Sets where the numbers of the past come from, which this relay keeps.
+    pub fn watch_history(&self, read: impl Fn() -> HistoryReadings + Send + Sync + 'static) {
+        self.history.watch(Box::new(read));
+    }
+
     /// All metrics as text.
     #[must_use]
     pub fn text(&self, readings: Readings, format: TextFormat) -> String {
@@ -259,6 +276,7 @@ impl Metrics {
         self.take_pvs(readings.pvs);
         self.take_bytes(&readings);
         self.fleet.take();
+        self.history.take();
         raise(&self.callback_panics, readings.callback_panics);
         raise(&self.log_lines_lost, readings.log_lines_lost);
         raise(&self.memory_refused, readings.memory_refused);

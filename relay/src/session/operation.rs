@@ -13,13 +13,13 @@ use pvwire_schema::types::{Outcome, PvId};
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 
+use self::within_limits::KnownLimits;
 use crate::access::audit::{self, Attempt, Audit, AuditError};
-use crate::access::auth::Peer;
+use crate::access::caller::Caller;
 use crate::access::rule::Identity;
 use crate::config::Access;
-use crate::fanout::control::{ClientId, ControlQueue, ControlRequest, KnownLimits, Peeked};
-use crate::ingest::{Call, OpDone, OpEnd, OpTicket, Put, RowValue};
-use crate::limits::memory::Owner;
+use crate::fanout::control::{ClientId, ControlQueue, ControlRequest, TableRead};
+use crate::ingest::{Call, OpDone, OpEnd, OpTicket, Put};
 use crate::limits::rate::Bucket;
 use crate::state::registry::Registry;
 
@@ -50,10 +50,8 @@ pub enum Action {
 pub struct Operation {
     client: ClientId,
     request: u32,
-    peer: Arc<Peer>,
-    identity: Arc<Identity>,
-    /// The owner of the PV's memory if the PV isn't open.
-    owner: Arc<Owner>,
+    /// Its `owner` owns the PV's memory if the PV isn't open.
+    caller: Caller,
     name: String,
     /// The name as the log and the audit file spell it, however the client spelled it.
     plain_name: String,
@@ -95,9 +93,7 @@ impl Operation {
     #[must_use]
     pub fn new(
         (client, request): (ClientId, u32),
-        peer: &Arc<Peer>,
-        identity: &Arc<Identity>,
-        owner: &Arc<Owner>,
+        caller: &Caller,
         (name, action): (String, Action),
         now: Instant,
     ) -> Self {
@@ -108,9 +104,7 @@ impl Operation {
         Self {
             client,
             request,
-            peer: Arc::clone(peer),
-            identity: Arc::clone(identity),
-            owner: Arc::clone(owner),
+            caller: caller.clone(),
             plain_name: String::new(),
             name,
             is_call: matches!(action, Action::Call(_)),
@@ -147,7 +141,7 @@ impl Operation {
         self
     }
 
-    /// Reports the outcome to the one that asked for it; returns whether that isn't the client.
+    /// Reports the outcome to the requester; returns whether that isn't the client.
     #[must_use]
     pub fn report(&self, end: &OpEnd) -> bool {
         if let Some(ends) = &self.ends {
@@ -268,7 +262,7 @@ impl Operations {
     /// Refuses all puts of a request when one of them is refused.
     pub fn refuse_unless_all_permitted(&self, puts: &mut [Operation]) {
         let is_refused = |put: &Operation| {
-            let permitted = || (self.registry).permit(&put.name, &put.identity, Access::Put);
+            let permitted = || (self.registry).permit(&put.name, &put.caller.identity, Access::Put);
             put.refusal.is_some() || permitted().is_err()
         };
         let Some(refused) = puts.iter().position(is_refused) else {
@@ -316,12 +310,13 @@ impl Operations {
             return self.record_and_send(number, operation, now);
         };
         let (peeked, wake) = (Arc::clone(&self.peeked), Arc::clone(&self.wake));
-        let answer = Box::new(move |value: Option<&RowValue>| {
-            peeked.push((number, value.map_or(Value::Null, audit::old_value)));
+        let read = TableRead::new(move |table| {
+            let latest = table.get(pv).and_then(|entry| entry.latest.as_ref());
+            let old = latest.map(|latest| audit::old_value(&latest.value));
+            peeked.push((number, old.unwrap_or_default()));
             wake();
         });
-        let answer = Peeked(answer);
-        self.control.push(ControlRequest::Peek { pv, answer });
+        self.control.push(ControlRequest::Read(read));
         self.open.insert(number, operation);
         None
     }
@@ -331,13 +326,13 @@ impl Operations {
         if let Some(refusal) = operation.refusal.take() {
             return Err(refusal);
         }
-        let (name, identity) = (&operation.name, &operation.identity);
+        let (name, identity) = (&operation.name, &operation.caller.identity);
         if operation.is_call {
             return Ok(self.registry.permit(name, identity, Access::Put)?);
         }
         let acquired = self
             .registry
-            .acquire_to_put(name, identity, &operation.owner);
+            .acquire_to_put(name, identity, &operation.caller.owner);
         operation.pv = Some(acquired?);
         Ok(())
     }
@@ -375,7 +370,7 @@ impl Operations {
         if self.registry.is_shared() {
             operation.name_asker();
         }
-        let (name, identity) = (&operation.name, &operation.identity);
+        let (name, identity) = (&operation.name, &operation.caller.identity);
         operation.ticket = Some(match (operation.action.take(), operation.pv) {
             (Some(Action::Call(call)), _) => self.registry.call(name, identity, call, done),
             (Some(Action::Put(put)), Some(pv)) => self.registry.put(pv, put, done),
@@ -422,7 +417,7 @@ impl Operations {
         ended
     }
 
-    /// Sends the operations that are recorded now, and refuses those that weren't in time.
+    /// Sends the operations that are recorded now, and refuses the ones that are late.
     fn send_recorded(&mut self, now: Instant) -> Vec<Ended> {
         let mut ended = Vec::new();
         while let Some((number, recorded)) = self.recorded.pop() {
@@ -454,7 +449,7 @@ impl Operations {
         ended
     }
 
-    /// A held operation, unless it was given up meanwhile or the present rules forbid it.
+    /// A waiting operation, unless it was given up meanwhile or the present rules forbid it.
     fn take_permitted(
         &mut self,
         number: u64,
@@ -463,7 +458,7 @@ impl Operations {
     ) -> Option<Operation> {
         self.open.get(&number)?.action.as_ref()?;
         let operation = self.open.remove(&number)?;
-        let identity = &operation.identity;
+        let identity = &operation.caller.identity;
         match self.registry.permit(&operation.name, identity, Access::Put) {
             Ok(()) => Some(operation),
             Err(refusal) => {
@@ -486,9 +481,9 @@ impl Operations {
         Attempt {
             kind: if operation.is_call { "call" } else { "put" },
             number: (self.shard, number),
-            identity: &operation.identity,
-            peer: &operation.peer.address,
-            origin: &operation.peer.origin,
+            identity: &operation.caller.identity,
+            peer: &operation.caller.peer.address,
+            origin: &operation.caller.peer.origin,
             pv: &operation.plain_name,
             old: &operation.old,
             new: &operation.new,
@@ -518,7 +513,7 @@ impl Operations {
     fn finish(&mut self, number: u64, operation: Operation, mut end: OpEnd, now: Instant) -> Ended {
         let is_call = operation.is_call;
         let may_read = |registry: &Registry| {
-            let identity = &operation.identity;
+            let identity = &operation.caller.identity;
             registry
                 .permit(&operation.name, identity, Access::Read)
                 .is_ok()
@@ -600,7 +595,7 @@ impl Operations {
         let refused: Vec<_> = (self.open.iter())
             .filter(|(_, operation)| asked(operation))
             .filter_map(|(number, operation)| {
-                let identity = &operation.identity;
+                let identity = &operation.caller.identity;
                 let permitted = self.registry.permit(&operation.name, identity, Access::Put);
                 let refusal = permitted.err()?;
                 operation.cancel().then_some((*number, refusal))
@@ -627,7 +622,7 @@ impl Operations {
     ) -> Vec<Ended> {
         for operation in self.open.values_mut() {
             if operation.client == client {
-                operation.identity = Arc::clone(identity);
+                operation.caller.identity = Arc::clone(identity);
             }
         }
         self.recheck_of(|operation| operation.client == client, now)
@@ -659,7 +654,7 @@ fn log_end(kind: &str, operation: &Operation, result: &str, message: &str) {
     let name: String = (operation.plain_name.chars())
         .take(MAX_NAME_BYTES)
         .collect();
-    let (identity, address) = (&operation.identity, &operation.peer.address);
+    let (identity, address) = (&operation.caller.identity, &operation.caller.peer.address);
     let why = if message.is_empty() {
         String::new()
     } else {

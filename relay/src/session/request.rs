@@ -1,5 +1,7 @@
 //! Requests of clients: what each asks for, and which stage answers it.
 
+mod repeated;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,14 +10,14 @@ use pvwire_schema::types::{
     Filter, NameError, PutRequest, PutValue, PvId, Reply, Request, RequestBody, RequestProblem,
 };
 
-use crate::access::rule::Identity;
+use self::repeated::RepeatedRequests;
+use crate::access::caller::Caller;
 use crate::config::Access;
 use crate::fanout::control::{ClientId, ControlRequest, Get};
-use crate::fanout::dialogue::WantedPv;
-use crate::fanout::encoding::BadRequest;
+use crate::fanout::door_session::WantedPv;
+use crate::fanout::encoding::{BadRequest, Format};
 use crate::ingest::{Call, Form, Put};
-use crate::limits::connections::Caller;
-use crate::limits::memory::Owner;
+use crate::limits::connections::SharedBudgets;
 use crate::limits::requests::{LONGEST_GET, LONGEST_PUT, RequestBudget, timeout};
 use crate::limits::subscriptions::{NameBudget, NewNameLimits, NewNames};
 use crate::ops::latency::wall_ns;
@@ -40,10 +42,14 @@ pub enum Outcome {
         /// Refuse puts outside the control limits of their PVs.
         within_limits: bool,
     },
+    /// Ask a service: the request's number, the service and the question.
+    Asked(u32, String, Vec<u8>),
+    /// End the answer to the question with this number.
+    Cancelled(u32),
     /// The client logs in: the request's number and its token.
     LogIn(u32, String),
     /// The client asks for something before it has logged in.
-    Stranger,
+    NotLoggedIn,
     /// Done; the request has no answer.
     Silent,
     /// An acknowledgement of this tick.
@@ -65,7 +71,16 @@ impl Outcome {
             BadRequest::Malformed => None,
         }
     }
+
+    /// The refusal of a request, with the reason.
+    fn refused(message: String, request: u32) -> Self {
+        let problem = RequestProblem::Refused;
+        Self::Answered(Reply::Error { problem, message }, request)
+    }
 }
+
+/// How much less than a name that is looked up a PV costs that is acquired again.
+const REPEATED_DISCOUNT: usize = 8;
 
 /// Number of PVs that a request has the relay look up. The end of a subscription is never refused.
 fn names_in(body: &RequestBody) -> usize {
@@ -81,23 +96,24 @@ fn names_in(body: &RequestBody) -> usize {
 struct Asker<'a> {
     client: ClientId,
     caller: &'a Caller,
-    identity: &'a Arc<Identity>,
-    owner: &'a Arc<Owner>,
     request: u32,
 }
 
 /// Turns requests into answers, and into requests to the stages that answer them.
-pub struct Answerer {
+pub struct RequestRouter {
     registry: Arc<Registry>,
     get_timeout: Duration,
     put_timeout: Duration,
     /// New names that clients may still ask for.
     names: HashMap<ClientId, NameBudget>,
     new_names: NewNameLimits,
+    /// Names that were looked up in this round of reading.
+    looked_up: usize,
+    repeated: RepeatedRequests,
 }
 
-impl Answerer {
-    /// An answerer; a get or put that names no time-out waits for `get_timeout` or `put_timeout`. A
+impl RequestRouter {
+    /// A router; a get or put that names no time-out waits for `get_timeout` or `put_timeout`. A
     /// client may ask for new names as `new_names` says.
     #[must_use]
     pub fn new(
@@ -112,37 +128,116 @@ impl Answerer {
             put_timeout,
             names: HashMap::new(),
             new_names,
+            looked_up: 0,
+            repeated: RepeatedRequests::default(),
         }
     }
 
-    /// Takes a client's request. A client whose `identity` isn't known yet may only log in. The request's memory
-    /// is charged to the `owner`, and its names count in the `budget`.
-    pub fn take(
+    /// A round of reading begins.
+    pub fn begin_round(&mut self) {
+        self.looked_up = 0;
+    }
+
+    /// Names that were looked up in this round.
+    #[must_use]
+    pub fn looked_up(&self) -> usize {
+        self.looked_up
+    }
+
+    /// Reads and takes a client's request. A client that hasn't logged in, without a `caller`, may do only that. The
+    /// names of the request count in the `budget`.
+    ///
+    /// # Errors
+    /// When the message is not a request that this relay carries out.
+    pub fn take_message(
         &mut self,
-        (client, caller): (ClientId, &Caller),
-        identity: Option<&Arc<Identity>>,
-        owner: &Arc<Owner>,
+        client: ClientId,
+        caller: Option<&Caller>,
+        budget: &mut RequestBudget,
+        (format, message): (&dyn Format, &[u8]),
+    ) -> Result<Outcome, BadRequest> {
+        if let Some(caller) = caller
+            && let Some(outcome) = self.repeat(client, caller, budget, message)
+        {
+            return Ok(outcome);
+        }
+        let request = format.request(message)?;
+        // The rules before its PVs are acquired: if they change meanwhile, the PVs are not acquired again by them.
+        let rules = RepeatedRequests::keeps(message).then(|| self.registry.rules_now());
+        let outcome = self.take(client, caller, budget, request);
+        if let Outcome::Control(ControlRequest::Subscribe { ids, errors, .. }) = &outcome
+            && errors.is_empty()
+            && let Some((caller, rules)) = caller.zip(rules)
+            && let Some(number_at) = format.request_number_at(message)
+            && let Some(acquired) = self.registry.acquired(ids, &caller.identity, rules)
+        {
+            let message = (message, number_at);
+            self.repeated.keep(client.encoding, message, acquired);
+        }
+        Ok(outcome)
+    }
+
+    /// Takes a request to subscribe that another client has made before.
+    fn repeat(
+        &mut self,
+        client: ClientId,
+        caller: &Caller,
+        budget: &mut RequestBudget,
+        message: &[u8],
+    ) -> Option<Outcome> {
+        let (encoding, identity) = (client.encoding, &caller.identity);
+        let (request, acquired) = self.repeated.find(encoding, message, identity)?;
+        let (names, now) = (acquired.len(), Instant::now());
+        self.looked_up += names / REPEATED_DISCOUNT + 1;
+        if let Err(too_many) = budget.check_names(names, now) {
+            return Some(Outcome::refused(too_many.to_string(), request));
+        }
+        let owner = Arc::clone(&caller.owner);
+        let Some(ids) = self.registry.acquire_again(acquired, identity, &owner) else {
+            self.repeated.drop_found();
+            return None;
+        };
+        budget.spend_names(names);
+        Some(Outcome::Control(ControlRequest::Subscribe {
+            client,
+            request,
+            ids,
+            errors: Vec::new(),
+            owner,
+        }))
+    }
+
+    /// Forgets requests that no client has repeated lately. Called about once a second.
+    pub fn sweep(&mut self) {
+        self.repeated.sweep();
+    }
+
+    /// Takes a client's request. A client that hasn't logged in, without a `caller`, may do only that. The names of
+    /// the request count in the `budget`.
+    fn take(
+        &mut self,
+        client: ClientId,
+        caller: Option<&Caller>,
         budget: &mut RequestBudget,
         Request { id, body }: Request,
     ) -> Outcome {
-        let Some(identity) = identity else {
+        let Some(caller) = caller else {
             return match body {
                 RequestBody::Authenticate { token } => Outcome::LogIn(id, token),
-                _ => Outcome::Stranger,
+                _ => Outcome::NotLoggedIn,
             };
         };
         let names = names_in(&body);
+        // A name that is refused has been read, too.
+        self.looked_up += names;
         if names > 0
             && let Err(too_many) = budget.take_names(names, Instant::now())
         {
-            let (problem, message) = (RequestProblem::Refused, too_many.to_string());
-            return Outcome::Answered(Reply::Error { problem, message }, id);
+            return Outcome::refused(too_many.to_string(), id);
         }
         let asker = Asker {
             client,
             caller,
-            identity,
-            owner,
             request: id,
         };
         self.outcome(asker, body)
@@ -161,6 +256,8 @@ impl Answerer {
                 self.registry.describe(&ids);
                 Outcome::Silent
             }
+            RequestBody::Ask { service, body } => Outcome::Asked(asker.request, service, body),
+            RequestBody::Cancel { request } => Outcome::Cancelled(request),
             RequestBody::Ping { client_time_ns } => {
                 let relay_time_ns = wall_ns();
                 let pong = Reply::Pong {
@@ -172,7 +269,7 @@ impl Answerer {
             RequestBody::Subscribe { names, filter } => self.subscribe(asker, &names, filter),
             RequestBody::Unsubscribe { ids } => Outcome::Control(self.unsubscription(
                 (asker.client, asker.request),
-                asker.caller,
+                &asker.caller.rates,
                 ids,
             )),
             RequestBody::Get {
@@ -208,13 +305,10 @@ impl Answerer {
                     request,
                     ids,
                     errors,
-                    owner: Arc::clone(asker.owner),
+                    owner: Arc::clone(&asker.caller.owner),
                 })
             }
-            Err(why) => {
-                let (problem, message) = (RequestProblem::Refused, why.to_string());
-                Outcome::Answered(Reply::Error { problem, message }, request)
-            }
+            Err(why) => Outcome::refused(why.to_string(), request),
         }
     }
 
@@ -236,7 +330,7 @@ impl Answerer {
             errors,
             deadline: Instant::now() + timeout,
             timeout,
-            owner: Arc::clone(asker.owner),
+            owner: Arc::clone(&asker.caller.owner),
         })))
     }
 
@@ -250,7 +344,7 @@ impl Answerer {
         let call = Action::Call(Call {
             arguments,
             timeout: timeout(timeout_ms, self.put_timeout, LONGEST_PUT),
-            user: asker.identity.user.clone(),
+            user: asker.caller.identity.user.clone(),
             by: None,
         });
         Outcome::Operate {
@@ -273,7 +367,7 @@ impl Answerer {
                 value: put.value,
                 wait: put.wait,
                 expected: put.expected,
-                user: asker.identity.user.clone(),
+                user: asker.caller.identity.user.clone(),
                 timeout: timeout(put.timeout_ms, self.put_timeout, LONGEST_PUT),
                 by: None,
             });
@@ -291,7 +385,7 @@ impl Answerer {
     pub fn unsubscription(
         &self,
         (client, request): (ClientId, u32),
-        caller: &Caller,
+        caller: &SharedBudgets,
         ids: Vec<PvId>,
     ) -> ControlRequest {
         self.registry.leave(&ids, caller);
@@ -305,23 +399,29 @@ impl Answerer {
     /// Acquires PVs for the client of a door. The PVs that it may not write have forms that say so.
     pub fn acquire_forms(
         &mut self,
-        (client, caller, identity, owner): (ClientId, &Caller, &Arc<Identity>, &Arc<Owner>),
+        client: ClientId,
+        caller: &Caller,
         wanted: Vec<WantedPv>,
     ) -> Vec<(Arc<Form>, Result<PvId, Refusal>)> {
         let registry = Arc::clone(&self.registry);
+        self.looked_up += wanted.len();
         let described: Vec<_> = wanted.iter().map(|wanted| wanted.describe).collect();
         let judged = wanted.into_iter().map(|wanted| {
             let WantedPv {
                 name, filter, form, ..
             } = wanted;
-            let permitted = || registry.permit(&name, identity, Access::Put).is_ok();
+            let permitted = || {
+                registry
+                    .permit(&name, &caller.identity, Access::Put)
+                    .is_ok()
+            };
             let may_write = form.may_write && permitted();
             let form = Arc::new(Form { may_write, ..form });
             (name, filter, form)
         });
         let asked: Vec<_> = judged.collect();
-        let acquired = self.acquire_new(client, caller, |left| {
-            registry.acquire_forms(&asked, caller, identity, owner, left)
+        let acquired = self.acquire_new(client, &caller.rates, |left| {
+            registry.acquire_forms(&asked, caller, left)
         });
         let to_describe = acquired
             .iter()
@@ -341,7 +441,7 @@ impl Answerer {
     fn acquire_new(
         &mut self,
         client: ClientId,
-        caller: &Caller,
+        caller: &SharedBudgets,
         acquire: impl FnOnce(&mut NewNames) -> Vec<Result<PvId, Refusal>>,
     ) -> Vec<Result<PvId, Refusal>> {
         let now = Instant::now();
@@ -363,18 +463,11 @@ impl Answerer {
         names: &[String],
         filter: Option<Filter>,
     ) -> (Vec<PvId>, Vec<NameError>) {
-        let Asker {
-            client,
-            caller,
-            identity,
-            owner,
-            ..
-        } = asker;
+        let Asker { client, caller, .. } = asker;
         let mut errors = Vec::new();
         let registry = Arc::clone(&self.registry);
-        let filter = filter.map(|filter| (filter, caller));
-        let acquired = self.acquire_new(client, caller, |left| {
-            registry.acquire_filtered(names, filter, identity, owner, left)
+        let acquired = self.acquire_new(client, &caller.rates, |left| {
+            registry.acquire_filtered(names, filter, caller, left)
         });
         let acquired = acquired.into_iter().enumerate();
         let ids = acquired.map(|(index, outcome)| {

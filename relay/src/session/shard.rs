@@ -5,22 +5,24 @@
 //! and reads requests when the poll reports them.
 
 mod backlog;
+mod batches;
 mod client;
 mod delivery;
-mod dialogue;
+mod door;
 mod ending;
-mod errands;
 mod handle;
 mod heartbeat;
 mod large;
 mod large_way;
 mod login;
+mod questions;
+mod reading;
 mod requests;
 
 pub use self::handle::{Arrival, ClientSeen, DoorClientSeen, ShardHandle};
 
 use std::cmp::Reverse;
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -35,11 +37,13 @@ use slab::Slab;
 
 use self::client::Client;
 use self::delivery::{Paces, Rounds};
-use self::handle::{Command, Mailbox};
+use self::handle::{Mailbox, ShardCommand};
 use self::heartbeat::Heartbeats;
 use self::login::Login;
+use self::reading::Reading;
 use crate::access::audit::Audit;
 use crate::access::auth::{self, Tokens};
+use crate::access::caller::Caller;
 use crate::access::rule::Identity;
 use crate::compute::PoolHandle;
 use crate::fanout::control::{ClientId, ControlQueue, ControlRequest};
@@ -51,11 +55,12 @@ use crate::limits::requests::RequestLimits;
 use crate::limits::subscriptions::NewNameLimits;
 use crate::ops::metrics::Metrics;
 use crate::ops::shutdown::Indispensable;
-use crate::session::errand::Orders;
-use crate::session::neighbours::Neighbours;
+use crate::session::batch::Batches;
 use crate::session::operation::Operations;
-use crate::session::request::Answerer;
-use crate::session::socket::{Broken, Socket};
+use crate::session::peers::Peers;
+use crate::session::question::Services;
+use crate::session::request::RequestRouter;
+use crate::session::socket::{Disconnect, Socket};
 use crate::state::registry::Registry;
 
 const WAKER: Token = Token(usize::MAX);
@@ -66,6 +71,9 @@ const GATHER: Duration = Duration::from_millis(5);
 
 /// Interval between checks for stalled clients and unacknowledged ticks.
 const CHECK_EVERY: Duration = Duration::from_millis(500);
+
+/// The same while there is no client: the thread shows that it is alive.
+const CHECK_WITHOUT_CLIENTS: Duration = Duration::from_secs(2);
 
 /// Limits of a shard's clients.
 #[derive(Clone, Copy, Debug)]
@@ -93,10 +101,10 @@ pub struct ShardContext {
     pub registry: Arc<Registry>,
     /// The queue of requests to the fan-out stage.
     pub control: Arc<ControlQueue>,
-    /// What each client is told first.
+    /// The first message to each client.
     pub hello: Hello,
-    /// The relays of the fleet, of which clients are told.
-    pub neighbours: Arc<Neighbours>,
+    /// The relays of the fleet, whose addresses clients get.
+    pub peers: Arc<Peers>,
     /// Limits of clients.
     pub limits: ShardLimits,
     /// The forms in which clients get their messages.
@@ -113,10 +121,12 @@ pub struct ShardContext {
     pub memory: Arc<Memory>,
     /// Records puts and calls, if there is an audit file.
     pub audit: Option<Arc<Audit>>,
-    /// Where the errands of clients go.
-    pub errands: Orders,
-    /// Reads messages of clients of doors, and writes their responses.
+    /// Where the batches of clients go.
+    pub batches: Batches,
+    /// Reads messages of clients of doors, and writes their responses. Makes pages of answers.
     pub pool: PoolHandle,
+    /// Answers questions.
+    pub services: Arc<dyn Services>,
 }
 
 /// A shard's thread, and the handle to it.
@@ -167,15 +177,14 @@ struct Run {
     context: ShardContext,
     mailbox: Arc<Mailbox>,
     poll: Poll,
-    answerer: Answerer,
+    router: RequestRouter,
     operations: Operations,
     encoders: Encoders,
-    /// What a client is told first, in each encoding.
+    /// The first message to a client, in each encoding.
     hello: Vec<Arc<Frame>>,
     clients: Slab<Client>,
     generation: u64,
-    /// Clients whose sockets may have more requests than one turn reads.
-    again: HashSet<usize>,
+    reading: Reading,
     /// Clients that have more to write than one turn allows.
     turns: VecDeque<usize>,
     /// Only acknowledgements have come since the last poll.
@@ -187,7 +196,7 @@ struct Run {
     leaving: VecDeque<(Instant, ClientId)>,
     /// Generation of the keys with which clients' tokens were last checked.
     keys_seen: Option<u64>,
-    /// The relays of the fleet that connected clients were told of last.
+    /// The list of relays that connected clients got last.
     relays_told: Vec<String>,
 }
 
@@ -204,7 +213,7 @@ impl Run {
         };
         Self {
             number,
-            answerer: Answerer::new(
+            router: RequestRouter::new(
                 Arc::clone(&context.registry),
                 context.limits.get_timeout,
                 context.limits.put_timeout,
@@ -225,7 +234,7 @@ impl Run {
             hello,
             clients: Slab::new(),
             generation: 0,
-            again: HashSet::new(),
+            reading: Reading::new(Instant::now()),
             turns: VecDeque::new(),
             only_acks: false,
             rounds: Rounds::default(),
@@ -258,9 +267,7 @@ impl Run {
                     self.on_event(event);
                 }
             }
-            for place in std::mem::take(&mut self.again) {
-                self.on_socket(place, true, false);
-            }
+            self.read_clients();
             self.give_turns();
             if self.carry_out().is_break() {
                 break;
@@ -268,14 +275,18 @@ impl Run {
             let now = Instant::now();
             self.answer_operations(now);
             self.let_go(now);
-            self.bring_up_paced(now);
+            self.serve_paced(now);
             if now >= next_check {
-                next_check = now + CHECK_EVERY;
+                next_check = now + CHECK_WITHOUT_CLIENTS;
                 self.check(now);
+                self.router.sweep();
                 self.look_for_silent(now);
                 self.tell_relays(now);
             }
-            if self.only_acks && self.again.is_empty() && self.turns.is_empty() {
+            if !self.clients.is_empty() {
+                next_check = next_check.min(now + CHECK_EVERY);
+            }
+            if self.only_acks && self.reading.due(now).is_none() && self.turns.is_empty() {
                 thread::park_timeout(GATHER);
             }
         }
@@ -284,44 +295,51 @@ impl Run {
 
     /// How long the poll may sleep.
     fn patience(&self, next_check: Instant) -> Duration {
-        if !self.again.is_empty() || !self.turns.is_empty() {
+        if !self.turns.is_empty() {
             return Duration::ZERO;
         }
+        let now = Instant::now();
         let leaving = self.leaving.front().map(|(at, _)| *at);
-        let next = [leaving, self.operations.next_deadline(), self.paces.next()]
+        let deadline = self.operations.next_deadline();
+        let next = [leaving, deadline, self.paces.next(), self.reading.due(now)]
             .into_iter()
             .flatten()
             .fold(next_check, Instant::min);
-        next.saturating_duration_since(Instant::now())
+        next.saturating_duration_since(now)
     }
 
     /// Carries out the commands of other threads; breaks at `Stop`.
     fn carry_out(&mut self) -> ControlFlow<()> {
         while let Some(command) = self.mailbox.take() {
             match command {
-                Command::Stop => return ControlFlow::Break(()),
-                Command::Adopt(newcomer) => {
+                ShardCommand::Stop => return ControlFlow::Break(()),
+                ShardCommand::Adopt(newcomer) => {
                     let (arrival, login) = *newcomer;
                     self.adopt(arrival, login);
                 }
-                Command::Drain { over } => self.drain(over),
-                Command::Recheck => self.recheck(),
-                Command::PutFor(puts) => self.put_for(*puts),
-                Command::CameBack {
+                ShardCommand::Drain { over } => self.drain(over),
+                ShardCommand::Recheck => self.recheck(),
+                ShardCommand::PutFor(puts) => self.put_for(*puts),
+                ShardCommand::EndPuts(client) => self.operations.forget(client, Instant::now()),
+                ShardCommand::BatchDone {
                     client,
                     number,
                     response,
-                } => self.came_back(client, number, &response),
-                Command::WasRead { client, message } => self.was_read(client, message),
-                Command::Inspect { limit, answer } => {
+                } => self.batch_done(client, number, &response),
+                ShardCommand::WasRead { client, message } => self.was_read(client, message),
+                ShardCommand::PageMade(made) => {
+                    let (client, request, page) = *made;
+                    self.page_made(client, request, page);
+                }
+                ShardCommand::Inspect { limit, answer } => {
                     // The receiver may be gone meanwhile.
                     let _ = answer.send(self.inspect(limit));
                 }
-                Command::DoorClients { door, answer } => {
+                ShardCommand::DoorClients { door, answer } => {
                     // The receiver may be gone meanwhile.
                     let _ = answer.send(self.door_clients(door));
                 }
-                Command::Close { client, answer } => {
+                ShardCommand::Close { client, answer } => {
                     let was_there = self.serves(client);
                     if was_there {
                         self.close(client.index, CloseCode::Normal);
@@ -329,10 +347,15 @@ impl Run {
                     // The receiver may be gone meanwhile.
                     let _ = answer.send(was_there);
                 }
-                Command::Attach { token, reply } => self.attach(token, reply),
-                Command::Streamed(id) => self.streamed(id),
-                Command::MakeUp => self.make_up(),
-                Command::Deliver { frames, orders } => {
+                ShardCommand::Attach { token, reply } => self.attach(token, reply),
+                ShardCommand::Streamed(id) => self.streamed(id),
+                ShardCommand::MakeUp => self.make_up(),
+                ShardCommand::Follow(orders) => {
+                    for order in orders {
+                        self.follow(order);
+                    }
+                }
+                ShardCommand::Deliver { frames, orders } => {
                     self.deliver(&frames, self.mailbox.is_behind());
                     for order in orders {
                         self.follow(order);
@@ -367,12 +390,12 @@ impl Run {
             read_ahead,
             encoding,
             peer,
-            caller,
+            rates,
             stay,
         } = arrival;
         let mut socket = Socket::new(transport, read_ahead);
-        let place = self.clients.vacant_key();
-        if let Err(error) = socket.register(self.poll.registry(), Token(place)) {
+        let slot = self.clients.vacant_key();
+        if let Err(error) = socket.register(self.poll.registry(), Token(slot)) {
             self.mailbox.client_left();
             log::debug!("a client was gone before it was served: {error}");
             return;
@@ -380,11 +403,11 @@ impl Run {
         self.generation += 1;
         let id = ClientId {
             shard: self.number,
-            index: place,
+            index: slot,
             generation: self.generation,
             encoding,
         };
-        let is_first = self.context.hello.authenticate || self.context.neighbours.is_empty();
+        let is_first = self.context.hello.authenticate || self.context.peers.is_empty();
         let hello = if is_first && peer.identity == Identity::default() {
             Arc::clone(&self.hello[encoding.index()])
         } else {
@@ -392,77 +415,59 @@ impl Run {
             Arc::new(self.encoders.of(encoding).answer(0, 0, &welcome))
         };
         let now = Instant::now();
-        let dialogue = self.context.encodings.format(encoding).dialogue();
+        let session = self.context.encodings.format(encoding).door_session();
         let login = match (&self.context.tokens, login) {
             (Some(_), Some(login)) => Login::of(&login),
             // A client of a door may bring a token later, and is anonymous until then.
-            (Some(_), None) if dialogue.is_none() => Login::awaited(now),
+            (Some(_), None) if session.is_none() => Login::awaited(now),
             _ => Login::Done(None),
         };
         let memory = &self.context.memory;
         let owner = memory.owner(&peer.address, peer.identity.user.as_deref());
-        let mut client = Client::new(
-            id,
-            (peer, caller, stay),
-            owner,
-            login,
-            socket,
-            self.context.limits,
-            now,
-        );
-        if let Some(dialogue) = dialogue {
-            client.talk(dialogue);
+        let caller = Caller::new(peer, owner, rates);
+        let mut client = Client::new(id, (caller, stay), login, socket, self.context.limits, now);
+        if let Some(session) = session {
+            client.open_door(session);
         }
-        let identity = Arc::clone(&client.identity);
+        let identity = Arc::clone(&client.caller.identity);
         let is_full = client.take_permit(&self.context.users, &identity).is_err();
         self.clients.insert(client);
         self.context.metrics.sessions_opened.inc();
-        let said = self.clients[place].socket.answer(&hello);
-        self.settle(place, said.map(|()| true));
-        if is_full && self.clients.contains(place) {
-            return self.close(place, CloseCode::TryAgainLater);
+        let said = self.clients[slot].socket.answer(&hello);
+        self.finish_turn(slot, said.map(|()| true));
+        if is_full && self.clients.contains(slot) {
+            return self.close(slot, CloseCode::TryAgainLater);
         }
         if self.serves(id) {
-            self.pass_time(place);
+            self.pass_time(slot);
         }
         // Requests may have come with the handshake.
-        self.on_socket(place, true, false);
+        self.read_later(slot);
     }
 
     fn on_event(&mut self, event: &Event) {
-        let place = event.token().0;
-        if event.is_readable()
-            && let Some(client) = self.clients.get_mut(place)
-        {
-            client.socket.readable(event.is_read_closed());
-        }
-        self.on_socket(place, event.is_readable(), event.is_writable());
-    }
-
-    fn on_socket(&mut self, place: usize, readable: bool, writable: bool) {
-        if !self.clients.contains(place) {
+        let slot = event.token().0;
+        let Some(client) = self.clients.get_mut(slot) else {
             return;
+        };
+        if event.is_readable() {
+            client.socket.readable(event.is_read_closed());
+            self.read_later(slot);
         }
-        let mut done = Ok(false);
-        if writable {
-            done = self.clients[place].socket.resume().map(|taken| taken > 0);
+        if event.is_writable() {
+            let taken = self.clients[slot].socket.resume();
+            self.finish_turn(slot, taken.map(|taken| taken > 0));
         }
-        if readable && done.is_ok() {
-            done = self
-                .read(place)
-                .map(|heard| heard || matches!(done, Ok(true)));
-        }
-        self.settle(place, done);
     }
 
     /// Follows each action on a client: ends its connection, or notes its progress and requests its
     /// catch-up.
-    fn settle(&mut self, place: usize, done: Result<bool, Broken>) {
+    fn finish_turn(&mut self, slot: usize, done: Result<bool, Disconnect>) {
         let progress = match done {
             Ok(progress) => progress,
-            Err(error) => return self.part(place, &error),
+            Err(error) => return self.disconnect(slot, &error),
         };
-        let client = &mut self.clients[place];
+        let client = &mut self.clients[slot];
         let blocked = client.is_blocked();
         client.note_progress(progress, blocked);
         if !client.is_closing()
@@ -474,11 +479,12 @@ impl Run {
                 cause: client.session.cause(),
             });
         }
-        self.ask_turn(place);
+        self.ask_turn(slot);
+        self.make_page(slot);
     }
 
-    fn is_blocked(&self, place: usize) -> bool {
-        let client = self.clients.get(place);
+    fn is_blocked(&self, slot: usize) -> bool {
+        let client = self.clients.get(slot);
         client.is_some_and(|client| client.socket.is_blocked())
     }
 

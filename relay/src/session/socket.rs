@@ -42,7 +42,7 @@ pub enum Written {
 /// Why a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Broken {
+pub enum Disconnect {
     /// The client is gone, with or without a close frame.
     #[error("the client is gone")]
     Gone,
@@ -67,18 +67,18 @@ pub enum Broken {
     /// The client's user has too many connections, or opens them too fast.
     #[error("the user has too many connections")]
     TooManyConnections,
-    /// The protocol of a door ends the connection, with a code and reason of its own.
+    /// The protocol of a door ends the connection, with its own code and reason.
     #[error("the door's protocol ends the connection")]
-    Dismissed,
+    ClosedByDoor,
 }
 
-impl Broken {
-    /// The close code that the client is told; `None` when it is gone.
+impl Disconnect {
+    /// The close code for the client; `None` when it is gone.
     #[must_use]
     pub fn close_code(self) -> Option<CloseCode> {
         Some(match self {
             Self::Gone => return None,
-            Self::BadMessage | Self::Dismissed => CloseCode::BadRequest,
+            Self::BadMessage | Self::ClosedByDoor => CloseCode::BadRequest,
             Self::BadFrame => CloseCode::BadFrame,
             Self::BadText => CloseCode::BadText,
             Self::TooLarge => CloseCode::RequestTooLarge,
@@ -89,7 +89,7 @@ impl Broken {
     }
 }
 
-impl From<io::Error> for Broken {
+impl From<io::Error> for Disconnect {
     fn from(_: io::Error) -> Self {
         Self::Gone
     }
@@ -109,7 +109,7 @@ pub struct Socket<T = AnyTransport> {
     waiting: VecDeque<Waiting>,
     /// Answers among the frames that wait.
     answers: usize,
-    /// The kernel took less than it was offered; the poll reports when it takes more.
+    /// The kernel took only a part; the poll reports when it takes more.
     full: bool,
     /// Bytes of frames that were written.
     sent: u64,
@@ -205,14 +205,14 @@ impl<T: Transport> Socket<T> {
     ///
     /// # Errors
     /// When the client is gone.
-    pub fn send(&mut self, frame: &Arc<Frame>) -> Result<Written, Broken> {
+    pub fn send(&mut self, frame: &Arc<Frame>) -> Result<Written, Disconnect> {
         if self.is_blocked() {
             return Ok(Written::Refused);
         }
         self.begin(frame)
     }
 
-    fn begin(&mut self, frame: &Arc<Frame>) -> Result<Written, Broken> {
+    fn begin(&mut self, frame: &Arc<Frame>) -> Result<Written, Disconnect> {
         let count = self.write_some(frame, 0, TURN_BYTES)?;
         Ok(match count {
             count if count == frame.length() => Written::Whole,
@@ -239,10 +239,10 @@ impl<T: Transport> Socket<T> {
     ///
     /// # Errors
     /// When the client is gone, or lets too many answers wait.
-    pub fn answer(&mut self, frame: &Arc<Frame>) -> Result<(), Broken> {
+    pub fn answer(&mut self, frame: &Arc<Frame>) -> Result<(), Disconnect> {
         if self.tail.is_some() {
             if self.answers >= MAX_WAITING {
-                return Err(Broken::TooManyWaiting);
+                return Err(Disconnect::TooManyWaiting);
             }
             self.answers += 1;
             self.waiting.push_back(Waiting {
@@ -259,7 +259,7 @@ impl<T: Transport> Socket<T> {
     ///
     /// # Errors
     /// When the client is gone.
-    pub fn resume(&mut self) -> Result<usize, Broken> {
+    pub fn resume(&mut self) -> Result<usize, Disconnect> {
         let mut taken = self.stream.transport.flush()?;
         self.full = self.stream.transport.holds();
         while taken < TURN_BYTES
@@ -286,14 +286,14 @@ impl<T: Transport> Socket<T> {
     }
 
     /// Writes up to `most` bytes of a frame from byte `at` on; returns how many the transport took.
-    fn write_some(&mut self, frame: &Frame, at: usize, most: usize) -> Result<usize, Broken> {
+    fn write_some(&mut self, frame: &Frame, at: usize, most: usize) -> Result<usize, Disconnect> {
         let most = most.min(frame.length() - at);
         self.full = false;
         let mut count = 0;
         while count < most {
             let slices = frame.slices(at + count, most - count);
             match self.stream.transport.write(&slices) {
-                Ok(0) => return Err(Broken::Gone),
+                Ok(0) => return Err(Disconnect::Gone),
                 Ok(written) => count += written,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.full = true;
@@ -495,8 +495,8 @@ mod tests {
             assert!(std::time::Instant::now() < deadline);
             thread::yield_now();
         }
-        let farewell = [&[0x88, 5][..], &4408_u16.to_be_bytes(), b"why"].concat();
-        let expected = [vec![1; large], farewell].concat();
+        let close_frame = [&[0x88, 5][..], &4408_u16.to_be_bytes(), b"why"].concat();
+        let expected = [vec![1; large], close_frame].concat();
         assert!(reader.join().unwrap() == expected);
     }
 
@@ -515,13 +515,13 @@ mod tests {
             let mut all = Vec::new();
             far.read_to_end(&mut all).map(|_| all)
         });
-        while socket.discard() != Err(Broken::Gone) {
+        while socket.discard() != Err(Disconnect::Gone) {
             thread::yield_now();
         }
         assert_eq!(socket.discarded, 101 * 60_008);
         drop(socket);
-        let farewell = [&[0x88, 5][..], &4400_u16.to_be_bytes(), b"why"].concat();
-        assert_eq!(client.join().unwrap().unwrap(), farewell);
+        let close_frame = [&[0x88, 5][..], &4400_u16.to_be_bytes(), b"why"].concat();
+        assert_eq!(client.join().unwrap().unwrap(), close_frame);
     }
 
     /// Bytes in memory: the relay's socket needs no TCP.

@@ -3,7 +3,7 @@
 //! A client that is behind has no queue. It remembers the tick that it was last in step with. When
 //! it can take bytes again, it is sent the latest parts of every PV that changed since: it skips
 //! values that it was too slow for, but misses no change of alarm, limits, access or connection. A
-//! client that asked for updates at intervals falls behind and catches up in the same way.
+//! client that requested updates at intervals falls behind and catches up in the same way.
 
 use pvwire_schema::types::SkipCause;
 
@@ -190,6 +190,12 @@ impl Session {
     #[must_use]
     pub fn is_unacknowledged(&self) -> bool {
         self.unacknowledged
+    }
+
+    /// Whether it misses ticks until a catch-up brings it up to date.
+    #[must_use]
+    pub fn is_behind(&self) -> bool {
+        matches!(self.step, Progress::Behind | Progress::CatchingUp)
     }
 
     /// Whether the client gets every tick's frame at present.

@@ -20,24 +20,24 @@ use crate::fanout::frame::Frame;
 const PIECE_BYTES: usize = 256 << 10;
 
 /// What both ends hold.
-struct Shared {
-    state: Mutex<State>,
+struct StreamShared {
+    state: Mutex<StreamState>,
     /// Tells the shard that nothing waits, or that the other end is gone.
     notify: Box<dyn Fn() + Send + Sync>,
 }
 
 #[derive(Default)]
-struct State {
+struct StreamState {
     waiting: VecDeque<Bytes>,
-    /// Something was taken since the shard last looked.
+    /// Something was taken since the last check of the shard.
     progress: bool,
     /// One of the ends is gone.
     over: bool,
     waker: Option<Waker>,
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl StreamShared {
+    fn state(&self) -> MutexGuard<'_, StreamState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -54,21 +54,21 @@ impl Shared {
 }
 
 /// The shard's end. Dropping it ends the body.
-pub struct StreamSender(Arc<Shared>);
+pub struct StreamSender(Arc<StreamShared>);
 
 /// The HTTP server's end. Dropping it notifies the shard.
-pub struct StreamBody(Arc<Shared>);
+pub struct StreamBody(Arc<StreamShared>);
 
 /// Both ends of a stream. It begins with an empty record, so that the client learns at once that no
 /// proxy holds it back. `notify` is called from the server's thread when nothing waits, and at the
 /// end.
 #[must_use]
 pub fn stream(notify: impl Fn() + Send + Sync + 'static) -> (StreamSender, StreamBody) {
-    let state = State {
+    let state = StreamState {
         waiting: VecDeque::from([record(0, 0)]),
-        ..State::default()
+        ..StreamState::default()
     };
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(StreamShared {
         state: Mutex::new(state),
         notify: Box::new(notify),
     });

@@ -1,5 +1,4 @@
-//! Transports: how the bytes of a session get to its client and back, over TCP with or without TLS, or to a part
-//! of the relay that serves a request by plain HTTP.
+//! Transports: how the bytes of a session get to its client and back, over TCP with or without TLS.
 //!
 //! Without TLS a call is one system call. With TLS a frame is encrypted one record at a time, and
 //! only while the kernel takes what was encrypted before, so a client that stalls holds one record
@@ -7,11 +6,8 @@
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::Shutdown;
-use std::os::fd::AsFd;
-use std::os::unix;
 
-use mio::event::Source;
-use mio::net::{TcpStream, UnixStream};
+use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use rustls::ServerConnection;
 use socket2::SockRef;
@@ -69,22 +65,16 @@ pub trait Transport {
     fn finish(&mut self);
 }
 
-/// A connection that carries the frames as they are.
+/// A TCP connection that carries the frames as they are.
 #[derive(Debug)]
-pub struct Plain<S> {
-    stream: S,
-    /// The last read gave less than there was room for, so another one would find nothing.
+pub struct Tcp {
+    stream: TcpStream,
+    /// The last read did not fill the buffer, so another one would find nothing.
     drained: bool,
     /// The client sends no more. The end follows its last bytes, and the poll doesn't report it
     /// again.
     ends: bool,
 }
-
-/// A TCP connection.
-pub type Tcp = Plain<TcpStream>;
-
-/// A connection within the relay.
-pub type Local = Plain<UnixStream>;
 
 /// A TCP connection with TLS.
 #[derive(Debug)]
@@ -100,8 +90,6 @@ pub enum AnyTransport {
     Tcp(Tcp),
     /// With TLS.
     Tls(Tls),
-    /// Within the relay.
-    Local(Local),
 }
 
 impl AnyTransport {
@@ -117,7 +105,7 @@ impl AnyTransport {
         let options = SockRef::from(&stream);
         options.set_tcp_nodelay(true)?;
         options.set_tcp_notsent_lowat(NOTSENT_LOWAT_BYTES)?;
-        let tcp = Plain::new(TcpStream::from_std(stream));
+        let tcp = Tcp::new(TcpStream::from_std(stream));
         Ok(match tls {
             None => Self::Tcp(tcp),
             Some(mut connection) => {
@@ -126,20 +114,10 @@ impl AnyTransport {
             }
         })
     }
-
-    /// A connection within the relay.
-    ///
-    /// # Errors
-    /// When the system refuses.
-    pub fn local(stream: unix::net::UnixStream) -> io::Result<Self> {
-        stream.set_nonblocking(true)?;
-        SockRef::from(&stream).set_send_buffer_size(NOTSENT_LOWAT_BYTES as usize)?;
-        Ok(Self::Local(Plain::new(UnixStream::from_std(stream))))
-    }
 }
 
-impl<S> Plain<S> {
-    fn new(stream: S) -> Self {
+impl Tcp {
+    fn new(stream: TcpStream) -> Self {
         Self {
             stream,
             drained: false,
@@ -148,7 +126,7 @@ impl<S> Plain<S> {
     }
 }
 
-impl<S: Read + Write + Source + AsFd> Transport for Plain<S> {
+impl Transport for Tcp {
     fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         let interest = Interest::READABLE | Interest::WRITABLE;
         registry.register(&mut self.stream, token, interest)
@@ -175,7 +153,7 @@ impl<S: Read + Write + Source + AsFd> Transport for Plain<S> {
 
     fn write(&mut self, slices: &[IoSlice<'_>; 3]) -> io::Result<usize> {
         match slices {
-            // Most frames have one piece, for which the plain call costs the kernel less.
+            // Most frames have one piece, for which the plain call is cheaper.
             [first, second, third] if second.is_empty() && third.is_empty() => {
                 self.stream.write(first)
             }
@@ -278,7 +256,6 @@ macro_rules! either {
         match $transport {
             Self::Tcp($inner) => $call,
             Self::Tls($inner) => $call,
-            Self::Local($inner) => $call,
         }
     };
 }

@@ -9,10 +9,10 @@ use pvwire_schema::types::Filter;
 
 use crate::ingest::Form;
 
-mod less;
+mod array_filter;
 mod mean;
 
-pub use self::less::less_of;
+pub use self::array_filter::less_of;
 pub use self::mean::Mean;
 
 /// A filter as part of a key. Two keys are equal if the same updates pass and have the same form.

@@ -8,9 +8,10 @@ mod acquire;
 mod inputs;
 mod name;
 mod open;
-mod others;
 mod rate_caps;
 mod reading;
+mod remote_holders;
+mod repeated;
 #[cfg(test)]
 mod tests;
 
@@ -23,13 +24,14 @@ use pvwire_schema::types::{NameProblem, PvId};
 use crate::access::rule::{Identity, PutsAllowed, RateCaps, Rules};
 use crate::config::Access;
 use crate::ingest::{Call, Event, Intake, Line, Notice, OpDone, OpTicket, Put, Queue, Source};
-use crate::limits::connections::Caller;
+use crate::limits::connections::SharedBudgets;
 use crate::limits::memory::{Owner, PvCharge};
 use crate::limits::subscriptions::NewNames;
 use name::NameError;
-use open::{Open, Shows, Slot};
+use open::{OpenPvs, Shows, Slot};
 
 pub use name::Refusal;
+pub use repeated::AcquiredPvs;
 
 /// Why new PVs and clients are refused while the process uses too much memory.
 pub const SHORT_OF_MEMORY: &str = "the relay uses more memory than max_memory_mib allows and takes no new PVs or \
@@ -48,9 +50,36 @@ pub struct Registry {
     is_shared: bool,
     /// Memory is short: no PVs are opened.
     short: AtomicBool,
-    open: Mutex<Open>,
+    open: Mutex<OpenPvs>,
     /// Threads that wait for `open`, without those that acquire many PVs.
     waiting: AtomicUsize,
+}
+
+/// What a name as clients write it stands for.
+struct Named<'a> {
+    scheme: &'a str,
+    /// The name without its scheme.
+    bare: &'a str,
+    /// The part of it that identifies the PV.
+    key: &'a str,
+    source: &'a dyn Source,
+}
+
+impl Named<'_> {
+    /// The one name of the PV, whatever its spelling.
+    fn whole(&self) -> String {
+        let mut whole = String::new();
+        self.write_whole(&mut whole);
+        whole
+    }
+
+    /// Writes the one name of the PV into a buffer that many names share.
+    fn write_whole(&self, whole: &mut String) {
+        whole.clear();
+        for part in [self.scheme, "://", self.key] {
+            whole.push_str(part);
+        }
+    }
 }
 
 impl Registry {
@@ -109,7 +138,7 @@ impl Registry {
     }
 
     /// Whether one more PV may be opened.
-    fn check_room(&self, open: &Open, room: &mut NewNames) -> Result<(), Refusal> {
+    fn check_room(&self, open: &OpenPvs, room: &mut NewNames) -> Result<(), Refusal> {
         let message = if self.is_short() {
             SHORT_OF_MEMORY.to_owned()
         } else if open.by_name.len() >= self.max_pvs {
@@ -124,7 +153,7 @@ impl Registry {
         Err(Refusal { problem, message })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Open> {
+    fn lock(&self) -> MutexGuard<'_, OpenPvs> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         // A panic elsewhere doesn't affect the PVs: every change under the lock is complete.
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -132,10 +161,16 @@ impl Registry {
         open
     }
 
-    /// Scheme, the part of a name without it that identifies the PV, and source of a name as clients write it.
-    fn pv_of<'a>(&'a self, name: &'a str) -> Result<(&'a str, &'a str, &'a dyn Source), NameError> {
+    /// What a name as clients write it stands for.
+    fn named<'a>(&'a self, name: &'a str) -> Result<Named<'a>, NameError> {
         let (scheme, bare, source) = self.source_of(name)?;
-        Ok((scheme, source.key(bare), source))
+        let key = source.key(bare);
+        Ok(Named {
+            scheme,
+            bare,
+            key,
+            source,
+        })
     }
 
     /// Scheme, name without it, and source of a name as clients write it.
@@ -151,34 +186,26 @@ impl Registry {
         Ok((scheme, bare, source.as_ref()))
     }
 
-    fn is_open(&self, open: &Open, name: &str) -> bool {
-        self.pv_of(name).is_ok_and(|(scheme, key, _)| {
-            open.by_name
-                .contains_key(format!("{scheme}://{key}").as_str())
-        })
+    /// Acquires a PV if it is open.
+    fn acquire_open(open: &mut OpenPvs, whole: &str, owner: &Arc<Owner>) -> Option<PvId> {
+        let id = *open.by_name.get(whole)?;
+        open.slot_mut(id).hold(owner);
+        Some(id)
     }
 
     fn acquire_one(
         &self,
-        open: &mut Open,
+        open: &mut OpenPvs,
         name: &str,
         owner: &Arc<Owner>,
         room: &mut NewNames,
     ) -> Result<PvId, Refusal> {
-        let (scheme, bare, source) = self.source_of(name)?;
-        let key = source.key(bare);
-        let whole = format!("{scheme}://{key}");
-        if let Some(&id) = open.by_name.get(whole.as_str()) {
-            let slot = open.slot_mut(id);
-            slot.holders += 1;
-            slot.idle_since = None;
-            if let Shows::Pv { charge, .. } = &slot.shows
-                && charge.may_need_others()
-            {
-                charge.join(owner);
-            }
+        let named = self.named(name)?;
+        let whole = named.whole();
+        if let Some(id) = Self::acquire_open(open, &whole, owner) {
             return Ok(id);
         }
+        let Named { bare, source, .. } = named;
         let inputs = self.acquire_inputs(open, &source.inputs(bare), owner, room)?;
         let opened = self.open_one(open, (&whole, bare, source), &inputs, owner, room);
         if opened.is_err() {
@@ -192,7 +219,7 @@ impl Registry {
     /// Opens a PV by its whole name, the name without its scheme, and its source. It holds its inputs.
     fn open_one(
         &self,
-        open: &mut Open,
+        open: &mut OpenPvs,
         (whole, bare, source): (&str, &str, &dyn Source),
         inputs: &[PvId],
         owner: &Arc<Owner>,
@@ -213,7 +240,9 @@ impl Registry {
             }
             None => Queue::Crowd,
         };
-        let line = Line::open_charged(&self.intake, id, puts, Some(Arc::clone(&charge)));
+        let name: Arc<str> = whole.into();
+        let payer = Some(Arc::clone(&charge));
+        let line = Line::open_charged(&self.intake, id, Some(Arc::clone(&name)), puts, payer);
         let opening = line.opening();
         let monitor = match source.open(bare, line, queue) {
             Ok(monitor) => monitor,
@@ -224,7 +253,6 @@ impl Registry {
             }
         };
         monitor.follow(inputs.to_vec());
-        let name: Arc<str> = whole.into();
         open.by_name.insert(Arc::clone(&name), id);
         let slot = Slot {
             name,
@@ -278,14 +306,14 @@ impl Registry {
 
     /// Filters and forms that this client removes no longer count as its own, although they stay open until
     /// the tick thread has removed them: the client may add others in the same moment.
-    pub fn leave(&self, pvs: &[PvId], caller: &Caller) {
+    pub fn leave(&self, pvs: &[PvId], caller: &SharedBudgets) {
         let mut open = self.lock();
         for pv in pvs {
             if let Some(Some(slot)) = open.slots.get_mut(pv.index())
                 && let Shows::Filtered { caller: by, .. } = &mut slot.shows
                 && by.is(caller)
             {
-                *by = Caller::default();
+                *by = SharedBudgets::default();
             }
         }
     }
@@ -356,7 +384,7 @@ impl Registry {
     }
 
     /// Closes the PVs that don't linger and have no holder.
-    fn close_ended(&self, open: &mut Open) {
+    fn close_ended(&self, open: &mut OpenPvs) {
         while let Some(id) = open.ended.pop() {
             // A client may have acquired it in between.
             if let Some(slot) = open.slots[id.index()].take_if(|slot| slot.holders == 0) {
@@ -378,7 +406,7 @@ impl Registry {
     /// Closes the monitors that had no holder for the linger, and returns their number.
     pub fn sweep(&self, now: Instant) -> usize {
         let mut open = self.lock();
-        let Open {
+        let OpenPvs {
             by_name,
             slots,
             free,
@@ -405,6 +433,7 @@ impl Registry {
             open.release_inputs(slot, now, self.linger);
         }
         self.close_ended(&mut open);
+        open.shrink();
         drop(open);
         closed.len()
     }
@@ -439,6 +468,16 @@ impl Registry {
         let slot = |id: &PvId| open.slots.get(id.index())?.as_ref();
         let name = |id| Some(Arc::clone(&slot(id)?.name));
         ids.iter().map(name).collect()
+    }
+
+    /// The names of those of these numbers that are open PVs, without filtered PVs.
+    pub fn names_of_pvs(&self, ids: &[PvId]) -> Vec<Arc<str>> {
+        let open = self.lock();
+        let slots = ids
+            .iter()
+            .filter_map(|id| open.slots.get(id.index())?.as_ref());
+        let pvs = slots.filter(|slot| matches!(slot.shows, Shows::Pv { .. }));
+        pvs.map(|slot| Arc::clone(&slot.name)).collect()
     }
 
     /// Up to `limit` PVs, by name: name, number, holders with those of its filtered PVs.

@@ -23,9 +23,9 @@ use pvwire_schema::types::{ConnectionState, PvId, Skips};
 use crate::ingest::Row;
 use crate::ingest::intake::Taken;
 use filtered::OVERDUE_AFTER;
-use returning::RETURN_WAIT;
+use returning::{METADATA_WAIT, RETURN_WAIT, WITHOUT_METADATA};
 
-pub use changes::{ChangedRow, Changes, Counts};
+pub use changes::{Before, ChangedRow, Changes, Counts, Lifecycle};
 pub use entry::{Entry, Latest};
 pub use large::{
     LARGE_BYTES, LargeRow, MAX_VALUE_BYTES, MIB, Together, bytes_of, bytes_of_node,
@@ -36,13 +36,17 @@ pub use large::{
 #[derive(Debug)]
 pub struct Table {
     entries: Vec<Entry>,
+    /// What is known of a PV that isn't open.
+    closed: Entry,
     /// PVs whose first search is under way, by its begin. Some may have been found since.
     searching: VecDeque<(Instant, PvId, u32)>,
     /// PVs that were connected, by the time of the connection. Some may have sent value and metadata since.
     returning: VecDeque<(Instant, PvId, u32)>,
+    /// Those of them whose metadata is overdue. Some may have sent it since.
+    overdue: VecDeque<(Instant, PvId, u32)>,
     /// Forms of PVs that were not connected when the forms were opened, by that time. Some may be connected since.
     awaited: VecDeque<(Instant, PvId, u32)>,
-    /// PVs that another line takes over, and when they are looked at again.
+    /// PVs that another line takes over, and when they are checked again.
     handing: Vec<(PvId, u32)>,
     looks_at: Option<Instant>,
     /// Filtered PVs that hold an update, by the time at which it passes.
@@ -51,6 +55,9 @@ pub struct Table {
     stale_rows: u64,
 }
 
+/// Entries of which the memory is worth to be freed.
+const MANY: usize = 1_024;
+
 impl Table {
     /// An empty table. A PV that isn't found within `not_found_after` becomes `NotFound`.
     #[must_use]
@@ -58,8 +65,10 @@ impl Table {
         let (entries, searching) = (Vec::new(), VecDeque::new());
         Self {
             entries,
+            closed: Entry::default(),
             searching,
             returning: VecDeque::new(),
+            overdue: VecDeque::new(),
             awaited: VecDeque::new(),
             handing: Vec::new(),
             looks_at: None,
@@ -70,18 +79,42 @@ impl Table {
     }
 
     /// What is known of a PV.
-    ///
-    /// # Panics
-    /// When the PV was never opened.
     #[must_use]
     pub fn entry(&self, pv: PvId) -> &Entry {
-        &self.entries[pv.index()]
+        self.get(pv).unwrap_or(&self.closed)
     }
 
     /// What is known of a PV, if it was opened.
     #[must_use]
     pub fn get(&self, pv: PvId) -> Option<&Entry> {
         self.entries.get(pv.index())
+    }
+
+    /// Frees the memory of entries at the end, if most PVs were closed.
+    pub(super) fn shrink(&mut self) {
+        if self.entries.capacity() < MANY || self.entries.last().is_some_and(Entry::is_open) {
+            return;
+        }
+        let open = self.entries.iter().rposition(Entry::is_open);
+        let timed = [
+            &self.searching,
+            &self.returning,
+            &self.overdue,
+            &self.awaited,
+        ];
+        let timed = timed.into_iter().flatten().map(|(_, pv, _)| pv);
+        let held = self.held.iter().map(|Reverse((_, pv, _))| pv);
+        let handing = self.handing.iter().map(|(pv, _)| pv);
+        let named = timed.chain(held).chain(handing).map(|pv| pv.index());
+        let used = open
+            .into_iter()
+            .chain(named)
+            .max()
+            .map_or(0, |last| last + 1);
+        self.entries.truncate(used);
+        if used < self.entries.capacity() / 4 {
+            self.entries.shrink_to(2 * used);
+        }
     }
 
     /// Rows discarded because their PV was closed or had changed type or element count.
@@ -238,15 +271,54 @@ impl Table {
             }
             self.returning.pop_front();
             let entry = &mut self.entries[pv.index()];
-            if entry.opening == opening && entry.returning.is_some() {
-                let before = entry.connection;
-                let rows = entry.stop_waiting(changes, pv);
-                entry.connect();
-                Self::connection_changed(entry, pv, before, changes, now);
+            let Some(returning) = entry.returning.as_mut() else {
+                continue;
+            };
+            if entry.opening != opening {
+                continue;
+            }
+            if returning.has_metadata {
+                self.connect_without_more(changes, now, pv);
+            } else {
+                returning.is_overdue = true;
+                entry.set_reason(changes, pv, WITHOUT_METADATA.to_owned());
                 self.pass_to_filtered(changes, now, pv, Skips::NONE);
-                self.take_rows(changes, now, pv, rows);
+                self.overdue.push_back((since, pv, opening));
             }
         }
+        while let Some((_, pv, opening)) = (self.overdue)
+            .pop_front_if(|(since, ..)| now.instant.duration_since(*since) >= METADATA_WAIT)
+        {
+            let entry = &mut self.entries[pv.index()];
+            if entry.opening != opening {
+                continue;
+            }
+            let Some(returning) = entry.returning.as_mut().filter(|it| it.is_overdue) else {
+                continue;
+            };
+            if returning.has_metadata {
+                self.connect_without_more(changes, now, pv);
+                continue;
+            }
+            if let Some(shape) = &mut returning.shape {
+                WITHOUT_METADATA.clone_into(&mut shape.missing_field);
+            }
+            self.connect_without_more(changes, now, pv);
+            let entry = &mut self.entries[pv.index()];
+            entry.set_reason(changes, pv, WITHOUT_METADATA.to_owned());
+            self.pass_to_filtered(changes, now, pv, Skips::NONE);
+        }
+    }
+
+    /// Shows a PV as connected with what has come.
+    fn connect_without_more(&mut self, changes: &mut Changes, now: Now, pv: PvId) {
+        let entry = &mut self.entries[pv.index()];
+        let before = entry.connection;
+        let rows = entry.stop_waiting(changes, pv);
+        entry.connect();
+        Self::connection_changed(entry, pv, before, changes, now);
+        self.pass_to_filtered(changes, now, pv, Skips::NONE);
+        self.take_rows(changes, now, pv, rows);
     }
 
     fn give_up_searching(&mut self, changes: &mut Changes, now: Now) {
@@ -262,6 +334,8 @@ impl Table {
             {
                 let before = entry.connection;
                 entry.connection.state = ConnectionState::NotFound;
+                entry.is_search_overdue = true;
+                entry.note_unconnected();
                 Self::connection_changed(entry, pv, before, changes, now);
                 self.pass_to_filtered(changes, now, pv, Skips::NONE);
             }
@@ -273,9 +347,10 @@ impl Table {
     pub fn next_deadline(&self) -> Option<Instant> {
         let searching = (self.searching.front()).map(|(since, ..)| *since + self.not_found_after);
         let returning = (self.returning.front()).map(|(since, ..)| *since + RETURN_WAIT);
+        let overdue = (self.overdue.front()).map(|(since, ..)| *since + METADATA_WAIT);
         let awaited = (self.awaited.front()).map(|(since, ..)| *since + OVERDUE_AFTER);
         let held = self.held.peek().map(|Reverse((due, ..))| *due);
-        let all = [searching, returning, awaited, self.looks_at, held];
+        let all = [searching, returning, overdue, awaited, self.looks_at, held];
         all.into_iter().flatten().min()
     }
 }

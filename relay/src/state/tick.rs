@@ -23,8 +23,11 @@ const TICK_PER_ROUND: u32 = 3;
 /// messages of other relays that hold PVs of the same IOC.
 const AFTER_GATHERED: Duration = Duration::from_millis(1);
 
-/// Longest sleep without work. Bounds the delay with which a linger or a time-out is noticed.
-const LONGEST_SLEEP: Duration = Duration::from_millis(250);
+/// How often a sink gets ticks without work unless it says otherwise, see [`TickSink::needs_tick_at`].
+const TICK_WITHOUT_WORK: Duration = Duration::from_millis(250);
+
+/// Longest sleep without work: the thread shows that it is alive.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// A tick is late when it hands on its changes later than this after its first update arrived.
 const LATE: Duration = Duration::from_millis(500);
@@ -60,9 +63,20 @@ pub trait TickSink: Send {
         false
     }
 
+    /// When it needs a tick although nothing has changed and it has no work, such as for a time-out; `None` if it needs
+    /// none. Asked before the thread sleeps.
+    fn needs_tick_at(&self, now: Instant) -> Option<Instant> {
+        Some(now + TICK_WITHOUT_WORK)
+    }
+
     /// Duration of the last round of writing, by the slowest writer. The longest of all sinks decides
     /// the length of a tick; zero has no influence.
     fn round(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Time that the last tick took for requests, after it had handed on its changes. The next one comes so much earlier.
+    fn took_for_requests(&self) -> Duration {
         Duration::ZERO
     }
 
@@ -173,15 +187,18 @@ impl Run {
         let _alive = Indispensable("tick");
         let mut ended = Instant::now();
         while !self.stop.load(Ordering::Acquire) {
-            self.sleep_until_work();
+            let has_work = self.sleep_until_work();
             let begun = Instant::now();
             self.ticks.counters.pulse.turned(begun);
             let length = self.ticks.length(self.limits);
-            if self.ticks.intake.take_gathered() {
+            if !has_work {
+                // Nothing waits for more of its scan.
+            } else if self.ticks.intake.take_gathered() {
                 thread::sleep(rest_of_tick(length, begun.duration_since(ended)));
             } else {
-                // The first update of a scan waits for the others of the same scan.
-                thread::sleep(length);
+                // The first update of a scan waits for the others of the same scan. It may have come while requests
+                // were carried out.
+                thread::sleep(length - self.ticks.took_for_requests().min(length / 2));
                 // Those that came meanwhile have waited as long.
                 self.ticks.intake.take_gathered();
             }
@@ -199,16 +216,15 @@ impl Run {
         }
     }
 
-    fn sleep_until_work(&mut self) {
-        let has_work = self.ticks.announce_sleep();
-        let deadline = (self.ticks.table)
-            .next_deadline()
-            .unwrap_or_else(|| Instant::now() + LONGEST_SLEEP);
+    /// Sleeps until there is work or a tick is due without it; returns whether there is work.
+    fn sleep_until_work(&mut self) -> bool {
+        let mut has_work = self.ticks.announce_sleep();
         if !has_work && !self.stop.load(Ordering::Acquire) {
-            let sleep = deadline.saturating_duration_since(Instant::now());
-            thread::park_timeout(sleep.min(LONGEST_SLEEP));
+            thread::park_timeout(self.ticks.longest_sleep(Instant::now()));
+            has_work = self.ticks.has_work();
         }
         self.ticks.intake.awake();
+        has_work
     }
 }
 
@@ -219,6 +235,9 @@ fn rest_of_tick(length: Duration, since_last: Duration) -> Duration {
     rest.max(AFTER_GATHERED.min(length))
 }
 
+/// How often the memory of closed PVs is freed.
+const SHRINK_EVERY: Duration = Duration::from_secs(1);
+
 /// The work of the tick thread, without the thread.
 pub struct Ticks {
     intake: Arc<Intake>,
@@ -228,6 +247,7 @@ pub struct Ticks {
     asleep: Vec<Box<dyn TickSink>>,
     counters: Arc<TickCounters>,
     tick: u64,
+    shrinks_at: Instant,
 }
 
 impl Ticks {
@@ -247,7 +267,12 @@ impl Ticks {
             asleep,
             counters,
             tick: 0,
+            shrinks_at: Instant::now(),
         }
+    }
+
+    fn took_for_requests(&self) -> Duration {
+        self.sinks.iter().map(|sink| sink.took_for_requests()).sum()
     }
 
     fn is_ready(&self) -> bool {
@@ -261,7 +286,19 @@ impl Ticks {
             let awake = self.asleep.extract_if(.., |sink| sink.has_work());
             self.sinks.extend(awake);
         }
+        self.has_work()
+    }
+
+    fn has_work(&self) -> bool {
         !self.intake.is_empty() || self.sinks.iter().any(|sink| sink.has_work())
+    }
+
+    /// How long the thread may sleep if no work comes.
+    fn longest_sleep(&self, now: Instant) -> Duration {
+        let of_sinks = self.sinks.iter().map(|sink| sink.needs_tick_at(now));
+        let all = of_sinks.chain([self.table.next_deadline()]).flatten();
+        let next = all.min().map(|at| at.saturating_duration_since(now));
+        next.map_or(LONGEST_SLEEP, |next| next.min(LONGEST_SLEEP))
     }
 
     /// Length of the next tick.
@@ -309,6 +346,10 @@ impl Ticks {
         let changes = Arc::new(changes);
         for sink in &mut self.sinks {
             sink.tick(table, &changes, now);
+        }
+        if now.instant >= self.shrinks_at {
+            self.shrinks_at = now.instant + SHRINK_EVERY;
+            table.shrink();
         }
         if self.sinks.iter().any(|sink| sink.is_idle()) {
             let idle = self.sinks.extract_if(.., |sink| sink.is_idle());

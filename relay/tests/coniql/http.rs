@@ -4,9 +4,11 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use crate::pages::nonce_of;
 use serde_json::{Value, json};
-use testbed::{DEADLINE, Network, Relay, SoftIoc, file, get, prefix};
+use testbed::{DEADLINE, Network, Relay, SoftIoc, file, get, prefix, raw};
+
+use crate::pages::nonce_of;
+use crate::put_values::put_all;
 
 const DATABASE: &str = r#"
 record(ao, "$(P)ao") { field(VAL, "2.5") field(EGU, "V") field(PREC, "2") field(PINI, "YES") }
@@ -360,20 +362,23 @@ fn graphiql_is_whole_in_the_relay() {
 
 /// Status, headers and body of an answer that may be compressed.
 fn compressed(relay: &Relay, path: &str) -> (u16, String, Vec<u8>) {
-    let address = relay.address();
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(DEADLINE)).unwrap();
-    let request = format!(
-        "GET {path} HTTP/1.1\r\nHost: {address}\r\nAccept-Encoding: gzip, br\r\nConnection: close\r\n\r\n"
+    let (head, body) = raw(
+        relay.address(),
+        "GET",
+        path,
+        "Accept-Encoding: gzip, br\r\n",
     );
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut bytes = Vec::new();
-    stream.read_to_end(&mut bytes).unwrap();
-    let end = bytes
-        .windows(4)
-        .position(|four| four == b"\r\n\r\n")
-        .unwrap();
-    let body = bytes.split_off(end + 4);
-    let head = String::from_utf8(bytes).unwrap().to_ascii_lowercase();
+    let head = head.to_ascii_lowercase();
     (head.split(' ').nth(1).unwrap().parse().unwrap(), head, body)
+}
+
+#[test]
+fn put_by_coniql_is_what_the_pv_holds_or_changes_nothing() {
+    put_all(&["--coniql"], |relay, name, json, is_refused| {
+        // Coniql writes texts.
+        let text = serde_json::from_str(json).unwrap_or_else(|_| json.to_owned());
+        let written = put(relay, &[name], &[&text]);
+        let errors = &written["errors"];
+        assert_eq!(!errors.is_null(), is_refused, "{name} {json}: {written}");
+    });
 }

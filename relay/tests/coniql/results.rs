@@ -1,7 +1,7 @@
 //! Results of subscriptions through the life of a PV, and what clients share.
 
 use serde_json::{Value, json};
-use testbed::{Network, Relay, SoftIoc, eventually, prefix};
+use testbed::{Network, OtherServer, Relay, SoftIoc, eventually, prefix};
 
 use super::client::{Client, LEGACY};
 
@@ -126,7 +126,7 @@ fn clients_of_one_selection_share_its_execution() {
     let relay = Relay::start(network, &["--coniql"]);
     let ao = ioc.name("ao");
     let mut clients: Vec<_> = (0..5).map(|_| Client::begin(&relay)).collect();
-    // Each client has ids of its own, and half of them other names of the field.
+    // Each client has its own ids, and half of them other names of the field.
     for (at, client) in clients.iter_mut().enumerate() {
         let query = subscription(&ao, "value { string }");
         let query = query.replace("subscribeChannel", "mine: subscribeChannel");
@@ -184,4 +184,34 @@ fn large_array_arrives_as_base64_and_again_when_it_changes() {
                 .as_str()
                 .is_some_and(|now| now.len() == text.as_str().unwrap().len())
     });
+}
+
+#[test]
+fn first_results_of_a_server_whose_metadata_come_late_have_labels_and_units() {
+    let network = Network::new();
+    let server = OtherServer::with_late_metadata(network, 0.3);
+    let fields = "value { string(units: true) } display { choices units }";
+    let queries = ["choice", "number"].map(|name| {
+        let name = server.pv(name);
+        [
+            subscription(&name, fields),
+            format!("{{ getChannel(id: \"{name}\", timeout: 20) {{ {fields} }} }}"),
+        ]
+    });
+    for (queries, shown) in queries.iter().zip(["Open", "1.50 mA"]) {
+        for (query, root) in queries.iter().zip(["subscribeChannel", "getChannel"]) {
+            let relay = Relay::start(network, &["--coniql", "--not-found-after-ms=60000"]);
+            let mut client = Client::begin(&relay);
+            client.start("1", query);
+            let first = client.until("1", "a value", |data| data[root]["value"].is_object());
+            let (value, display) = (&first[root]["value"], &first[root]["display"]);
+            assert_eq!(value["string"], shown, "{first}");
+            let is_described = if shown == "Open" {
+                display["choices"] == json!(["Closed", "Open"])
+            } else {
+                display["units"] == "mA"
+            };
+            assert!(is_described, "{first}");
+        }
+    }
 }

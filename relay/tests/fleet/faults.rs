@@ -302,10 +302,10 @@ fn lost_slow_or_partitioned_bus_shows_and_is_right_again_within_its_bound() {
     });
     within(LOST_WITHIN, "a bus that hangs", || {
         let hang = |fleet: &mut Fleet| fleet.nats.hang();
-        let go_on = |fleet: &mut Fleet| fleet.nats.go_on();
+        let resume = |fleet: &mut Fleet| fleet.nats.resume();
         let repair = |fleet: &mut Fleet| {
             fleet.read_for(STALL);
-            go_on(fleet);
+            resume(fleet);
         };
         let Took(lost, right) = fleet.survive(&[0, 1], all, hang, repair);
         Took(lost, right.saturating_sub(STALL)).bounded()

@@ -1,11 +1,15 @@
 //! An owner that isn't heard: its PVs are unresponsive at other relays until it is heard again, or is lost.
+//! And servers that are silent: other relays than the owner know it too.
 
 use std::time::{Duration, Instant};
 
 use pvwire_schema::types::ConnectionState;
 
 use super::{NAMES, RECORDS, relay, wait_for_truth};
-use testbed::{Client, NatsServer, Network, Pv, SoftIoc, within};
+use testbed::{
+    Client, LyingServer, NatsServer, Network, Pv, Relay, SoftIoc, get, prefix, relay_command,
+    within,
+};
 
 /// Two announcements are missing after 1.1 s at most.
 const SHOWN_WITHIN: Duration = Duration::from_millis(1500);
@@ -43,7 +47,7 @@ fn pvs_of_an_owner_that_is_not_heard_do_not_stand_still_as_connected() {
             assert!(client.pv(&names[0]).is_number(1.0), "the value stays");
             match fault {
                 "STOP" => owner.signal("CONT"),
-                "bus" => nats.go_on(),
+                "bus" => nats.resume(),
                 _ => owner = relay(network, &nats, "ingest", &[]),
             }
             for name in &names {
@@ -61,4 +65,37 @@ fn pvs_of_an_owner_that_is_not_heard_do_not_stand_still_as_connected() {
     client.wait_pv(&names[5], "further values", |pv| {
         pv.numbers().len() > before + 10
     });
+}
+
+#[test]
+fn server_that_does_not_connect_a_pv_is_named_at_an_edge() {
+    let (network, nats) = (Network::new(), NatsServer::start());
+    let server = LyingServer::start(&["silent", "refuses", "unreachable"]);
+    let mut command = relay_command(network);
+    server.apply(&mut command);
+    let url = nats.url();
+    let [owner, at_edge] = ["ingest", "edge"].map(|role| {
+        let flags = ["--bus", &url, "--role", role];
+        [&flags[..], &["--not-found-after-ms=1000"]].concat()
+    });
+    let _owner = Relay::spawn(command, &owner);
+    let edge = Relay::start(network, &at_edge);
+    let mut client = Client::connect(edge.address());
+    client.subscribe(&server.names);
+    for (index, name) in server.names.iter().enumerate() {
+        let address = format!(":{}", server.port(index));
+        client.wait_pv(name, "not found, with the server's address", |pv| {
+            let metadata = pv.metadata.as_ref();
+            pv.state() == ConnectionState::NotFound
+                && metadata.is_some_and(|metadata| metadata.missing_field.contains(&address))
+        });
+        // Once with a request that has to wait for the state, and once with one that doesn't.
+        for path in [format!("/pv/{name}"), format!("/pv/{name}?timeout_ms=300")] {
+            let read = get(edge.address(), &path, &[]);
+            assert_eq!(read.status, 504, "{name}: {}", read.body);
+            assert!(read.body.contains(&address), "{name}: {}", read.body);
+        }
+    }
+    let unknown = get(edge.address(), &format!("/pv/{}nothing", prefix()), &[]);
+    assert_eq!(unknown.status, 404, "{}", unknown.body);
 }

@@ -65,8 +65,27 @@ fn pv_of_a_hung_ioc_answers_503_with_its_last_value() {
     let why = got.json["error"].as_str().unwrap();
     assert!(why.contains("doesn't respond"), "{why}");
     assert_eq!(got.json["pv"]["value"]["float"], 1, "{}", got.json);
-    ioc.go_on();
+    ioc.resume();
     eventually("the value is current again", || {
         get(&relay, &ao).status == 200
+    });
+}
+
+#[test]
+fn stream_takes_one_descriptor() {
+    let relay = Relay::start(Network::new(), &[]);
+    let open = || relay.metric("process_open_fds");
+    let path = "sim:%2F%2Fcounter(rate_hz=1)/stream";
+    let first = Events::open(&relay, path);
+    let before = open();
+    let mut streams: Vec<_> = (0..20).map(|_| Events::open(&relay, path)).collect();
+    for stream in &mut streams {
+        stream.wait("a value", |pv| pv["value"]["number"].is_number());
+    }
+    let taken = open() - before;
+    assert!((18.0..=22.0).contains(&taken), "{taken} descriptors");
+    drop((first, streams));
+    eventually("all clients are gone", || {
+        relay.metric("pvwire_sessions_active") == 0.0
     });
 }

@@ -1,10 +1,10 @@
 //! What browsers, tools and libraries expect of an HTTP server: HEAD, Allow, header names, embedding, the OpenAPI document.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 
 use serde_json::{Value, json};
-use testbed::{DEADLINE, Network, Relay, SoftIoc, StructureServer, get, prefix};
+use testbed::{DEADLINE, Network, Relay, SoftIoc, StructureServer, get, prefix, raw};
 
 use super::client::{PATIENT, patient, put};
 
@@ -13,24 +13,6 @@ record(ao, "$(P)ao") { field(VAL, "1") field(PINI, "YES") }
 "#;
 
 const SCREENS: &str = "https://screens.example.org";
-
-/// Head and body of an answer, as they come.
-fn raw(address: SocketAddr, method: &str, path: &str, headers: &str) -> (String, Vec<u8>) {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(DEADLINE)).unwrap();
-    let request = format!(
-        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{headers}\r\n"
-    );
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut bytes = Vec::new();
-    stream.read_to_end(&mut bytes).unwrap();
-    let end = bytes
-        .windows(4)
-        .position(|four| four == b"\r\n\r\n")
-        .unwrap();
-    let body = bytes.split_off(end + 4);
-    (String::from_utf8(bytes).unwrap(), body)
-}
 
 /// The lines of a head except those that differ between two answers.
 fn lines(head: &str) -> Vec<&str> {

@@ -1,7 +1,7 @@
 """Reads a stream of events with httpx-sse as its users do, for a test.
 
 Arguments: the address of the stream and the number of events to read. Each line of the output is the data of an event as
-JSON. Every event has data: scripts call `json()` without a look at it.
+JSON. Every event has data: scripts call `json()` without a check of it.
 """
 
 import json

@@ -1,7 +1,11 @@
 //! `GET /pv/NAME`: each type against the truth, selections, and PVs without a value.
 
+use pvwire_schema::types::{NameProblem, Reply, RequestBody};
 use serde_json::{Value, json};
-use testbed::{Network, Relay, SoftIoc, StructureServer, eventually, prefix};
+use testbed::{
+    Client, LyingServer, Network, OtherServer, Relay, SoftIoc, StructureServer, eventually,
+    fake_pva, prefix, relay_command,
+};
 
 use super::client::{PATIENT, encoded, get, request};
 
@@ -212,5 +216,209 @@ fn pv_that_is_not_found_is_404_whatever_the_timeout() {
         assert_eq!(put.status, 404, "{}", put.json);
         assert_eq!(put.json["code"], "NOT_CONNECTED", "{}", put.json);
         assert_eq!(put.json["mayBeWritten"], false, "{}", put.json);
+    }
+}
+
+#[test]
+fn pv_whose_server_answers_searches_and_then_hangs_is_504_and_names_it() {
+    let network = Network::new();
+    let server = LyingServer::start(&["silent", "good"]);
+    let mut command = relay_command(network);
+    server.apply(&mut command);
+    let flags = [
+        "--coniql",
+        "--not-found-after-ms=1000",
+        "--enable-put",
+        "--allow-put=*",
+    ];
+    let relay = Relay::spawn(command, &flags);
+    let [silent, good] = &server.names[..] else {
+        panic!("two names")
+    };
+    let named = format!(":{} answers searches", server.port(0));
+    for timeout_ms in [700, 2_000] {
+        for (method, form) in [("GET", ""), ("HEAD", ""), ("GET", ".png")] {
+            let path = format!("/pv/{silent}{form}?timeout_ms={timeout_ms}");
+            let got = request(relay.address(), method, &path, &[], "");
+            assert_eq!(got.status, 504, "{method} {path}: {}", got.json);
+            if method == "GET" {
+                let error = got.json["error"].as_str().unwrap();
+                assert!(error.contains(&named), "{path}: {error}");
+            }
+        }
+    }
+    let body = r#"{"value": 1, "timeout_ms": 100}"#;
+    let put = request(relay.address(), "PUT", &format!("/pv/{silent}"), &[], body);
+    assert_eq!(put.status, 503, "{}", put.json);
+    let query = encoded(&format!(
+        "{{ getChannel(id: \"{silent}\", timeout: 0.7) {{ id }} }}"
+    ));
+    let read = testbed::get(relay.address(), &format!("/ws?query={query}"), &[]);
+    let expected = "has no value within 0.7 s: the server ";
+    assert!(read.body.contains(expected), "{}", read.body);
+    assert!(read.body.contains(&named), "{}", read.body);
+    // Before and after the time of searches.
+    for timeout_ms in [700, 2_000] {
+        let (problem, message) = got_by_socket(&relay, silent, timeout_ms);
+        assert_eq!(problem, NameProblem::TimedOut);
+        assert!(message.contains(&named), "{message}");
+    }
+    let missing = get(&relay, &format!("{good}X?timeout_ms=700"));
+    assert_eq!(missing.status, 404, "{}", missing.json);
+    let (_, message) = got_by_socket(&relay, &format!("{good}X"), 700);
+    assert_eq!(message, "not found within 700 ms");
+    assert_eq!(get(&relay, good).status, 200);
+}
+
+/// Why a PV has no value, by the relay's own protocol.
+fn got_by_socket(relay: &Relay, name: &str, timeout_ms: u32) -> (NameProblem, String) {
+    let mut client = Client::connect(relay.address());
+    let request = RequestBody::Get {
+        names: vec![name.to_owned()],
+        timeout_ms,
+        description: false,
+    };
+    match client.ask(request).0 {
+        Reply::Got { mut errors, .. } => {
+            let error = errors.remove(0);
+            (error.problem, error.message)
+        }
+        other => panic!("{other:?} answers a Get"),
+    }
+}
+
+#[test]
+fn pv_whose_pv_access_server_answers_searches_and_then_hangs_is_504_and_names_it() {
+    let network = Network::new();
+    let port = fake_pva::start_silent(network.pva_port());
+    let relay = Relay::start(network, &["--not-found-after-ms=1000"]);
+    let prefix = prefix();
+    let named = format!(
+        "the server 127.0.0.1:{port} answers searches for this PV and has not connected it yet"
+    );
+    for timeout_ms in [700, 2_000] {
+        let path = format!("pva:%2F%2F{prefix}silent?timeout_ms={timeout_ms}");
+        let got = get(&relay, &path);
+        assert_eq!(got.status, 504, "{}", got.json);
+        let error = got.json["error"].as_str().unwrap();
+        assert!(error.starts_with(&named), "{error}");
+        let missing = get(
+            &relay,
+            &format!("pva:%2F%2F{prefix}X?timeout_ms={timeout_ms}"),
+        );
+        assert_eq!(missing.status, 404, "{}", missing.json);
+    }
+    let other = format!("pva:%2F%2F{prefix}other_silent");
+    let mut events = super::client::Events::open(&relay, &format!("{other}/stream"));
+    let event = events.wait("its first event", |_| true);
+    assert_eq!(event["connection"]["state"], "connecting", "{event}");
+    let reason = event["connection"]["reason"].as_str().unwrap_or_default();
+    assert!(reason.starts_with(&named), "{event}");
+    let name = format!("pva://{prefix}silent");
+    let mut client = Client::connect(relay.address());
+    assert_eq!(client.subscribe(&[&name]), []);
+    client.wait_pv(&name, "that its server doesn't connect it", |pv| {
+        let metadata = pv.metadata.as_ref();
+        let reason = metadata.map_or("", |metadata| &metadata.missing_field);
+        reason.contains(&format!(
+            ":{port} answers searches for this PV and then doesn't connect it"
+        ))
+    });
+}
+
+#[test]
+fn field_that_a_structure_does_not_have_is_404_and_says_why() {
+    let network = Network::new();
+    let prefix = prefix();
+    let _ioc = SoftIoc::with_pv_access(network, &prefix, DATABASE);
+    let relay = Relay::start(network, &[]);
+    let path = format!("pva:%2F%2F{prefix}ao%2Ftypo");
+    for _ in 0..2 {
+        let got = get(&relay, &format!("{path}?timeout_ms=20000"));
+        assert_eq!(got.status, 404, "{}", got.json);
+        let error = got.json["error"].as_str().unwrap();
+        assert!(error.contains("has no field \"typo\""), "{error}");
+    }
+}
+
+#[test]
+fn pv_that_is_connected_and_sends_no_value_in_time_is_504() {
+    let network = Network::new();
+    let server = LyingServer::start(&["mute", "good"]);
+    let mut command = relay_command(network);
+    server.apply(&mut command);
+    let relay = Relay::spawn(command, &["--coniql"]);
+    let mute = &server.names[0];
+    let path = format!("/pv/{mute}?timeout_ms=700");
+    for method in ["GET", "HEAD"] {
+        let got = request(relay.address(), method, &path, &[], "");
+        assert_eq!(got.status, 504, "{}", got.json);
+        if method == "GET" {
+            assert_eq!(got.json["error"], "the PV has no value within 700 ms");
+        }
+    }
+    let query = encoded(&format!(
+        "{{ getChannel(id: \"{mute}\", timeout: 0.7) {{ id }} }}"
+    ));
+    let read = testbed::get(relay.address(), &format!("/ws?query={query}"), &[]);
+    let expected = format!("{mute} has no value within 0.7 s");
+    assert!(read.body.contains(&expected), "{}", read.body);
+}
+
+#[test]
+fn pv_of_a_stopped_ioc_that_was_connected_before_is_503_with_its_last_value() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, DATABASE);
+    let relay = Relay::start(network, &["--coniql", PATIENT]);
+    let ao = ioc.name("ao");
+    let _held = super::client::Events::open(&relay, &format!("{ao}/stream"));
+    eventually("it is found", || get(&relay, &ao).status == 200);
+    ioc.hang();
+    eventually("it doesn't respond", || get(&relay, &ao).status == 503);
+    for method in ["GET", "HEAD"] {
+        let path = format!("/pv/{ao}?timeout_ms=100");
+        let got = request(relay.address(), method, &path, &[], "");
+        assert_eq!(got.status, 503, "{}", got.json);
+        if method == "GET" {
+            let error = got.json["error"].as_str().unwrap();
+            assert!(error.contains("doesn't respond"), "{error}");
+            assert_eq!(got.json["pv"]["value"]["float"], 2.5);
+            assert_eq!(got.json["pv"]["connection"]["unresponsive"], true);
+        }
+    }
+    ioc.resume();
+    eventually("it responds", || get(&relay, &ao).status == 200);
+}
+
+#[test]
+fn first_answers_of_a_server_whose_metadata_come_late_have_labels_and_units() {
+    let network = Network::new();
+    let server = OtherServer::with_late_metadata(network, 1.5);
+    let relay = Relay::start(network, &[PATIENT]);
+    let described = |pv: &Value| match pv["id"].as_str().unwrap() {
+        id if id.ends_with("choice") => {
+            assert_eq!(pv["value"]["string"], "Open", "{pv}");
+            assert_eq!(pv["display"]["choices"], json!(["Closed", "Open"]), "{pv}");
+        }
+        _ => {
+            assert_eq!(pv["value"]["string"], "1.50", "{pv}");
+            assert_eq!(pv["display"]["units"], "mA", "{pv}");
+        }
+    };
+    let names = ["choice", "number"].map(|name| server.pv(name));
+    std::thread::scope(|scope| {
+        for at in 0..20 {
+            let (relay, name, described) = (&relay, &names[at % 2], &described);
+            scope.spawn(move || {
+                let got = get(relay, name);
+                assert_eq!(got.status, 200, "{}", got.json);
+                described(&got.json);
+            });
+        }
+    });
+    for name in names {
+        let relay = Relay::start(network, &[PATIENT]);
+        let mut events = super::client::Events::open(&relay, &format!("{name}/stream"));
+        described(&events.wait("the first value", |pv| pv["value"].is_object()));
     }
 }

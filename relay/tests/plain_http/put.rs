@@ -1,9 +1,13 @@
 //! `PUT /pv/NAME`: values that are written, and refusals that say who must act.
 
+use std::io::Write;
+use std::net::TcpStream;
+
 use serde_json::{Value, json};
 use testbed::{Network, Relay, SoftIoc, eventually, file, prefix};
 
-use super::client::{get, put, request};
+use super::client::{PATIENT, get, put, request};
+use crate::put_values::put_all;
 
 const DATABASE: &str = r#"
 record(ao, "$(P)ao") { field(VAL, "1") field(DRVL, "0") field(DRVH, "10") field(PINI, "YES") }
@@ -150,5 +154,46 @@ fn stop_of_a_busy_record_is_written_at_once_only_without_wait() {
         assert_eq!(moves.join().unwrap().status, 200);
         assert_eq!(waits.join().unwrap().status, 200);
         assert_eq!(number("C"), 8.0);
+    });
+}
+
+#[test]
+fn put_of_a_client_that_left_is_not_written_later() {
+    let network = Network::new();
+    let prefix = prefix();
+    let name = format!("{prefix}ao");
+    let relay = Relay::start(network, &["--enable-put", "--allow-put=*", PATIENT]);
+    let mut stream = TcpStream::connect(relay.address()).unwrap();
+    let body = r#"{"value": 7, "timeout_ms": 60000}"#;
+    let request = format!(
+        "PUT /pv/{name} HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\n\r\n{body}",
+        relay.address(),
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    eventually("the put waits for its PV", || {
+        relay.metric("pvwire_monitors_active") == 1.0
+    });
+    drop(stream);
+    eventually("its client is gone", || {
+        relay.metric("pvwire_sessions_active") == 0.0
+    });
+    let _ioc = SoftIoc::with_prefix(network, &prefix, DATABASE, "");
+    let got = get(&relay, &name);
+    assert_eq!(got.status, 200, "{}", got.json);
+    assert_eq!(got.json["value"]["float"], 1, "{}", got.json);
+}
+
+#[test]
+fn put_by_http_is_what_the_pv_holds_or_changes_nothing() {
+    put_all(&[], |relay, name, json, is_refused| {
+        let path = name.replace(':', "%3A").replace('/', "%2F");
+        let got = put(relay, &path, &format!("{{\"value\": {json}}}"));
+        assert_eq!(
+            (got.status >= 400, got.json["message"].as_str()),
+            (is_refused, None),
+            "{name} {json}: {}",
+            got.json
+        );
     });
 }

@@ -2,10 +2,11 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use testbed::{DEADLINE, Relay};
+use testbed::{DEADLINE, Network, Relay, file, prefix};
 use tungstenite::client::{ClientRequestBuilder, client_with_config};
 use tungstenite::protocol::WebSocketConfig;
 use tungstenite::{Error, Message, WebSocket};
@@ -180,4 +181,20 @@ impl Pvws {
 /// The flags of a relay with the door, followed by `more`.
 pub(super) fn flags<'a>(more: &[&'a str]) -> Vec<&'a str> {
     [&["--pvws", "--pvws-throttle-ms", "0"], more].concat()
+}
+
+/// A relay to which a proxy of this machine says who a user is, and the file of its rules.
+pub(super) fn relay_of_users(network: Network, rules: &str, more: &[&str]) -> (Relay, PathBuf) {
+    let path = file(&format!("{}rules.toml", prefix().replace(':', "-")), rules);
+    let config = path.to_str().unwrap();
+    let users = [
+        "--config",
+        config,
+        "--auth",
+        "trusted-header",
+        "--trusted-proxy",
+        "127.0.0.0/8",
+    ];
+    let relay = Relay::start(network, &flags(&[&users, more].concat()));
+    (relay, path)
 }

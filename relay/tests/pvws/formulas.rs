@@ -2,9 +2,9 @@
 
 use pvwire_schema::types::Severity;
 use serde_json::{Value, json};
-use testbed::{Network, Relay, SoftIoc, eventually, file, get, prefix};
+use testbed::{Network, Relay, SoftIoc, eventually, get, prefix};
 
-use super::client::{Pvws, flags};
+use super::client::{Pvws, flags, relay_of_users};
 
 const DATABASE: &str = r#"
 record(ao, "$(P)a") { field(VAL, "2") field(HIGH, "5") field(HSV, "MINOR") field(PINI, "YES") }
@@ -194,22 +194,7 @@ fn clients_read_through_formulas_only_what_they_may_read() {
             "[[rule]]\npv = \"{a}\"\nallow = \"read\"\n[[rule]]\nuser = \"{user}\"\npv = \"*\"\nallow = \"read\"\n[[rule]]\npv = \"*\"\ndeny = \"read\"\n"
         )
     };
-    let path = file(
-        &format!("{}eq.toml", prefix().replace(':', "-")),
-        &rules("ann"),
-    );
-    let config = path.to_str().unwrap();
-    let relay = Relay::start(
-        network,
-        &flags(&[
-            "--config",
-            config,
-            "--auth",
-            "trusted-header",
-            "--trusted-proxy",
-            "127.0.0.0/8",
-        ]),
-    );
+    let (relay, path) = relay_of_users(network, &rules("ann"), &[]);
     let connect =
         |user: &str| Pvws::try_connect(relay.address(), &[("X-Forwarded-User", user)]).unwrap();
     let (mut ann, mut bob) = (connect("ann"), connect("bob"));

@@ -115,7 +115,7 @@ fn ioc_that_hangs_is_seen_in_every_class_within_three_seconds() {
     let mut client = Pvws::connect(&relay);
     hang(&mut client, &names, |stops| match stops {
         true => ioc.hang(),
-        false => ioc.go_on(),
+        false => ioc.resume(),
     });
 }
 
@@ -135,7 +135,7 @@ fn formula_follows_its_other_inputs_while_one_does_not_respond() {
     });
     client.write("loc://other", json!(20));
     client.update("loc://other", "its value", |update| update["value"] == 20.0);
-    ioc.go_on();
+    ioc.resume();
     client.update(&formula, "its value", |update| {
         update["value"] == 21.0 && update["severity"] == "NONE"
     });
@@ -155,7 +155,7 @@ fn ioc_that_hangs_is_seen_through_a_fleet() {
     let mut client = Pvws::connect(&edge);
     hang(&mut client, &names, |stops| match stops {
         true => ioc.hang(),
-        false => ioc.go_on(),
+        false => ioc.resume(),
     });
 }
 
@@ -196,7 +196,7 @@ fn single_read_while_an_ioc_hangs_has_no_value() {
         update["value"].is_null() && update["readonly"] == true,
         "{update}"
     );
-    ioc.go_on();
+    ioc.resume();
     late.update(&name, "its value", |update| update["value"] == 1.0);
 }
 

@@ -1,24 +1,16 @@
 //! The HTTP routes below `/pvws/`.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 
 use serde_json::{Value, json};
-use testbed::{DEADLINE, Network, Relay, get, handshake, in_repository, relay_command};
+use testbed::{Network, Relay, get, handshake, in_repository, raw, relay_command};
 
 use super::client::flags;
 
 /// What the relay answers to a request with this method: the head in lower case, and the body.
 pub(super) fn asked(address: SocketAddr, method: &str, path: &str) -> (String, Vec<u8>) {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(DEADLINE)).unwrap();
-    let request = format!("{method} {path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut all = Vec::new();
-    stream.read_to_end(&mut all).unwrap();
-    let end = all.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
-    let body = all.split_off(end + 4);
-    (String::from_utf8(all).unwrap().to_lowercase(), body)
+    let (head, body) = raw(address, method, path, "");
+    (head.to_lowercase(), body)
 }
 
 #[test]

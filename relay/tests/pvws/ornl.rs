@@ -154,3 +154,59 @@ fn shows_and_writes_through_restarts(folder: &str) {
     let list = client.wait("the list", |said| said["type"] == "list");
     assert_eq!(list["pvs"].as_array().unwrap().len(), 5);
 }
+
+#[test]
+fn pvws_js_of_ornl_shows_the_class_in_which_a_pv_comes_back() {
+    shows_the_class_in_which_a_pv_comes_back(".local/pvws-clients/nova/epics/assets/epics");
+}
+
+#[test]
+fn pvws_js_of_the_relay_shows_the_class_in_which_a_pv_comes_back() {
+    shows_the_class_in_which_a_pv_comes_back("relay/src/doors/pvws/site");
+}
+
+/// An IOC restarts with records of another class under the same name. Displays show the text if there is one, otherwise
+/// the value; the value of a text stays `NaN`.
+fn shows_the_class_in_which_a_pv_comes_back(folder: &str) {
+    let (network, prefix) = (Network::new(), prefix());
+    let relay = Relay::start(network, &["--pvws", "--pvws-throttle-ms=0"]);
+    let url = format!("ws://{}/pvws/pv", relay.address());
+    let mut client = Ornl::start(folder, &url);
+    client.wait("the connection", |said| *said == true);
+    let pv = format!("{prefix}x");
+    client.call(&json!(["subscribe", [pv]]));
+    let number = r#"ao, "$(P)x") { field(VAL, "2.5") field(PREC, "1")"#;
+    let array = r#"waveform, "$(P)x") { field(FTVL, "SHORT") field(NELM, "4") field(INP, [1, -2])"#;
+    let text = r#"stringout, "$(P)x") { field(VAL, "hello")"#;
+    let label = r#"bo, "$(P)x") { field(VAL, "1") field(ZNAM, "off") field(ONAM, "on")"#;
+    let is_number = |update: &Value, shown: &str| {
+        update["value"] == 2.5 && update["text"].as_str().is_none_or(|text| text == shown)
+    };
+    let is_array = |update: &Value, shown: &str| {
+        update["value"] == json!([1, -2])
+            && update["text"].as_str().is_none_or(|text| text == shown)
+    };
+    let is_text = |update: &Value, shown: &str| {
+        update["text"] == shown && matches!(update["value"].as_str(), None | Some("NaN"))
+    };
+    let is_label = |update: &Value, shown: &str| update["text"] == shown && update["value"] == 1;
+    type Fits<'a> = &'a dyn Fn(&Value, &str) -> bool;
+    let classes: [(&str, &str, &str, Fits<'_>); 4] = [
+        (number, "2.5", "VDouble", &is_number),
+        (array, "1, -2", "VShortArray", &is_array),
+        (text, "hello", "VString", &is_text),
+        (label, "on", "VEnum", &is_label),
+    ];
+    // Each class follows each other one.
+    for at in [0, 1, 0, 2, 1, 2, 0, 3, 1, 3, 2, 3, 0] {
+        let (record, shown, vtype, fits) = classes[at];
+        let database = format!("record({record} field(PINI, \"YES\") }}");
+        let ioc = SoftIoc::with_prefix(network, &prefix, &database, "");
+        client.wait(record, |update| {
+            let is_of_class = update["vtype"] == vtype && update["severity"] == "NONE";
+            is_of_class && fits(update, shown)
+        });
+        ioc.kill();
+        client.wait("the loss", |update| update["severity"] == "INVALID");
+    }
+}

@@ -1,9 +1,10 @@
 //! Writes, under the relay's rules.
 
 use serde_json::json;
-use testbed::{Network, Relay, SoftIoc, file, prefix, relay_command};
+use testbed::{Network, Relay, SoftIoc, StructureServer, prefix, relay_command};
 
-use super::client::{Pvws, flags};
+use super::client::{Pvws, flags, relay_of_users};
+use crate::put_values::put_all;
 
 const DATABASE: &str = r#"
 record(ao, "$(P)ao") { field(VAL, "1") field(PINI, "YES") }
@@ -142,22 +143,7 @@ fn right_to_write_follows_the_rules_of_each_user() {
     let rules = |user: &str| {
         format!("enable_put = true\n[[rule]]\nuser = \"{user}\"\npv = \"*\"\nallow = \"put\"\n")
     };
-    let path = file(
-        &format!("{}pvws.toml", prefix().replace(':', "-")),
-        &rules("ann"),
-    );
-    let config = path.to_str().unwrap();
-    let relay = Relay::start(
-        network,
-        &flags(&[
-            "--config",
-            config,
-            "--auth",
-            "trusted-header",
-            "--trusted-proxy",
-            "127.0.0.0/8",
-        ]),
-    );
+    let (relay, path) = relay_of_users(network, &rules("ann"), &[]);
     let connect = |user: &str| {
         let headers = [("X-Forwarded-User", user)];
         let mut client = Pvws::try_connect(relay.address(), &headers).unwrap();
@@ -182,4 +168,44 @@ fn right_to_write_follows_the_rules_of_each_user() {
     bob.update(&name, "the right", |update| update["readonly"] == false);
     bob.write(&name, json!(6));
     ann.update(&name, "the value", |update| update["value"] == 6.0);
+}
+
+#[test]
+fn put_by_pvws_is_what_the_pv_holds_or_changes_nothing() {
+    put_all(&flags(&[]), |relay, name, json, is_refused| {
+        let mut client = Pvws::connect(relay);
+        client.subscribe(&[name]);
+        client.send_text(&format!(
+            r#"{{"type": "write", "pv": "{name}", "value": {json}}}"#
+        ));
+        if is_refused {
+            let answers = client.until("an error", |message| message["type"] == "error");
+            let why = answers.last().unwrap()["message"].as_str().unwrap();
+            assert!(why.starts_with(&format!("Cannot write {name}: ")), "{why}");
+        }
+        client
+    });
+}
+
+#[test]
+fn integers_of_64_bits_are_written_with_all_their_digits() {
+    let network = Network::new();
+    let prefix = prefix();
+    let _server = StructureServer::start(Some(network), &prefix);
+    let relay = Relay::start(network, &flags(&PUTS));
+    let mut client = Pvws::connect(&relay);
+    let name = format!("pva://{prefix}ulong");
+    client.subscribe(&[&name]);
+    // As JavaScript writes 2^63.
+    for (json, held) in [
+        ("9007199254740993", "9007199254740993"),
+        ("18446744073709551615", "18446744073709551615"),
+        ("9223372036854776000", "9223372036854775808"),
+    ] {
+        client.send_text(&format!(
+            r#"{{"type": "write", "pv": "{name}", "value": {json}}}"#
+        ));
+        let number: serde_json::Value = serde_json::from_str(held).unwrap();
+        client.until(held, |message| message["value"] == number);
+    }
 }

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use testbed::{Network, Relay, eventually, file, get, prefix};
+use testbed::{Network, Relay, eventually, get};
 
-use super::client::{Pvws, flags};
+use super::client::{Pvws, flags, relay_of_users};
 use super::http::asked;
 use crate::pages::admin_address;
 
@@ -111,21 +111,7 @@ fn only_operators_close_sockets() {
 #[test]
 fn sockets_are_shown_to_those_who_may_see_the_status_page() {
     let rules = "[[rule]]\nuser = \"ann\"\npv = \"*\"\nallow = \"read\"\n[[rule]]\npv = \"loc://open*\"\nallow = \"read\"\n[[rule]]\npv = \"*\"\ndeny = \"read\"\n";
-    let path = file(
-        &format!("{}sockets.toml", prefix().replace(':', "-")),
-        rules,
-    );
-    let more = [
-        "--config",
-        path.to_str().unwrap(),
-        "--pages",
-        "login",
-        "--auth",
-        "trusted-header",
-        "--trusted-proxy",
-        "127.0.0.0/8",
-    ];
-    let relay = Relay::start(Network::new(), &flags(&more));
+    let (relay, _) = relay_of_users(Network::new(), rules, &["--pages", "login"]);
     let mut ann = Pvws::try_connect(relay.address(), &[("X-Forwarded-User", "ann")]).unwrap();
     ann.subscribe(&["loc://open(1)", "loc://secret(2)"]);
     ann.update("loc://secret(2)", "its value", |update| {

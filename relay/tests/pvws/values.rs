@@ -1,7 +1,7 @@
 //! Values of each type, as PVWS sends them.
 
 use serde_json::{Value, json};
-use testbed::{Network, Relay, SoftIoc, prefix};
+use testbed::{Network, OtherServer, Relay, SoftIoc, prefix};
 
 use super::client::{Pvws, flags};
 
@@ -266,4 +266,27 @@ fn changed_units_of_a_large_array_are_written_once_for_all() {
     }
     let made = relay.metric("pvwire_large_frames_encoded_total") - made;
     assert_eq!(made, 1.0, "in a separate frame that both get");
+}
+
+#[test]
+fn first_messages_of_a_server_whose_metadata_come_late_have_labels_and_units() {
+    let network = Network::new();
+    let server = OtherServer::with_late_metadata(network, 0.3);
+    for (name, key, expected) in [
+        ("choice", "labels", json!(["Closed", "Open"])),
+        ("number", "units", json!("mA")),
+    ] {
+        let relay = Relay::start(network, &flags(&["--not-found-after-ms=60000"]));
+        let mut client = Pvws::connect(&relay);
+        let name = server.pv(name);
+        client.subscribe(&[&name]);
+        let first = client.update(&name, "a value", |update| !update["value"].is_null());
+        assert_eq!(first[key], expected, "{first}");
+        if key == "labels" {
+            assert_eq!(
+                (&first["value"], &first["text"]),
+                (&json!(1), &json!("Open"))
+            );
+        }
+    }
 }

@@ -46,15 +46,17 @@ impl AuditDisk {
         ]
     }
 
-    /// Puts something else into the place of the file.
+    /// Puts something else into the place of the file, in one step: the relay makes a new file where it finds none.
     fn replace(&self, by_link: bool) {
-        fs::rename(&self.file, &self.kept).unwrap();
+        fs::hard_link(&self.file, &self.kept).unwrap();
+        let other = self.file.with_extension("other");
         if by_link {
-            symlink("/dev/full", &self.file).unwrap();
+            symlink("/dev/full", &other).unwrap();
         } else {
-            let made = Command::new("mkfifo").arg(&self.file).status();
+            let made = Command::new("mkfifo").arg(&other).status();
             assert!(made.unwrap().success());
         }
+        fs::rename(other, &self.file).unwrap();
     }
 
     fn mend(&self) {

@@ -64,7 +64,7 @@ impl World {
         let ioc = self.ioc.as_ref().unwrap();
         ioc.hang();
         thread::sleep(self.random.millis(50, 1_500));
-        ioc.go_on();
+        ioc.resume();
         self.waits.add_window(name, begin, SystemTime::now());
     }
 
@@ -94,7 +94,7 @@ impl World {
             let pause = self.random.millis(100, 1_000);
             thread::sleep(pause);
         }
-        self.ioc.as_ref().unwrap().go_on();
+        self.ioc.as_ref().unwrap().resume();
         self.wire.set(false);
         self.waits.add_window(name, begin, SystemTime::now());
     }

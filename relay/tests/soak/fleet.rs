@@ -170,7 +170,7 @@ impl World {
             0 | 7 | 10 => self.start_owners(),
             1 => (fleet.owners[which].as_ref().unwrap()).signal("CONT"),
             2 => fleet.nats.restart(),
-            3 => fleet.nats.go_on(),
+            3 => fleet.nats.resume(),
             4 => fleet.wire.set(false),
             6 => fleet.wire.slow(Duration::ZERO),
             8 => fleet.owner_wire.set(false),

@@ -1,5 +1,6 @@
 //! Clients that take large values by the stream, through a proxy that fails alone: their other PVs go on within 3 s.
 
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -7,6 +8,7 @@ use super::World;
 use super::healthy::Healthy;
 use super::waits::{ALLOWED, Waits};
 use super::watcher::Address;
+use super::withheld::Withheld;
 use testbed::{Fetching, How, Wire, eventually};
 
 /// A stream that fails may delay the other PVs of its client for this time, beside what any fault may.
@@ -26,7 +28,7 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    pub(super) fn start(healthy: &Healthy, address: &Address) -> Self {
+    pub(super) fn start(healthy: &Healthy, address: &Address, withheld: &Arc<Withheld>) -> Self {
         let relay = address.clone();
         let wire = Wire::lay_to(move || *relay.lock().unwrap());
         let packed = How {
@@ -36,7 +38,13 @@ impl Streams {
         let fetching = Some(Fetching::new(wire.address()));
         let clients = [How::default(), packed].map(|how| (how, fetching));
         Self {
-            waits: Waits::start(healthy, &clients, ALLOWED + GOES_ON_WITHIN, address),
+            waits: Waits::start(
+                healthy,
+                &clients,
+                ALLOWED + GOES_ON_WITHIN,
+                address,
+                withheld,
+            ),
             wire,
         }
     }

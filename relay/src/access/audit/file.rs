@@ -2,14 +2,15 @@
 //!
 //! All of this may block; only the writer's thread calls it.
 
-use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
+use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use super::chain::{Note, hash, link};
 use crate::config::AuditSync;
+use crate::ops::written_files::{open_regular, sync_folder};
 
 /// How much of a file's end is read to find its last two lines: several times the longest line.
 const TAIL_BYTES: u64 = 64 << 10;
@@ -122,7 +123,7 @@ impl LogFile {
     }
 
     fn open(&mut self) -> io::Result<()> {
-        let (file, metadata, is_created) = open_regular(&self.path)?;
+        let (file, metadata, is_created) = open_regular(&self.path, "change audit_file")?;
         if let Err(TryLockError::WouldBlock) = file.try_lock() {
             return Err(io::Error::new(
                 ErrorKind::ResourceBusy,
@@ -132,7 +133,9 @@ impl LogFile {
         let bytes = metadata.len();
         let tail = read_tail(&file, bytes)?;
         if is_created && self.sync != AuditSync::Never {
-            sync_folder(&self.path);
+            let folder = self.path.parent();
+            let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
+            sync_folder(folder.unwrap_or_else(|| Path::new(".")));
         }
         if tail.last.is_some() {
             (self.last, self.cut) = (tail.last, tail.cut);
@@ -231,57 +234,6 @@ impl Place {
             return Ok(());
         }
         self.file.sync_data()
-    }
-}
-
-/// Opens a regular file, and creates it if nothing is there; returns whether it did. Never waits for the
-/// other end of a pipe, and follows no link: a user who may write the folder, but not the file that a
-/// link leads to, would direct the records there.
-fn open_regular(path: &Path) -> io::Result<(File, Metadata, bool)> {
-    let found = fs::symlink_metadata(path);
-    if let Ok(found) = &found {
-        refuse_other(found)?;
-    }
-    let mut options = OpenOptions::new();
-    options.read(true).append(true).create(true).mode(0o640);
-    // It may have been replaced meanwhile.
-    options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY);
-    let file = options.open(path)?;
-    let metadata = file.metadata()?;
-    refuse_other(&metadata)?;
-    let is_created = found.is_err_and(|error| error.kind() == ErrorKind::NotFound);
-    Ok((file, metadata, is_created))
-}
-
-/// Refuses what is no regular file.
-fn refuse_other(found: &Metadata) -> io::Result<()> {
-    let kind = found.file_type();
-    let what = if kind.is_file() {
-        return Ok(());
-    } else if kind.is_symlink() {
-        "a symbolic link"
-    } else if kind.is_dir() {
-        "a folder"
-    } else if kind.is_fifo() {
-        "a pipe"
-    } else if kind.is_socket() {
-        "a socket"
-    } else {
-        "a device"
-    };
-    let expected =
-        format!("it is {what}, expected a regular file: remove it, or change audit_file");
-    Err(io::Error::new(ErrorKind::InvalidInput, expected))
-}
-
-/// A new file is on the disk when its folder is. Not all file systems know that.
-fn sync_folder(path: &Path) {
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
-    let folder = File::open(folder.unwrap_or_else(|| Path::new(".")));
-    if let Err(error) = folder.and_then(|folder| folder.sync_all()) {
-        log::debug!("the folder of the audit file can't be synced: {error}");
     }
 }
 

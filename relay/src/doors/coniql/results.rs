@@ -1,15 +1,15 @@
 //! Results of subscriptions: each selection of a PV is executed once per update, whatever the number of clients.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pvwire_coniql::{Documents, Snapshot, Watch, Writer, part, push_record};
-use pvwire_schema::types::{Alarm, FrameKind, PvId, Reply, SkipCause};
+use pvwire_coniql::{CAUSES, Documents, Snapshot, Watch, Writer, part, push_record};
+use pvwire_schema::types::{Alarm, FrameKind, PvId, Reply, SkipCause, Skips};
 
-use super::errand::{sample, writer};
+use super::batch::{sample, writer};
 use super::full_name;
-use super::side::parts;
+use super::session::parts;
 use crate::fanout::dirty::Dirty;
 use crate::fanout::encoding::{Described, MessageEncoder, Values};
 use crate::fanout::frame::Frame;
@@ -33,6 +33,21 @@ struct Watched {
     is_stale: bool,
     /// The tick in which the PV was read again, because more than its value changed.
     refreshed: u64,
+    skips: SkipCounts,
+}
+
+/// Numbers of values that were skipped since the form exists, by the numbers of their causes. All its clients get the
+/// same result, so that what one of them was too slow for is not among them.
+type SkipCounts = [f64; CAUSES];
+
+/// Skipped values of forms whose values are large: the threads that write those don't know the forms.
+#[derive(Debug, Default)]
+pub(super) struct LargeSkips(Mutex<HashMap<PvId, SkipCounts>>);
+
+impl LargeSkips {
+    fn counts(&self) -> MutexGuard<'_, HashMap<PvId, SkipCounts>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A result for the clients of a form.
@@ -53,6 +68,7 @@ pub(super) struct Results {
     spans: Vec<Span>,
     /// PVs with a large value in the tick.
     large: HashSet<PvId>,
+    large_skips: Arc<LargeSkips>,
     /// The last tick whose changes were taken. The changes of ticks without clients are not.
     begun: u64,
 }
@@ -79,7 +95,7 @@ fn valued<'a>(state: Snapshot<'a>, latest: &'a Latest) -> Snapshot<'a> {
 }
 
 impl Results {
-    pub(super) fn new(documents: Arc<Documents>) -> Self {
+    pub(super) fn new(documents: Arc<Documents>, large_skips: Arc<LargeSkips>) -> Self {
         Self {
             documents,
             writer: writer(),
@@ -87,6 +103,7 @@ impl Results {
             bytes: Vec::new(),
             spans: Vec::new(),
             large: HashSet::new(),
+            large_skips,
             begun: 0,
         }
     }
@@ -115,8 +132,26 @@ impl Results {
             alarm: (latest.as_ref()).map_or(Alarm::NONE, |latest| latest.alarm),
             is_stale: false,
             refreshed: 0,
+            skips: [0.0; CAUSES],
         }));
         Some(())
+    }
+
+    /// Counts what was skipped before the tick's values of PVs of which more than the value changed: only the newest
+    /// value of such a PV is read.
+    fn count_unread(&mut self, table: &Table, changes: &Changes) {
+        let connections = changes.connections.iter().map(|(pv, _)| *pv);
+        let metadata = changes.metadata.iter().map(|(pv, _)| *pv);
+        let read_again: HashSet<_> = connections.chain(metadata).collect();
+        if read_again.is_empty() {
+            return;
+        }
+        let rows = changes.rows.iter();
+        for row in rows.filter(|row| row.skips != Skips::NONE && read_again.contains(&row.pv)) {
+            if let Some(known) = self.known(row.pv, table.entry(row.pv)) {
+                known.count(row.skips);
+            }
+        }
     }
 
     /// Reads a PV again of which more than the value changed, once per tick.
@@ -164,7 +199,7 @@ impl Results {
         }
     }
 
-    /// The spans of a set's PVs. A group with few PVs doesn't look at the results of all others.
+    /// The spans of a set's PVs. A group with few PVs doesn't scan the results of all others.
     fn spans_of<'a>(&'a self, set: &'a PvSet) -> Vec<&'a Span> {
         if set.ids().len() >= self.spans.len() {
             return (self.spans.iter())
@@ -197,7 +232,8 @@ impl Watched {
             self.is_stale = is_large(&latest.value);
         }
         let unwritten = if self.is_stale { part::VALUE } else { 0 };
-        (self.watch).update_without(&state(&self.name, entry), ALL, unwritten, writer)
+        let state = state(&self.name, entry).with_skips(self.skips);
+        self.watch.update_without(&state, ALL, unwritten, writer)
     }
 
     /// Takes an update; returns whether there is a result.
@@ -212,9 +248,20 @@ impl Watched {
             parts = ALL;
         }
         let detail = entry.latest.as_ref().and_then(|it| it.detail.as_deref());
+        if row.skips != Skips::NONE {
+            self.count(row.skips);
+            parts |= part::SKIPPED;
+        }
         let state = Snapshot::new(&self.name, &entry.connection, entry.metadata.as_deref())
+            .with_skips(self.skips)
             .with_value(sample(&row.value), row.time_ns, self.alarm, detail);
         self.watch.update(&state, parts, writer)
+    }
+
+    fn count(&mut self, skips: Skips) {
+        for (cause, count) in skips.by_cause() {
+            self.skips[usize::from(cause.number())] += f64::from(count);
+        }
     }
 }
 
@@ -229,6 +276,7 @@ impl MessageEncoder for Results {
         self.spans.clear();
         self.large.clear();
         self.large.extend(changes.large.iter().map(|row| row.pv));
+        self.count_unread(table, changes);
         let connections = changes.connections.iter().map(|(pv, _)| *pv);
         let metadata = changes.metadata.iter().map(|(pv, _)| *pv);
         for pv in connections.chain(metadata) {
@@ -243,6 +291,9 @@ impl MessageEncoder for Results {
             {
                 watched.is_stale = true;
                 watched.alarm = row.latest.alarm;
+                watched.count(row.skips);
+                let skips = watched.skips;
+                self.large_skips.counts().insert(row.pv, skips);
             }
         }
         // Stable: the results of one PV stay in their order.
@@ -255,6 +306,9 @@ impl MessageEncoder for Results {
             self.forms[index].take_if(|known| entry.is_none_or(|entry| !known.is_of(entry)));
         }
         while self.forms.pop_if(|form| form.is_none()).is_some() {}
+        let forms = &self.forms;
+        let is_known = |pv: &PvId| forms.get(pv.index()).is_some_and(Option::is_some);
+        self.large_skips.counts().retain(|pv, _| is_known(pv));
         !self.forms.is_empty()
     }
 
@@ -309,7 +363,9 @@ impl MessageEncoder for Results {
             return nothing();
         };
         let name = full_name(&wanted.name);
-        let state = Snapshot::new(&name, &of.connection, Some(&**metadata));
+        let skips = self.large_skips.counts().get(&pv).copied();
+        let state = Snapshot::new(&name, &of.connection, Some(&**metadata))
+            .with_skips(skips.unwrap_or_default());
         let state = valued(state, latest);
         let mut channel = Vec::new();
         if kind == FrameKind::Snapshot {

@@ -8,9 +8,9 @@ pub use pvwire_pvws::{SocketSeen, pool, sockets, summary};
 
 use super::texts::{sample, value};
 use crate::config::Config;
-use crate::fanout::dialogue::Seen;
 use crate::ingest::RowValue;
 use crate::ops::latency::wall_ns;
+use crate::state::batch::PvValue;
 
 /// A file.
 #[derive(Clone, Copy, Debug)]
@@ -110,7 +110,7 @@ pub fn brief(row: Option<&RowValue>) -> String {
 
 /// The answer of `/pvws/pvget`: the value of a PV with its metadata.
 #[must_use]
-pub fn got(asked: &str, dialect: Dialect, seen: &Seen) -> Vec<u8> {
+pub fn got(asked: &str, dialect: Dialect, seen: &PvValue) -> Vec<u8> {
     pvwire_pvws::got(
         asked,
         dialect,

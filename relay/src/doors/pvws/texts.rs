@@ -27,7 +27,7 @@ struct FormLife {
     class_tick: u64,
 }
 
-/// Number of PVs that one sweep looks at.
+/// Number of PVs that one sweep visits.
 const SWEPT_AT_A_TIME: usize = 4_096;
 
 /// Bytes of one or more messages about one PV.
@@ -221,7 +221,7 @@ impl Texts {
         self.add(pv, begin, 1);
     }
 
-    /// The spans of a set's PVs. A group with few PVs doesn't look at the texts of all others.
+    /// The spans of a set's PVs. A group with few PVs doesn't scan the texts of all others.
     fn spans_of(&self, set: &PvSet) -> Vec<Span> {
         if set.ids().len() >= self.spans.len() {
             let mine = self.spans.iter().filter(|span| set.contains(span.pv));

@@ -105,7 +105,10 @@ mod tests {
     #[derive(Clone, Default)]
     struct Refused(Arc<Mutex<Vec<usize>>>);
     impl FrameSink for Refused {
-        fn deliver(&self, _frames: &Arc<TickFrames>, orders: Vec<Order>) {
+        fn deliver(&self, frames: &Arc<TickFrames>, orders: Vec<Order>) {
+            self.follow(frames.tick, orders);
+        }
+        fn follow(&self, _tick: u64, orders: Vec<Order>) {
             let refused = orders.iter().filter_map(|order| match order {
                 Order::Refuse { client } => Some(client.index),
                 _ => None,

@@ -22,12 +22,12 @@ const GET_BYTES_PER_TICK: usize = 8 << 20;
 
 /// How long a get waits for descriptions once it has everything else: longer than an IOC takes to answer,
 /// and short for servers without descriptions.
-pub(super) const DESCRIPTION_WAIT: Duration = Duration::from_secs(2);
+pub const DESCRIPTION_WAIT: Duration = Duration::from_secs(2);
 
 /// A get that waits for first values.
 pub(super) struct PendingGet {
     get: Get,
-    /// Index of the PV that it waits for. Those before it had come when they were last looked at.
+    /// Index of the PV that it waits for. The PVs before it had come at the last check.
     waits_for: usize,
     /// When to stop waiting for descriptions, once everything else is there.
     describe_until: Option<Instant>,
@@ -73,7 +73,7 @@ impl PendingGet {
             }
         };
         let awaited = |ids: &[PvId]| ids.iter().position(|id| !is_settled(id));
-        // Each tick looks at the PV that did not come until then, and at all PVs only when it has come.
+        // Each tick checks the PV that did not come until then, and all PVs only when it has come.
         if let Some(further) = awaited(&self.get.ids[self.waits_for..]) {
             self.waits_for += further;
             return false;
@@ -87,7 +87,7 @@ impl PendingGet {
     }
 
     /// Decides which PVs the answer has; the others get an error. Returns the charge for the answer's values.
-    fn settle(&mut self, table: &Table) -> Option<Charge> {
+    fn finish(&mut self, table: &Table) -> Option<Charge> {
         let mut room = AnswerRoom {
             told: HashSet::new(),
             bytes_left: MAX_VALUE_BYTES,
@@ -172,7 +172,12 @@ fn without_value(entry: &Entry, timeout: Duration) -> (NameProblem, String) {
         }
         (None, ConnectionState::Disconnected) => timed_out("disconnected".into()),
         (None, ConnectionState::Connecting | ConnectionState::NotFound) => {
-            timed_out(format!("not found within {waited} ms"))
+            let not_found = || format!("not found within {waited} ms");
+            timed_out(
+                entry
+                    .unconnected()
+                    .map_or_else(not_found, ToOwned::to_owned),
+            )
         }
     }
 }
@@ -223,7 +228,7 @@ impl Distributor {
             }
             answered.insert(get.client);
             self.registry.release(held(&get.ids), now.instant);
-            let charge = get.settle(table);
+            let charge = get.finish(table);
             let mut ids: Vec<PvId> = held(&get.ids).collect();
             ids.sort_unstable();
             ids.dedup();
@@ -260,6 +265,6 @@ impl Distributor {
 }
 
 /// Whether the IOC doesn't let the relay read a connected PV.
-pub(super) fn is_denied(entry: &Entry) -> bool {
+fn is_denied(entry: &Entry) -> bool {
     entry.connection.state == ConnectionState::Connected && !entry.connection.read
 }

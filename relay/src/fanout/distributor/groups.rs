@@ -138,6 +138,23 @@ impl Groups {
             Some(number) => *number,
             None => self.open(Arc::new(set)),
         };
+        self.enter(client, number);
+        Some(number)
+    }
+
+    /// Moves a client without PVs to the group with this number, if it still has this set; returns whether it does.
+    pub(super) fn join(&mut self, client: ClientId, number: usize, set: &Arc<PvSet>) -> bool {
+        let group = self.groups.get(number);
+        let is_same = group.is_some_and(|group| Arc::ptr_eq(&group.set, set));
+        let joins = is_same && !self.members.contains_key(&client);
+        if joins {
+            self.enter(client, number);
+        }
+        joins
+    }
+
+    /// Counts a client among the members of a group.
+    fn enter(&mut self, client: ClientId, number: usize) {
         let is_of_door = self.is_door(client.encoding);
         let group = &mut self.groups[number];
         group.members += 1;
@@ -151,7 +168,6 @@ impl Groups {
             self.use_door(client.encoding);
         }
         self.members.insert(client, number);
-        Some(number)
     }
 
     fn leave(&mut self, client: ClientId) {

@@ -15,6 +15,8 @@ use crate::state::table::{Now, Table};
 pub(super) struct Subscribed {
     /// The client's group from now on.
     pub(super) group: Option<usize>,
+    /// The same with its PVs, if a client without PVs that makes the same request joins it, too.
+    pub(super) joined: Option<(usize, Arc<PvSet>)>,
     /// The PVs whose values the answer brings.
     pub(super) fresh: Vec<PvId>,
     pub(super) reply: Reply,
@@ -130,7 +132,13 @@ impl Distributor {
         now: Now,
     ) -> Subscribed {
         let before = self.groups.set_of(client);
-        let loads = self.registry.loads(&ids);
+        let has_new = held(&ids).any(|id| !before.contains(id));
+        let loads = if has_new {
+            self.registry.loads(&ids)
+        } else {
+            vec![0; ids.len()]
+        };
+        let is_bounded = loads.iter().any(|load| *load > 0);
         let mut subscriber = Subscriber {
             limits: self.limits,
             table,
@@ -181,8 +189,11 @@ impl Distributor {
         } else {
             self.groups.regroup(client, PvSet::new(subscriber.wanted))
         };
+        let is_plain = before.is_empty() && !is_bounded && fresh.len() == ids.len();
+        let joined = group.filter(|_| is_plain);
         Subscribed {
             group,
+            joined: joined.map(|number| (number, self.groups.set_of(client))),
             fresh,
             reply: Reply::Subscribed { ids, errors },
         }

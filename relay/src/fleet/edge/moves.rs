@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use pvwire_fleet::MemberId;
 
 use super::{Edge, OwnerOf, Place};
-use crate::fleet::feed::Feed;
+use crate::ingest::feed::Feed;
 use crate::ingest::handover::Handover;
 
 /// A PV that takes longer is disconnected until its new owner feeds it.
@@ -31,27 +31,27 @@ impl Edge {
 
     /// Begins to move a PV to another owner. The present one feeds it meanwhile.
     pub(super) fn begin_move(&mut self, number: u64, owner: MemberId, now: Instant) {
-        let Some(held) = self.pvs.get_mut(&number) else {
+        let Some(entry) = self.pvs.get_mut(&number) else {
             return;
         };
         let (place, to) = if owner == self.me {
-            self.arriving.insert(held.pv.key.clone());
-            (Place::Here, Some(held.pv.open_next()))
+            self.arriving.insert(entry.pv.key.clone());
+            (Place::Here, Some(entry.pv.open_next()))
         } else {
             Self::want(&mut self.peers, owner, number, now);
             (Place::Asking(owner), None)
         };
         let since = now;
-        held.next = Some(Move { place, to, since });
+        entry.next = Some(Move { place, to, since });
         self.is_uncounted = true;
         self.moving.insert(number);
     }
 
     /// The new owner feeds a PV under a number: a line for it.
     pub(super) fn feed_next(&mut self, number: u64, place: Place) -> Option<Feed> {
-        let held = self.pvs.get_mut(&number)?;
-        let next = held.next.as_mut()?;
-        let (line, to) = held.pv.base.hand_over();
+        let entry = self.pvs.get_mut(&number)?;
+        let next = entry.next.as_mut()?;
+        let (line, to) = entry.pv.base.hand_over();
         (next.place, next.to) = (place, Some(to));
         self.is_uncounted = true;
         Some(Feed::new(line))
@@ -60,26 +60,26 @@ impl Edge {
     /// Ends a move that isn't finished.
     pub(super) fn end_move(&mut self, number: u64) {
         self.moving.remove(&number);
-        let Some(held) = self.pvs.get_mut(&number) else {
+        let Some(entry) = self.pvs.get_mut(&number) else {
             return;
         };
-        let Some(next) = held.next.take() else {
+        let Some(next) = entry.next.take() else {
             return;
         };
         self.is_uncounted = true;
-        self.arriving.remove(&held.pv.key);
-        held.pv.base.keep();
+        self.arriving.remove(&entry.pv.key);
+        entry.pv.base.keep();
         match next.place {
-            Place::Here => held.pv.close_next(),
+            Place::Here => entry.pv.close_next(),
             Place::Fed(owner, id) => drop(self.unfollow(owner, id)),
             Place::Nowhere | Place::Asking(_) => {}
         }
     }
 
-    /// Finishes moves, and ends those that take too long.
+    /// Finishes moves, and ends moves that take too long.
     pub(in crate::fleet) fn check_moves(&mut self, owner_of: OwnerOf<'_>, now: Instant) {
         for number in self.moving.iter().copied().collect::<Vec<_>>() {
-            let next = self.pvs.get(&number).and_then(|held| held.next.as_ref());
+            let next = self.pvs.get(&number).and_then(|entry| entry.next.as_ref());
             let Some(next) = next else {
                 self.moving.remove(&number);
                 continue;
@@ -102,18 +102,18 @@ impl Edge {
 
     fn finish_move(&mut self, number: u64) {
         self.moving.remove(&number);
-        let Some(held) = self.pvs.get_mut(&number) else {
+        let Some(entry) = self.pvs.get_mut(&number) else {
             return;
         };
-        let Some(next) = held.next.take() else {
+        let Some(next) = entry.next.take() else {
             return;
         };
         self.is_uncounted = true;
-        self.arriving.remove(&held.pv.key);
-        let before = std::mem::replace(&mut held.place, next.place);
+        self.arriving.remove(&entry.pv.key);
+        let before = std::mem::replace(&mut entry.place, next.place);
         match (before, next.place) {
-            (_, Place::Here) => held.pv.take_next(),
-            (Place::Here, _) => held.pv.close(),
+            (_, Place::Here) => entry.pv.take_next(),
+            (Place::Here, _) => entry.pv.close(),
             _ => {}
         }
         if let Place::Fed(owner, id) = before {

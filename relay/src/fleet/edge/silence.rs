@@ -7,7 +7,7 @@ use pvwire_fleet::MemberId;
 use super::{COUNT_EVERY, Edge, SNAPSHOT_AGAIN_AFTER};
 
 impl Edge {
-    /// Shows the PVs of owners that are not heard as unresponsive until these are heard again, or are lost.
+    /// Shows the PVs of silent owners as unresponsive until a message arrives again or the owner is lost.
     pub(in crate::fleet) fn note_silence(
         &mut self,
         is_silent: impl Fn(MemberId) -> bool,
@@ -29,7 +29,7 @@ impl Edge {
             }
             let overdue = peer.shards.iter().filter(|(_, follow)| {
                 let is_over = |at: Instant| now.duration_since(at) >= SNAPSHOT_AGAIN_AFTER;
-                follow.asked.is_some_and(is_over)
+                follow.snapshot_requested.is_some_and(is_over)
             });
             for shard in overdue.map(|(shard, _)| *shard).collect::<Vec<_>>() {
                 peer.ask_for_snapshot(shard, now);

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use pvwire_fleet::in_process::InProcess;
 use pvwire_fleet::{Answer, Bus, Kind, MemberId, Role};
 use pvwire_schema::types::{BlobValue, ValueType};
 use testbed::eventually;
@@ -15,7 +14,7 @@ use crate::ingest::RowValue;
 
 /// A bus whose queue has no room for large messages while it is full.
 pub(super) struct Queued {
-    pub(super) bus: InProcess,
+    pub(super) bus: Box<dyn Bus>,
     pub(super) is_full: Arc<AtomicBool>,
     pub(super) refused: Arc<AtomicUsize>,
 }

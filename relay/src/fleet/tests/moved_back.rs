@@ -37,7 +37,7 @@ fn pv_that_comes_back_to_its_owner_is_published_on() {
     let begun = Instant::now();
     let at = |secs| begun + Duration::from_secs(secs);
     let ask = |interests: &mut Interests, interest: &Interest, secs| {
-        interests.asked(EDGE, interest, &|_| Some(ME), at(secs))
+        interests.requested(EDGE, interest, &|_| Some(ME), at(secs))
     };
     let add = Interest {
         add: vec!["ca://X".into()],
@@ -77,7 +77,7 @@ fn pvs_beyond_the_limit_of_one_relay_are_refused_until_it_gives_some_up() {
             drop: drop.to_vec(),
             ..Interest::default()
         };
-        interests.asked(from, &interest, &|_| Some(ME), Instant::now())
+        interests.requested(from, &interest, &|_| Some(ME), Instant::now())
     };
     let Granted { pvs, held: 2 } = ask(EDGE, &["A", "B", "C"], &[]) else {
         panic!("two are granted");
@@ -99,7 +99,7 @@ fn interest_of_a_lost_relay_does_not_count() {
         add: vec!["ca://X".into()],
         ..Interest::default()
     };
-    interests.asked(EDGE, &add, &|_| Some(ME), Instant::now());
+    interests.requested(EDGE, &add, &|_| Some(ME), Instant::now());
     assert!(interests.are_live(|relay| relay == EDGE));
     assert!(!interests.are_live(|relay| relay == OTHER));
 }

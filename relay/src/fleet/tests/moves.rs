@@ -14,14 +14,14 @@ use crate::ingest::{Line, RowValue};
 
 /// An IOC that counts, and serves each monitor the same.
 #[derive(Default)]
-struct Counting {
-    count: i64,
+pub(super) struct Counting {
+    pub(super) count: i64,
     lines: Vec<Arc<Line>>,
 }
 
 impl Counting {
     /// Sends the next number to the monitors that the relays have.
-    fn go_on(&mut self, relays: &[&Relay]) {
+    pub(super) fn send_next(&mut self, relays: &[&Relay]) {
         let open = relays.iter().filter_map(|relay| relay.line("X"));
         let open: Vec<_> = open.collect();
         for line in &open {
@@ -42,20 +42,20 @@ impl Counting {
     }
 
     /// Goes on until one relay alone has a monitor, and for a while.
-    fn until_at(&mut self, relays: &[&Relay], owner: &Relay) {
+    pub(super) fn until_at(&mut self, relays: &[&Relay], owner: &Relay) {
         eventually("the owner alone monitors it", || {
-            self.go_on(relays);
+            self.send_next(relays);
             let mut open = relays.iter().filter(|relay| relay.line("X").is_some());
             open.next().is_some_and(|it| it.id == owner.id) && open.next().is_none()
         });
         for _ in 0..20 {
-            self.go_on(relays);
+            self.send_next(relays);
             thread::sleep(Duration::from_millis(2));
         }
     }
 
     /// Waits until a relay has shown each number from `since` on once.
-    fn is_shown_by(&self, relay: &Relay, pv: PvId, since: i64) {
+    pub(super) fn is_shown_by(&self, relay: &Relay, pv: PvId, since: i64) {
         let last = self.count as f64;
         let rows = || relay.watched.lock().unwrap().rows[&pv].clone();
         eventually("the last number", || rows().last() == Some(&last));
@@ -84,7 +84,7 @@ fn pv_moves_to_a_relay_that_joins_and_from_one_that_drains_without_a_gap() {
     ioc.until_at(&[&first], &first);
     for (relay, pv) in [(&first, here), (&edge, there)] {
         eventually("a number", || {
-            ioc.go_on(&[&first]);
+            ioc.send_next(&[&first]);
             relay.watched.lock().unwrap().rows.contains_key(&pv)
         });
     }

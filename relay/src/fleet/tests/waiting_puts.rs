@@ -12,7 +12,7 @@ use testbed::eventually;
 use super::{Clock, Lines, Puts, Relay, TestSource};
 use crate::access::rule::{Identity, Rules};
 use crate::fleet::Fleet;
-use crate::fleet::command::Command;
+use crate::fleet::command::FleetCommand;
 use crate::fleet::operations::Sent;
 use crate::fleet::pv::FleetPv;
 use crate::ingest::{Intake, Put};
@@ -58,7 +58,7 @@ fn unowned(puts: &Puts) -> (Fleet, Registry, PvId, Arc<FleetPv>) {
     let (owner, mut room) = (Owner::unlimited(), NewNames::ONE);
     let id = registry.acquire(&["X".into()], &Identity::default(), &owner, &mut room);
     let id = id.into_iter().next().unwrap().unwrap();
-    let Ok(Command::Opened(pv)) = fleet.received.try_recv() else {
+    let Ok(FleetCommand::Opened(pv)) = fleet.received.try_recv() else {
         panic!("it is opened first");
     };
     (fleet, registry, id, pv)
@@ -85,7 +85,7 @@ fn put_to_a_pv_that_has_just_come_here_does_not_overtake_an_older_one() {
     put(1.0);
     assert!(puts.lock().unwrap().is_empty(), "both wait for the thread");
     for command in fleet.received.try_iter() {
-        if let Command::Put { pv, put, done, .. } = command {
+        if let FleetCommand::Put { pv, put, done, .. } = command {
             drop(pv.put(put, done));
         }
     }

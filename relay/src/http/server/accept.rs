@@ -21,7 +21,7 @@ use tokio::time::{Instant, timeout_at};
 
 use hyper::StatusCode;
 
-use super::{Server, Side, Visit};
+use super::{Audience, Server, Visit};
 use crate::http::connection::{Connection, Progress};
 use crate::limits::connections::Stay;
 use crate::ops::shutdown::Indispensable;
@@ -48,7 +48,7 @@ const PROBES: [&str; 6] = [
     "HEAD /metrics",
 ];
 
-/// The bytes of a request that are looked at.
+/// The bytes of a request that are peeked.
 const LOOKED_AT: usize = 16;
 
 /// A connection of a client on its way to the thread of the HTTP server.
@@ -91,7 +91,7 @@ impl Listening {
     /// When the system gives no thread or runtime.
     pub fn start(
         server: &Arc<Server>,
-        listeners: Vec<(std::net::TcpListener, Side)>,
+        listeners: Vec<(std::net::TcpListener, Audience)>,
     ) -> io::Result<(Self, UnboundedReceiver<Accepted>)> {
         let (clients, accepted) = unbounded_channel();
         let (stop, stopped) = oneshot::channel();
@@ -103,11 +103,11 @@ impl Listening {
             let _alive = Indispensable("listeners");
             let set = LocalSet::new();
             set.block_on(&runtime, async move {
-                for (listener, side) in listeners {
+                for (listener, audience) in listeners {
                     match TcpListener::from_std(listener) {
                         Ok(listener) => {
                             let accepting =
-                                Arc::clone(&server).accept(listener, side, clients.clone());
+                                Arc::clone(&server).accept(listener, audience, clients.clone());
                             tokio::task::spawn_local(accepting);
                         }
                         Err(error) => panic!("a listener can't be used: {error}"),
@@ -141,7 +141,7 @@ impl Server {
     async fn accept(
         self: Arc<Self>,
         listener: TcpListener,
-        side: Side,
+        audience: Audience,
         clients: UnboundedSender<Accepted>,
     ) {
         let mut is_short = false;
@@ -157,7 +157,9 @@ impl Server {
             let now = std::time::Instant::now();
             // A refusal would occupy the descriptor for a while, too.
             let was_short = is_short;
-            is_short = !self.descriptors.accepted(side == Side::Operators, now);
+            is_short = !self
+                .descriptors
+                .accepted(audience == Audience::Operators, now);
             if is_short {
                 self.refused(StatusCode::SERVICE_UNAVAILABLE);
                 if !was_short {
@@ -169,7 +171,7 @@ impl Server {
                 continue;
             }
             // The limits on clients don't apply to operators.
-            let stay = if side == Side::Clients {
+            let stay = if audience == Audience::Clients {
                 let known = Some(from.ip()).filter(|ip| !self.is_proxy(*ip));
                 let stay = self.callers.enter(known, now);
                 if stay.is_none() {
@@ -181,15 +183,15 @@ impl Server {
                 None
             };
             let server = Arc::clone(&self);
-            tokio::task::spawn_local(server.begin(stream, (from, side), stay, clients.clone()));
+            tokio::task::spawn_local(server.begin(stream, (from, audience), stay, clients.clone()));
         }
     }
 
-    /// Looks at the first bytes of a connection, and serves it or passes it on.
+    /// Reads the first bytes of a connection, and serves it or passes it on.
     async fn begin(
         self: Arc<Self>,
         stream: TcpStream,
-        (from, side): (SocketAddr, Side),
+        (from, audience): (SocketAddr, Audience),
         stay: Option<Stay>,
         clients: UnboundedSender<Accepted>,
     ) {
@@ -206,7 +208,7 @@ impl Server {
         let progress = connection.progress();
         let visit = Visit {
             from,
-            side,
+            audience,
             progress: Arc::clone(&progress),
             stay: Mutex::new(stay),
             streams: AtomicBool::new(false),
@@ -216,7 +218,7 @@ impl Server {
             has_tls: first[0] == TLS_HANDSHAKE,
             until,
         };
-        if side == Side::Operators || (self.tls.is_none() && is_probe(&first[..count])) {
+        if audience == Audience::Operators || (self.tls.is_none() && is_probe(&first[..count])) {
             return self.converse(connection, visit, begin).await;
         }
         match connection.into_std() {

@@ -8,7 +8,7 @@ use hyper::header::{self, HeaderMap};
 
 use super::answer::{Refusal, too_many};
 use super::trust::only;
-use super::{Server, Side, Visit};
+use super::{Audience, Server, Visit};
 use crate::access::auth;
 use crate::access::rule::Identity;
 use crate::config::Pages;
@@ -55,7 +55,7 @@ impl ProxyHeaders {
 impl Server {
     /// Applies the limits on connections to a request; probes are exempt.
     pub(super) fn admit(&self, headers: &HeaderMap, visit: &Visit) -> Result<(), Refusal> {
-        if visit.side == Side::Operators {
+        if visit.audience == Audience::Operators {
             return Ok(());
         }
         let now = std::time::Instant::now();

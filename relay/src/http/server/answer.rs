@@ -6,7 +6,9 @@ use bytes::Bytes;
 use http_body_util::{Either, Full};
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Response, StatusCode};
+use pvwire_schema::close::CloseCode;
 
+use super::forwarded::Forwarded;
 use super::pieces::Pieces;
 use crate::compute::NotComputed;
 use crate::limits::connections::TooMany;
@@ -45,7 +47,8 @@ impl From<NotComputed> for Refusal {
 }
 
 /// An answer; the streams have bodies without end.
-pub(super) type Answer = Response<Either<Full<Bytes>, Either<StreamBody, Pieces>>>;
+pub(super) type Answer =
+    Response<Either<Full<Bytes>, Either<StreamBody, Either<Pieces, Forwarded>>>>;
 
 /// Whether traffic should be sent here, and if not, why. A relay that refuses puts because it can't
 /// record them is ready: it still shows PVs.
@@ -158,4 +161,14 @@ pub(super) fn shared_with(mut answer: Answer, request: &HeaderMap) -> Answer {
         headers.insert(header::VARY, HeaderValue::from_static("Origin"));
     }
     answer
+}
+
+/// The answer to a request that the relay ends.
+pub(super) fn ended_by(code: CloseCode) -> Refusal {
+    let status = match code {
+        CloseCode::NotLoggedIn => StatusCode::UNAUTHORIZED,
+        CloseCode::RightsChanged => StatusCode::FORBIDDEN,
+        _ => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    (status, format!("{}\n", code.reason())).into()
 }

@@ -15,19 +15,18 @@ use hyper::{Method, Request, StatusCode};
 use pvwire_coniql::{OperationKind, Payload, PayloadError, Requests};
 
 use super::answer::{Answer, Refusal, allow, not_allowed, plain, shared_with, with_type};
+use super::caller::charged_body;
 use super::query::argument;
-use super::read::Reader;
-use super::trust::only;
-use super::{Server, Side, Visit};
+use super::{Audience, Server, Visit};
+use crate::access::caller::Caller;
 use crate::compute::Size;
 use crate::doors::coniql::Coniql;
-use crate::doors::coniql::errand::Plan;
-use crate::session::errand::Asker;
+use crate::doors::coniql::batch::Plan;
 
 const JSON: &str = "application/json";
 
 /// The content type of responses for clients that know it. Its responses to requests that can't be carried out have a
-/// status of their own.
+/// separate status.
 const RESPONSE_JSON: &str = "application/graphql-response+json";
 
 /// Methods of the paths for documents.
@@ -62,7 +61,7 @@ impl Server {
         visit: &Visit,
     ) -> Option<Result<Answer, Refusal>> {
         let door = self.coniql.as_ref()?;
-        if visit.side != Side::Clients {
+        if visit.audience != Audience::Clients {
             return None;
         }
         let method = request.method().clone();
@@ -137,15 +136,13 @@ impl Server {
         ),
     ) -> Result<Answer, Refusal> {
         let headers = request.headers();
-        let reader = self.reader(headers, visit)?;
+        let caller = self.caller(headers, visit)?;
         let requests = self
             .pool
-            .compute(reader.cpu(), Size::of(bytes), read)
+            .compute(caller.cpu(), Size::of(bytes), read)
             .await?;
-        let origin = only(headers, header::ORIGIN).unwrap_or_default();
-        let asker = || reader.asker(self.address_of(headers, visit), origin.to_owned());
         let knows_type = knows_response_type(headers);
-        let one = |payload| self.coniql_response(door, request, &reader, asker(), payload);
+        let one = |payload| self.coniql_response(door, request, &caller, payload);
         let Responses { mut status, body } = match requests {
             Ok(Requests::One(payload)) => one(Ok(payload)).await?,
             Ok(Requests::Batch(batch)) => {
@@ -171,7 +168,7 @@ impl Server {
             };
         }
         let content_type = if knows_type { RESPONSE_JSON } else { JSON };
-        let mut answer = with_type(reader.body(body)?, content_type);
+        let mut answer = with_type(charged_body(&caller, body)?, content_type);
         *answer.status_mut() = status;
         if status == StatusCode::METHOD_NOT_ALLOWED {
             allow(&mut answer, "POST");
@@ -184,8 +181,7 @@ impl Server {
         &self,
         door: &Coniql,
         request: &Request<Incoming>,
-        reader: &Reader,
-        asker: Asker,
+        caller: &Caller,
         payload: Result<Payload, PayloadError>,
     ) -> Result<Responses, Refusal> {
         let payload = match payload {
@@ -203,8 +199,8 @@ impl Server {
         let dialect = documents.dialect();
         let plan = move || match documents.operation(&payload) {
             Ok(operation) => {
-                let (plan, errand) = Plan::new(&operation, dialect);
-                Ok((operation, plan, errand))
+                let (plan, batch) = Plan::new(&operation, dialect);
+                Ok((operation, plan, batch))
             }
             Err(refusal) => {
                 let mut body = Vec::new();
@@ -212,11 +208,11 @@ impl Server {
                 Err(responses(StatusCode::UNPROCESSABLE_ENTITY, body))
             }
         };
-        let (operation, plan, mut errand) =
-            match self.pool.compute(reader.cpu(), size, plan).await? {
-                Ok(planned) => planned,
-                Err(refused) => return Ok(refused),
-            };
+        let (operation, plan, mut batch) = match self.pool.compute(caller.cpu(), size, plan).await?
+        {
+            Ok(planned) => planned,
+            Err(refused) => return Ok(refused),
+        };
         let is_get = request.method() == Method::GET;
         match operation.kind() {
             OperationKind::Subscription => {
@@ -234,23 +230,23 @@ impl Server {
             }
             _ => {}
         }
-        let patience = if errand.puts.is_empty() {
+        let patience = if batch.puts.is_empty() {
             PATIENCE
         } else {
             PATIENCE / 2
         };
-        errand.put_timeout = errand.put_timeout.min(patience);
-        for (_, timeout) in &mut errand.reads {
+        batch.put_timeout = batch.put_timeout.min(patience);
+        for (_, timeout) in &mut batch.reads {
             *timeout = (*timeout).min(patience);
         }
-        let ran = self.run(reader, asker, None, errand).await;
-        let size = Size::of(ran.elements());
+        let result = self.admin.queries.run(caller, None, batch).await;
+        let size = Size::of(result.elements());
         let write = move || {
             let mut body = Vec::new();
-            plan.respond(&operation, &ran, &mut body);
+            plan.respond(&operation, &result, &mut body);
             body
         };
-        let body = self.pool.compute(reader.cpu(), size, write).await?;
+        let body = self.pool.compute(caller.cpu(), size, write).await?;
         Ok(responses(StatusCode::OK, body))
     }
 

@@ -18,15 +18,15 @@ use super::{Server, Visit};
 use crate::access::auth::{Login, Peer};
 use crate::fanout::encoding::Encoding;
 use crate::http::connection::Connection;
-use crate::limits::connections::{Caller, ClientPermit, Stay};
+use crate::limits::connections::{ClientPermit, SharedBudgets, Stay};
 use crate::session::shard::{Arrival, ShardHandle};
 use crate::session::transport::AnyTransport;
 
 /// Refuses a client beyond `max_clients`.
-const FULL: &str = "the relay is full: try again later\n";
+pub(super) const FULL: &str = "the relay is full: try again later\n";
 
 /// Refuses a client whose descriptors are kept for others.
-pub(super) const NO_DESCRIPTORS: &str = "the relay has no file descriptors left for clients: try again later (its \
+const NO_DESCRIPTORS: &str = "the relay has no file descriptors left for clients: try again later (its \
                                          operator raises LimitNOFILE or ulimit -n)\n";
 
 /// A client that a shard is about to get.
@@ -34,7 +34,7 @@ pub(super) struct Newcomer {
     pub(super) peer: Peer,
     /// The login that its handshake has proved.
     login: Option<Login>,
-    caller: Caller,
+    rates: SharedBudgets,
     /// Counts as a connection and a client; absent where the connection isn't the client's.
     stay: Option<Stay>,
 }
@@ -97,10 +97,10 @@ impl Server {
         };
         let permit = self.clients.permit();
         let permit = permit.ok_or((StatusCode::SERVICE_UNAVAILABLE, FULL))?;
-        let mut caller = visit.stay().as_ref().map(Stay::caller).unwrap_or_default();
+        let mut rates = visit.stay().as_ref().map(Stay::caller).unwrap_or_default();
         if let Some(user) = &identity.user {
             let now = std::time::Instant::now();
-            let arrived = self.callers.logged_in(&mut caller, user, now);
+            let arrived = self.callers.logged_in(&mut rates, user, now);
             arrived.map_err(too_many)?;
         }
         let origin = only(headers, header::ORIGIN).unwrap_or_default();
@@ -112,7 +112,7 @@ impl Server {
         let newcomer = Newcomer {
             peer,
             login,
-            caller,
+            rates,
             stay: None,
         };
         Ok((newcomer, permit))
@@ -131,7 +131,7 @@ impl Server {
             let Newcomer {
                 peer,
                 login,
-                caller,
+                rates,
                 stay,
             } = newcomer;
             let arrival = Arrival {
@@ -139,7 +139,7 @@ impl Server {
                 read_ahead,
                 encoding,
                 peer,
-                caller,
+                rates,
                 stay,
             };
             shard.adopt_logged_in(arrival, login);

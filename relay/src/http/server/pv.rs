@@ -1,34 +1,36 @@
-//! The routes below `/pv/`: one PV by plain HTTP, for scripts and programs without a library.
+//! The routes below `/pv/`: one PV by plain HTTP, for scripts and programs without a library; and `/names`.
 //!
-//! Each request becomes a client of a shard, see [`link`].
+//! Each request for a PV is a client, see [`client`], and asks `queries` for its PV.
 
+mod client;
+mod history;
 mod image;
-mod link;
 mod put;
+mod standing;
 mod stream;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, Request, StatusCode};
 use pvwire_http::{
-    EVERYTHING, Form, Program, Route, Standing, Talk, Value, element_count, push_json, push_text,
-    selection,
+    EVERYTHING, Form, Program, Route, Value, element_count, push_json, push_text, select, selection,
 };
-use pvwire_schema::types::NameProblem;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
-use self::link::Link;
-use super::answer::{Answer, Refusal, allow, challenged, plain, shared_with, with_type};
+use self::standing::{Standing, refused_name, snapshot};
+use super::answer::{Answer, Refusal, allow, challenged, ended_by, plain, shared_with, with_type};
+use super::caller::charged;
 use super::query::argument;
-use super::read::charged;
-use super::{Server, Side, Visit};
+use super::{Audience, Server, Visit, archiver, names};
 use crate::compute::Size;
 use crate::limits::memory::Owner;
+use crate::queries::plain_clients::PlainClient;
+use crate::queries::watch::PvState;
 
 const JSON: &str = "application/json";
 
@@ -114,22 +116,14 @@ fn selected(request: &Request<Incoming>) -> Result<(Program, bool), Refusal> {
     Ok((program, text.contains("description")))
 }
 
-/// The refusal of a name.
-fn refused_name(problem: NameProblem, message: &str) -> Refusal {
-    let status = match problem {
-        NameProblem::NotAllowed => StatusCode::FORBIDDEN,
-        NameProblem::NoSuchField => StatusCode::NOT_FOUND,
-        NameProblem::BadName | NameProblem::NoSuchSource => StatusCode::BAD_REQUEST,
-        _ => StatusCode::TOO_MANY_REQUESTS,
-    };
-    (status, format!("{message}\n")).into()
-}
-
 impl Server {
     /// Whether a request is for these routes.
     pub(super) fn is_for_pv(&self, request: &Request<Incoming>, visit: &Visit) -> bool {
-        let is_served = self.pv.is_some() && visit.side == Side::Clients;
-        is_served && request.uri().path().starts_with(pvwire_http::PREFIX)
+        let is_served = self.pv.is_some() && visit.audience == Audience::Clients;
+        let path = request.uri().path();
+        is_served
+            && (path.starts_with(pvwire_http::PREFIX)
+                || [names::PATH, archiver::PATH].contains(&path))
     }
 
     /// The answer to a refused request below `/pv/`, which the page that made the request may read.
@@ -143,7 +137,7 @@ impl Server {
         }
     }
 
-    /// Answers a request below `/pv/`.
+    /// Answers a request below `/pv/`, or for names.
     pub(super) async fn pv_route(
         self: &Arc<Self>,
         request: Request<Incoming>,
@@ -151,6 +145,15 @@ impl Server {
     ) -> Result<Answer, Refusal> {
         let bad =
             |message: String| Refusal::from((StatusCode::BAD_REQUEST, format!("{message}\n")));
+        if request.uri().path() == names::PATH {
+            return self.query_route(&request, visit).await;
+        }
+        if request.uri().path() == archiver::PATH {
+            // Its answer takes as long as the archiver does.
+            visit.progress.answers_shortly();
+            visit.streams.store(true, Ordering::Relaxed);
+            return self.query_route(&request, visit).await;
+        }
         let route = pvwire_http::route(request.uri().path());
         let route = route.expect("the path begins with the prefix");
         let route = route.map_err(|error| bad(error.to_string()))?;
@@ -161,6 +164,7 @@ impl Server {
         match (&method, route.form) {
             (&Method::GET, Form::Json) => self.pv_value(&route, &request, visit).await,
             (&Method::GET, Form::Stream) => self.pv_stream(&route, &request, visit).await,
+            (&Method::GET, Form::History) => self.pv_history(&route, &request, visit).await,
             (&Method::GET, Form::Png) => self.pv_png(&route, &request, visit).await,
             (&Method::GET, Form::Mjpeg) => self.pv_mjpeg(&route, &request, visit).await,
             (&Method::PUT, Form::Json) => self.pv_put(&route, request, visit).await,
@@ -174,6 +178,28 @@ impl Server {
                     _ => "GET, HEAD, OPTIONS",
                 };
                 allow(&mut answer, allowed);
+                Ok(answer)
+            }
+        }
+    }
+
+    /// Answers a request for names, or for archived samples.
+    async fn query_route(
+        &self,
+        request: &Request<Incoming>,
+        visit: &Visit,
+    ) -> Result<Answer, Refusal> {
+        match *request.method() {
+            Method::GET if request.uri().path() == archiver::PATH => {
+                self.archived(request, visit).await
+            }
+            Method::GET => self.find_names(request, visit).await,
+            Method::OPTIONS => self.pv_options(request.headers()),
+            _ => {
+                let message = "only GET is allowed here\n";
+                let refusal = (StatusCode::METHOD_NOT_ALLOWED, message).into();
+                let mut answer = self.refused_pv(&refusal, request.headers());
+                allow(&mut answer, "GET, HEAD, OPTIONS");
                 Ok(answer)
             }
         }
@@ -203,21 +229,6 @@ impl Server {
         routes.patience(request)
     }
 
-    /// A new client, which has the PV.
-    fn opened(
-        &self,
-        route: &Route,
-        interval: Duration,
-        request: &Request<Incoming>,
-        visit: &Visit,
-    ) -> Result<(Link, Talk), Refusal> {
-        let link = self.link(request.headers(), visit)?;
-        let now = SystemTime::now();
-        let mut talk = Talk::new(self.token(request.headers()), now);
-        talk.open(&route.name, interval, now);
-        Ok((link, talk))
-    }
-
     /// `GET /pv/NAME`.
     async fn pv_value(
         &self,
@@ -227,26 +238,54 @@ impl Server {
     ) -> Result<Answer, Refusal> {
         let (selection, has_description) = selected(request)?;
         let patience = self.patience(request)?;
-        let (mut link, mut talk) = self.opened(route, Duration::ZERO, request, visit)?;
-        if has_description {
-            talk.read_description(&route.name, patience);
-        }
-        let standing = settled(&mut link, &mut talk, patience).await?;
-        if standing == Standing::Current {
-            let text = self.json(link.owner(), talk.select(&selection)).await?;
-            return Ok(shared_with(with_type(text, JSON), request.headers()));
-        }
-        let (status, message) = not_current(standing, patience)?;
-        let known = self.json(link.owner(), talk.select(&selection)).await?;
-        let mut text = error_json(&message);
-        text.truncate(text.len() - b"}\n".len());
-        text.extend_from_slice(br#","pv":"#);
-        text.extend_from_slice(&known);
-        text.extend_from_slice(b"}\n");
-        let charge = link.owner().charge(text.len())?;
-        let mut answer = with_type(charged(text, charge), JSON);
+        let mut client = self.plain_client(request.headers(), visit).await?;
+        let name = &route.name;
+        let state = self
+            .settled(&mut client, name, (patience, has_description))
+            .await?;
+        let owner = &client.caller().owner;
+        let known = self.json(owner, select(&selection, &snapshot(name, &state)));
+        let known = known.await?;
+        let standing = Standing::of(&state);
+        let (status, text) = if standing == Standing::Current {
+            (StatusCode::OK, known)
+        } else {
+            let (status, message) = standing.error(patience);
+            let mut text = error_json(&message);
+            text.truncate(text.len() - b"}\n".len());
+            text.extend_from_slice(br#","pv":"#);
+            text.extend_from_slice(&known);
+            text.extend_from_slice(b"}\n");
+            let charge = owner.charge(text.len())?;
+            (status, charged(text, charge))
+        };
+        client.sent(text.len());
+        let mut answer = with_type(text, JSON);
         *answer.status_mut() = status;
         Ok(shared_with(answer, request.headers()))
+    }
+
+    /// Waits until it is known what a PV is, at most for `patience`, and for its description if that is requested.
+    async fn settled(
+        &self,
+        client: &mut PlainClient,
+        name: &str,
+        (patience, describe): (Duration, bool),
+    ) -> Result<PvState, Refusal> {
+        let until = Instant::now() + patience;
+        let begun = self
+            .admin
+            .queries
+            .begin_read(client.caller(), name, describe);
+        let mut reading = begun.map_err(refused_name)?;
+        let state = tokio::select! {
+            state = reading.wait(until, |state| !Standing::of(state).is_open()) => state,
+            code = self.ended(client, name) => return Err(ended_by(code)),
+        };
+        state.ok_or_else(|| {
+            let message = "the relay doesn't answer\n";
+            (StatusCode::INTERNAL_SERVER_ERROR, message).into()
+        })
     }
 
     /// A value as JSON, charged to its owner.
@@ -264,77 +303,5 @@ impl Server {
             .await?;
         charge.resize(text.len())?;
         Ok(charged(text, charge))
-    }
-}
-
-/// Refuses a client that has no token although the relay asks for one.
-fn lacks_token(talk: &Talk) -> Result<(), Refusal> {
-    if !talk.lacks_token() {
-        return Ok(());
-    }
-    let message = "the relay asks for a token: Authorization: Bearer …\n";
-    Err((StatusCode::UNAUTHORIZED, message).into())
-}
-
-/// Why a PV has no current value, with the status that says so.
-fn not_current(standing: Standing, patience: Duration) -> Result<(StatusCode, String), Refusal> {
-    let (status, message) = match standing {
-        Standing::Refused(problem, message) => return Err(refused_name(problem, &message)),
-        Standing::NotFound(reason) if !reason.is_empty() => {
-            return Ok((StatusCode::NOT_FOUND, reason));
-        }
-        Standing::Unsent(reason) => return Ok((StatusCode::SERVICE_UNAVAILABLE, reason)),
-        Standing::Unreadable => (
-            StatusCode::FORBIDDEN,
-            "the IOC doesn't let the relay read this PV",
-        ),
-        Standing::NotFound(_) => (
-            StatusCode::NOT_FOUND,
-            "no server has this PV: check the name and the addresses that the relay searches",
-        ),
-        Standing::Outdated => (
-            StatusCode::SERVICE_UNAVAILABLE,
-            "the PV's server can't be reached or doesn't respond; its last value is outdated",
-        ),
-        Standing::Searched(reason) if reason.is_empty() => {
-            let message = format!(
-                "no server has answered for this PV within {} ms: check the name and the addresses that the relay \
-                 searches, or give it more time with timeout_ms",
-                patience.as_millis()
-            );
-            return Ok((StatusCode::NOT_FOUND, message));
-        }
-        Standing::Searched(reason) => return Ok((StatusCode::GATEWAY_TIMEOUT, reason)),
-        Standing::Awaited | Standing::Current => {
-            let message = format!("the PV has no value within {} ms", patience.as_millis());
-            return Ok((StatusCode::GATEWAY_TIMEOUT, message));
-        }
-    };
-    Ok((status, message.to_owned()))
-}
-
-/// Waits until it is known what the PV is, at most for `patience`, and for what the relay knows already.
-async fn settled(
-    link: &mut Link,
-    talk: &mut Talk,
-    patience: Duration,
-) -> Result<Standing, Refusal> {
-    let until = Instant::now() + patience;
-    loop {
-        lacks_token(talk)?;
-        let standing = talk.standing();
-        let is_undescribed = standing == Standing::Current && talk.waits_for_description();
-        let is_open = matches!(standing, Standing::Awaited | Standing::Searched(_));
-        if !is_open && !is_undescribed {
-            return Ok(standing);
-        }
-        if !talk.is_subscribed() {
-            link.turn(talk).await?;
-            continue;
-        }
-        match timeout_at(until, link.turn(talk)).await {
-            Ok(done) => done?,
-            Err(_) => return Ok(standing),
-        }
     }
 }

@@ -9,8 +9,9 @@ use hyper::header::{self, HeaderValue};
 use hyper::{Request, StatusCode};
 
 use super::answer::{Answer, Refusal, plain, shared_with, with_type};
+use super::caller::charged_body;
 use super::query::argument;
-use super::{Server, Side, Visit};
+use super::{Audience, Server, Visit};
 use crate::compute::Size;
 use crate::doors::pvws::site::{self, Site};
 
@@ -41,7 +42,7 @@ impl Server {
         if let Some(answer) = self.pvws_sockets(request, visit).await {
             return Some(answer);
         }
-        if visit.side != Side::Clients {
+        if visit.audience != Audience::Clients {
             return None;
         }
         Some(match below.strip_prefix('/') {
@@ -79,21 +80,29 @@ impl Server {
         visit: &Visit,
     ) -> Result<Answer, Refusal> {
         let headers = request.headers();
-        let reader = self.reader(headers, visit)?;
+        let caller = self.caller(headers, visit)?;
         let refused = |message: &'static str| Refusal::from((StatusCode::BAD_REQUEST, message));
         let asked = argument(request, "name").or_else(|| argument(request, "pv"));
         let asked = asked.ok_or_else(|| refused("say which PV: /pvws/pvget?name=NAME\n"))?;
         let target = site.target(&asked);
         let target = target.ok_or_else(|| refused("the relay has no PV of this type\n"))?;
-        let text = match self.read(&reader, &target.name, PATIENCE).await? {
-            Some(seen) => {
+        let text = match self
+            .admin
+            .queries
+            .read(&caller, &target.name, PATIENCE)
+            .await?
+        {
+            Ok(seen) => {
                 let size = Size::of(seen.elements());
                 let write = move || site::got(&asked, target.dialect, &seen);
-                self.pool.compute(reader.cpu(), size, write).await?
+                self.pool.compute(caller.cpu(), size, write).await?
             }
-            None => b"{}".to_vec(),
+            Err(_) => b"{}".to_vec(),
         };
-        Ok(shared_with(with_type(reader.body(text)?, JSON), headers))
+        Ok(shared_with(
+            with_type(charged_body(&caller, text)?, JSON),
+            headers,
+        ))
     }
 }
 

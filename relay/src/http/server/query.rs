@@ -17,11 +17,15 @@ fn of_uri(uri: &Uri, name: &str) -> Option<String> {
 
 /// Decodes a text of a form: `+` stands for a blank, `%` and two digits for a byte of UTF-8.
 fn decoded(text: &str) -> Option<String> {
+    decoded_path(&text.replace('+', " "))
+}
+
+/// Decodes a path: `%` and two digits stand for a byte of UTF-8.
+pub(super) fn decoded_path(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
         bytes.push(match byte {
-            b'+' => b' ',
             b'%' => {
                 let mut digit = || char::from(rest.next()?).to_digit(16);
                 (digit()? * 16 + digit()?) as u8

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pvwire_epics::ca::{FieldKind, FieldQuestion, NameParts};
 
-use super::look::{Look, Looks, What};
+use super::field_query::{FieldQueries, FieldQuery, What};
 
 /// Time after which a put goes on without knowing the type of the field.
 const WITHIN: Duration = Duration::from_secs(1);
@@ -40,14 +40,15 @@ pub(super) fn has_modifiers(name: &str) -> bool {
 }
 
 /// Finds the integer type of a PV's field, and answers the question.
-pub(super) fn find(looks: &Arc<Looks>, name: &str, question: FieldQuestion) {
+pub(super) fn find(queries: &Arc<FieldQueries>, name: &str, question: FieldQuestion) {
     let NameParts { record, field, .. } = NameParts::of(name);
     let (record, field) = (record.to_owned(), field.to_owned());
-    let again = Arc::clone(looks);
-    looks.ask(Look {
+    let again = Arc::clone(queries);
+    queries.ask(FieldQuery {
         name: format!("{record}.RTYP"),
         what: What::Text,
         within: WITHIN,
+        late: None,
         is_urgent: true,
         answer: Box::new(move |found| {
             let Some(found) = found else { return };
@@ -56,10 +57,11 @@ pub(super) fn find(looks: &Arc<Looks>, name: &str, question: FieldQuestion) {
             }
             let is_array = ["waveform", "aai", "aao", "subArray"].contains(&found.text.as_str());
             match found.text.as_str() {
-                _ if is_array && field == "VAL" => again.ask(Look {
+                _ if is_array && field == "VAL" => again.ask(FieldQuery {
                     name: format!("{record}.FTVL"),
                     what: What::Text,
                     within: WITHIN,
+                    late: None,
                     is_urgent: true,
                     answer: Box::new(move |found| {
                         question.answer(found.map_or(FieldKind::Unknown, |it| kind(&it.text)));

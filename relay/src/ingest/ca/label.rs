@@ -12,7 +12,7 @@ use pvwire_epics::ca;
 use pvwire_schema::types::Alarm;
 
 use super::Wiring;
-use super::look::{Look, What};
+use super::field_query::{FieldQuery, What};
 use crate::ingest::RowValue;
 
 /// Number of choices that Channel Access lists. A PV that lists as many may have more.
@@ -112,10 +112,11 @@ impl Wiring {
         labels.reading = Some(waiting.index);
         let (connection, me) = (labels.connection, self.me.clone());
         drop(labels);
-        self.looks.ask(Look {
+        self.queries.ask(FieldQuery {
             name: self.name.to_string(),
             what: What::Text,
             within: LABEL_WITHIN,
+            late: None,
             is_urgent: true,
             answer: Box::new(move |found| {
                 if let Some(me) = me.upgrade() {

@@ -9,7 +9,7 @@ use pvwire_epics::ca::{self, AccessRights, ChannelEvents, ChannelInfo, Held, Put
 use pvwire_epics::{Ticket, UserName};
 use pvwire_schema::types::Outcome;
 
-use super::look::{Look, Looks, What};
+use super::field_query::{FieldQueries, FieldQuery, What};
 use super::value::held_value;
 use super::wiring::Wiring;
 use super::{LONG_WITHIN, field};
@@ -39,9 +39,9 @@ impl PutOrder {
     ) {
         let whom = user.to_owned();
         let job = move |client: Result<(&mut CaUser, InUse), ContextError>| {
-            let looks = &self.wiring.looks;
+            let queries = &self.wiring.queries;
             let opened = client.and_then(|(client, in_use)| {
-                let channel = client.channel(&name, looks)?;
+                let channel = client.channel(&name, queries)?;
                 let uses = vec![in_use, Arc::clone(&channel.in_use)];
                 Ok((channel, uses))
             });
@@ -68,11 +68,12 @@ impl PutOrder {
         if let Err(PutError::LongText { length }) = result
             && let Some(name) = field::long_name(&self.wiring.name)
         {
-            let looks = Arc::clone(&self.wiring.looks);
-            looks.ask(Look {
+            let queries = Arc::clone(&self.wiring.queries);
+            queries.ask(FieldQuery {
                 name: name.clone(),
                 what: What::Shape,
                 within: LONG_WITHIN,
+                late: None,
                 is_urgent: true,
                 answer: Box::new(move |found| match found.map(|found| found.count) {
                     // One byte is for the final NUL.
@@ -97,8 +98,13 @@ impl PutOrder {
             let ticket = OpTicket::default();
             return self.put_as(&users, &user, name, ticket, Box::new(|| true));
         }
-        let state = UserChannelState::new(&name, &self.wiring.looks);
-        let opener = self.wiring.looks.opener().clone();
+        self.put_by(name, Ticket::default(), None);
+    }
+
+    /// Sends it to another name, by a channel that is open until it has ended.
+    pub(super) fn put_by(self, name: String, ticket: Ticket, condition: Option<ca::Condition>) {
+        let state = UserChannelState::new(&name, &self.wiring.queries);
+        let opener = self.wiring.queries.opener().clone();
         let channel = match opener.open_to_put(&name, Arc::new(state)) {
             Ok(channel) => Arc::new(channel),
             Err(bad) => return self.told(Err(PutError::BadValue(bad.to_string()))),
@@ -110,7 +116,7 @@ impl PutOrder {
             drop(open);
             self.told(result);
         });
-        channel.put(value, wait, Ticket::default(), None, done);
+        channel.put(value, wait, ticket, condition, done);
     }
 
     fn told(self, result: Result<Option<Held>, PutError>) {
@@ -168,7 +174,7 @@ impl CaUser {
     fn channel(
         &mut self,
         name: &str,
-        looks: &Arc<Looks>,
+        queries: &Arc<FieldQueries>,
     ) -> Result<&mut UserChannel, ContextError> {
         let is_lost = |open: &UserChannel| open.state.lost.load(Ordering::Acquire);
         if self.channels.get(name).is_some_and(is_lost) {
@@ -185,7 +191,7 @@ impl CaUser {
                 };
                 self.channels.remove(&oldest);
             }
-            let state = Arc::new(UserChannelState::new(name, looks));
+            let state = Arc::new(UserChannelState::new(name, queries));
             let channel = (self.client.open_to_put(name, Arc::clone(&state) as _))
                 .map_err(|error| ContextError::Library(error.to_string()))?;
             let open = UserChannel {
@@ -208,15 +214,15 @@ struct UserChannelState {
     /// It was connected and has been lost.
     lost: AtomicBool,
     name: String,
-    looks: Arc<Looks>,
+    queries: Arc<FieldQueries>,
 }
 
 impl UserChannelState {
-    fn new(name: &str, looks: &Arc<Looks>) -> Self {
+    fn new(name: &str, queries: &Arc<FieldQueries>) -> Self {
         Self {
             lost: AtomicBool::new(false),
             name: name.to_owned(),
-            looks: Arc::clone(looks),
+            queries: Arc::clone(queries),
         }
     }
 }
@@ -237,7 +243,7 @@ impl ChannelEvents for UserChannelState {
     fn update(&self, _: ca::Update<'_>) {}
 
     fn field_wanted(&self, question: ca::FieldQuestion) {
-        field::find(&self.looks, &self.name, question);
+        field::find(&self.queries, &self.name, question);
     }
 }
 

@@ -105,6 +105,28 @@ pub(super) fn limits(limits: ca::Limits) -> Limits {
 #[error("{0} is more than Channel Access can carry exactly; write it by pva://")]
 pub(super) struct Inexact(i128);
 
+/// A put to `ACKS` or `ACKT`, as an IOC takes it: by the channel of the record, because these fields themselves can't be
+/// written. `None` for other values and fields.
+pub(super) fn acknowledgement(field: &str, value: &ca::PutValue) -> Option<ca::PutValue> {
+    let index = |labels: &[&str]| {
+        let number = match value {
+            ca::PutValue::Number(number) => Some(*number),
+            ca::PutValue::Text(text) => match labels.iter().position(|label| label == text) {
+                Some(index) => Some(index as f64),
+                None => text.trim().parse().ok(),
+            },
+            _ => None,
+        };
+        let number = number.filter(|number| number.fract() == 0.0 && *number >= 0.0)?;
+        (number < labels.len() as f64).then_some(number as u16)
+    };
+    match field {
+        "ACKS" => index(&["NO_ALARM", "MINOR", "MAJOR", "INVALID"]).map(ca::PutValue::Acknowledged),
+        "ACKT" => index(&["NO", "YES"]).map(|index| ca::PutValue::AcknowledgeGone(index == 1)),
+        _ => None,
+    }
+}
+
 /// A value for Channel Access, in which every number is a double.
 pub(super) fn put_value(value: PutValue) -> Result<ca::PutValue, Inexact> {
     let exact = |integer: i128| {

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use pvwire_epics::ca::{self, AccessRights, ChannelEvents, ChannelInfo, NativeType};
 use pvwire_schema::types::{Metadata, ValueType};
 
-use super::aside::Aside;
+use super::extras::Extras;
+use super::field_query::FieldQueries;
 use super::label::Labels;
-use super::look::Looks;
 use super::value::{alarm_of, array_value, limits, value_type};
 use super::{TEXT_ELEMENTS, field};
 use crate::ingest::{Event, Forms, LastPut, Line, RowValue};
@@ -29,13 +29,13 @@ pub(super) struct Wiring {
     /// Whether the IOC lets the relay read it.
     pub(super) is_readable: AtomicBool,
     pub(super) name: Box<str>,
-    pub(super) looks: Arc<Looks>,
+    pub(super) queries: Arc<FieldQueries>,
     /// For answers that arrive later.
     pub(super) me: Weak<Self>,
     /// The channel that this belongs to.
     pub(super) channel: OnceLock<Weak<ca::Channel>>,
     /// Long strings, descriptions and forms. No update of a number takes this lock.
-    pub(super) aside: Mutex<Aside>,
+    pub(super) extras: Mutex<Extras>,
     /// Labels beyond the listed choices. Only values of enumerations take this lock, and only for such a label.
     pub(super) labels: Mutex<Labels>,
     /// A value waits for its label.
@@ -66,6 +66,7 @@ impl ChannelEvents for Wiring {
 
     fn server(&self, server: &str) {
         self.line.event(Event::Server(server.into()));
+        self.found_at(server);
     }
 
     fn disconnected(&self) {
@@ -146,7 +147,7 @@ impl ChannelEvents for Wiring {
     }
 
     fn field_wanted(&self, question: ca::FieldQuestion) {
-        field::find(&self.looks, &self.name, question);
+        field::find(&self.queries, &self.name, question);
     }
 }
 

@@ -116,7 +116,8 @@ impl<'a> Field<'a> {
         };
         let number = |name| {
             let number = alarm.step(name).and_then(integer).unwrap_or(0);
-            u16::try_from(number.max(0)).unwrap_or(u16::MAX)
+            // A number that no alarm has, negative or too large, stays one.
+            u16::try_from(number).unwrap_or(u16::MAX)
         };
         (
             Some(number("severity")),

@@ -202,6 +202,12 @@ impl PvaEvents for Events {
         }
     }
 
+    fn reason(&self, reason: &str) {
+        for wiring in &self.0 {
+            wiring.line.event(Event::Reason(reason.to_owned()));
+        }
+    }
+
     fn failed(&self, reason: &str) {
         log::warn!("a pvAccess monitor failed and is tried again: {reason}");
         for wiring in &self.0 {

@@ -21,13 +21,16 @@ pub(super) trait Task: Send + 'static {
 /// Later ones are left out, so that an overloaded thread doesn't accumulate them.
 const MAKE_UP: Duration = Duration::from_millis(100);
 
+/// Room for this many tasks is kept when most of them have ended.
+const MANY: usize = 256;
+
 /// One thread that runs tasks at their intervals; ends when dropped.
 pub(super) struct Timer<T: Task> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<TimerShared<T>>,
     thread: Option<JoinHandle<()>>,
 }
 
-struct Shared<T> {
+struct TimerShared<T> {
     schedule: Mutex<Schedule<T>>,
     /// A task is due earlier than before, or the timer ends.
     changed: Condvar,
@@ -36,13 +39,13 @@ struct Shared<T> {
 
 /// A task in the timer. Dropping it ends the task.
 pub(super) struct Job<T: Task> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<TimerShared<T>>,
     id: u64,
 }
 
 impl<T: Task> Timer<T> {
     pub(super) fn start() -> io::Result<Self> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(TimerShared {
             schedule: Mutex::new(Schedule::new(Instant::now())),
             changed: Condvar::new(),
             ended: AtomicBool::new(false),
@@ -101,7 +104,7 @@ impl<T: Task> Drop for Job<T> {
     }
 }
 
-impl<T: Task> Shared<T> {
+impl<T: Task> TimerShared<T> {
     fn lock(&self) -> MutexGuard<'_, Schedule<T>> {
         self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -122,6 +125,9 @@ impl<T: Task> Shared<T> {
             let closed: Vec<T> = (batch.drain(..))
                 .filter_map(|due| schedule.give_back(now, due))
                 .collect();
+            if batch.capacity() > MANY.max(8 * schedule.entries.len()) {
+                batch.shrink_to(MANY);
+            }
             drop(schedule);
             drop(closed);
         }
@@ -211,6 +217,10 @@ impl<T> Schedule<T> {
             let entries = &self.entries;
             self.order
                 .retain(|Reverse((_, id))| entries.contains_key(id));
+        }
+        if self.entries.capacity() > MANY.max(8 * self.entries.len()) {
+            self.entries.shrink_to(MANY);
+            self.order.shrink_to(MANY);
         }
         entry?.task
     }

@@ -8,10 +8,10 @@ impl Operation {
     pub(super) fn name_asker(&mut self) {
         let by = || {
             Some(Box::new(OnBehalf {
-                user: self.identity.user.clone(),
-                groups: self.identity.groups.clone(),
-                address: self.peer.address.clone(),
-                origin: self.peer.origin.clone(),
+                user: self.caller.identity.user.clone(),
+                groups: self.caller.identity.groups.clone(),
+                address: self.caller.peer.address.clone(),
+                origin: self.caller.peer.origin.clone(),
             }))
         };
         match &mut self.action {

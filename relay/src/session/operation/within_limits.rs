@@ -4,14 +4,40 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pvwire_schema::types::{Limits, Metadata, Outcome, PutValue, PvId, ValueType};
+use pvwire_schema::types::{ConnectionState, Limits, Metadata, Outcome, PutValue, PvId, ValueType};
 
 use super::{Action, Ended, Operation, Operations};
-use crate::fanout::control::{ControlRequest, KnownLimits, LimitsFound};
+use crate::fanout::control::{ControlRequest, TableRead};
 use crate::ingest::OpEnd;
+use crate::state::table::Table;
 
 /// Interval at which the limits are read while they aren't known.
 const READ_EVERY: Duration = Duration::from_millis(50);
+
+/// What is known of the control limits of a PV.
+#[derive(Clone, Debug)]
+pub(super) enum KnownLimits {
+    /// Its first connection, or its metadata, have still to come.
+    NotYet,
+    /// It is disconnected, or its server doesn't have it, so that a put fails by itself.
+    Unreachable,
+    /// Its metadata has them.
+    Known(Arc<Metadata>),
+}
+
+fn known_limits(table: &Table, pv: PvId) -> KnownLimits {
+    let Some(entry) = table.get(pv) else {
+        return KnownLimits::NotYet;
+    };
+    let metadata = entry.metadata.as_ref();
+    let metadata = metadata.filter(|metadata| metadata.value_type != ValueType::Unknown);
+    match (entry.connection.state, metadata) {
+        (ConnectionState::Connected, Some(metadata)) => KnownLimits::Known(Arc::clone(metadata)),
+        (ConnectionState::Disconnected, _) => KnownLimits::Unreachable,
+        _ if entry.missing().is_some() => KnownLimits::Unreachable,
+        _ => KnownLimits::NotYet,
+    }
+}
 
 impl Operation {
     /// The same operation; if `within_limits`, a put is refused when its value is outside the control limits of its PV.
@@ -50,11 +76,11 @@ impl Operations {
 
     fn request_limits(&self, number: u64, pv: PvId) {
         let (found, wake) = (Arc::clone(&self.limits_found), Arc::clone(&self.wake));
-        let answer = LimitsFound(Box::new(move |limits| {
-            found.push((number, limits));
+        let read = TableRead::new(move |table| {
+            found.push((number, known_limits(table, pv)));
             wake();
-        }));
-        self.control.push(ControlRequest::Limits { pv, answer });
+        });
+        self.control.push(ControlRequest::Read(read));
     }
 
     /// Continues with the puts whose limits are known now.
@@ -74,7 +100,7 @@ impl Operations {
                 .retain(|(_, other)| !before.contains(other));
             for number in before.into_iter().chain([number]) {
                 if let Some(operation) = self.take_permitted(number, &mut ended, now) {
-                    ended.extend(self.go_on_within_limits(number, operation, &found, now));
+                    ended.extend(self.resume_within_limits(number, operation, &found, now));
                 }
             }
         }
@@ -92,7 +118,7 @@ impl Operations {
 
 impl Operations {
     /// Continues with a put whose limits are known, or refuses it.
-    fn go_on_within_limits(
+    fn resume_within_limits(
         &mut self,
         number: u64,
         mut operation: Operation,
@@ -113,6 +139,26 @@ impl Operations {
     }
 }
 
+/// The number in a text as both protocols read it: decimal, or hexadecimal after `0x`. Other texts are refused later.
+fn number_in(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let (sign, digits) = match text.as_bytes() {
+        [b'-', ..] => (-1.0, &text[1..]),
+        [b'+', ..] => (1.0, &text[1..]),
+        _ => (1.0, text),
+    };
+    let hex = digits
+        .strip_prefix("0x")
+        .or_else(|| digits.strip_prefix("0X"));
+    match hex {
+        // A spelling that only a server may know is outside every range.
+        Some(hex) => u64::from_str_radix(hex, 16).map_or(Some(sign * f64::INFINITY), |integer| {
+            Some(sign * integer as f64)
+        }),
+        None => text.parse().ok(),
+    }
+}
+
 /// Why a value is outside the control limits of a PV; `None` if it isn't, or if the PV has no limits.
 fn outside_limits(value: &PutValue, metadata: &Metadata) -> Option<String> {
     let Limits { low, high } = metadata.control;
@@ -129,7 +175,12 @@ fn outside_limits(value: &PutValue, metadata: &Metadata) -> Option<String> {
     if !is_number || !has_limits {
         return None;
     }
-    let number = |text: &String| text.trim().parse::<f64>().ok();
+    let is_text = matches!(value, PutValue::Text(_));
+    if is_text && metadata.element_count != 1 && metadata.value_type.element_bytes() == Some(1) {
+        // The characters of an array.
+        return None;
+    }
+    let number = |text: &String| number_in(text);
     let numbers = match value {
         PutValue::Number(number) => vec![*number],
         PutValue::Int64(integer) => vec![*integer as f64],
@@ -153,6 +204,7 @@ mod tests {
     fn metadata(value_type: ValueType, low: f64, high: f64) -> Metadata {
         Metadata {
             value_type,
+            element_count: 1,
             control: Limits { low, high },
             units: "mA".into(),
             ..Metadata::default()
@@ -171,6 +223,8 @@ mod tests {
             PutValue::Int64(-2),
             PutValue::UInt64(u64::MAX),
             PutValue::Text(" 21 ".into()),
+            PutValue::Text("0x15".into()),
+            PutValue::Text("-0X2".into()),
             PutValue::TextArray(vec!["1".into(), "-1.6".into()]),
         ] {
             assert!(of(value.clone()).is_some(), "{value:?}");
@@ -180,10 +234,22 @@ mod tests {
             PutValue::Number(-1.5),
             PutValue::Int64(0),
             PutValue::Text("20".into()),
+            PutValue::Text("0x14".into()),
             PutValue::Text("high".into()),
         ] {
             assert_eq!(of(value), None);
         }
+    }
+
+    #[test]
+    fn text_for_an_array_of_characters_is_no_number() {
+        let characters = Metadata {
+            element_count: 40,
+            ..metadata(ValueType::UInt8, 0.0, 5.0)
+        };
+        let text = PutValue::Text("9".into());
+        assert_eq!(outside_limits(&text, &characters), None);
+        assert!(outside_limits(&PutValue::Number(9.0), &characters).is_some());
     }
 
     #[test]

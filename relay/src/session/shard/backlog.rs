@@ -38,8 +38,7 @@ impl Backlog {
 
     /// Adds a tick.
     pub(super) fn add(&mut self, frames: &TickFrames, orders: Vec<Order>) {
-        self.tick = frames.tick;
-        self.orders.extend(orders);
+        self.add_orders(frames.tick, orders);
         let small = (frames.changes.rows.iter()).map(|row| (row.pv, row.skips));
         let large = frames.large.iter().map(|value| (value.pv(), value.skips()));
         for (pv, skips) in small.chain(large) {
@@ -50,6 +49,12 @@ impl Backlog {
                 self.sets.insert(number, Arc::clone(set));
             }
         }
+    }
+
+    /// Adds what is to be done for clients after a tick.
+    pub(super) fn add_orders(&mut self, tick: u64, orders: Vec<Order>) {
+        self.tick = tick;
+        self.orders.extend(orders);
     }
 
     /// Updates that the members of a group miss.
@@ -65,17 +70,17 @@ impl Run {
     pub(super) fn make_up(&mut self) {
         let backlog = self.mailbox.take_backlog();
         let now = Instant::now();
-        let places: Vec<usize> = self.clients.iter().map(|(place, _)| place).collect();
-        for &place in &places {
-            self.clients[place].feed.misses(&backlog);
+        let slots: Vec<usize> = self.clients.iter().map(|(slot, _)| slot).collect();
+        for &slot in &slots {
+            self.clients[slot].feed.misses(&backlog);
         }
         let tick = backlog.tick();
         for order in backlog.orders {
             self.follow(order);
         }
         // Those that the orders have brought up to date may have missed later ticks.
-        for place in places {
-            self.fall_behind(place, now);
+        for slot in slots {
+            self.fall_behind(slot, now);
         }
         self.rounds.wrote(tick, now, self.context.limits.ack_window);
         self.mailbox.delivered_backlog(now);

@@ -7,21 +7,19 @@ use pvwire_schema::close::CloseCode;
 
 use super::ShardLimits;
 use super::delivery::Feed;
-use super::dialogue::Conversation;
+use super::door::Door;
 use super::handle::{ClientSeen, DoorClientSeen};
 use super::large_way::LargeWay;
 use super::login::Login;
-use crate::access::auth::Peer;
+use super::questions::Questions;
+use crate::access::caller::Caller;
 use crate::access::rule::Identity;
 use crate::fanout::control::ClientId;
-use crate::fanout::dialogue::Dialogue;
+use crate::fanout::door_session::DoorSession;
 use crate::fanout::frame::Frame;
-use crate::limits::connections::{
-    Caller, Callers, Permit, Stay, TooMany, TooManyConnections, Users,
-};
-use crate::limits::memory::Owner;
+use crate::limits::connections::{Callers, Permit, Stay, TooMany, TooManyConnections, Users};
 use crate::limits::requests::RequestBudget;
-use crate::session::socket::{Broken, Socket};
+use crate::session::socket::{Disconnect, Socket};
 use crate::session::step::Session;
 
 /// How long a socket is kept after the close frame: the client reads it, and what it still sends is
@@ -42,12 +40,7 @@ pub(super) enum Silence {
 pub(super) struct Client {
     pub(super) id: ClientId,
     since: Instant,
-    pub(super) identity: Arc<Identity>,
-    pub(super) peer: Arc<Peer>,
-    /// The owner of the memory that the relay holds for it.
-    pub(super) owner: Arc<Owner>,
     pub(super) login: Login,
-    /// The budgets that it shares with other connections of its address and user.
     pub(super) caller: Caller,
     /// Its share of the limits of connections and clients.
     _stay: Option<Stay>,
@@ -59,9 +52,15 @@ pub(super) struct Client {
     pub(super) feed: Feed,
     pub(super) large: LargeWay,
     /// Set for a client of a door.
-    pub(super) conversation: Option<Conversation>,
+    pub(super) door: Option<Door>,
+    /// Set while answers to questions of it are not complete.
+    pub(super) questions: Option<Box<Questions>>,
     /// Bytes that were sent over its stream.
     pub(super) streamed: u64,
+    /// It is in the queue for a turn of reading.
+    pub(super) awaits_reading: bool,
+    /// When its turn of reading was put off.
+    pub(super) rests_since: Option<Instant>,
     /// It is in the queue for a turn of writing.
     pub(super) awaits_turn: bool,
     /// Bytes that it had sent at the last check.
@@ -75,19 +74,18 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// The client's identity; `None` until it has logged in.
-    pub(super) fn known(&self) -> Result<Option<&Arc<Identity>>, Broken> {
+    /// The client with its identity; `None` until it has logged in.
+    pub(super) fn known(&self) -> Result<Option<&Caller>, Disconnect> {
         match &self.login {
             Login::Awaited { .. } => Ok(None),
-            Login::Done(Some(shown)) if shown.is_over() => Err(Broken::NotLoggedIn),
-            Login::Done(_) => Ok(Some(&self.identity)),
+            Login::Done(Some(shown)) if shown.is_over() => Err(Disconnect::NotLoggedIn),
+            Login::Done(_) => Ok(Some(&self.caller)),
         }
     }
 
     pub(super) fn new(
         id: ClientId,
-        (peer, caller, stay): (Peer, Caller, Option<Stay>),
-        owner: Arc<Owner>,
+        (caller, stay): (Caller, Option<Stay>),
         login: Login,
         socket: Socket,
         limits: ShardLimits,
@@ -96,9 +94,6 @@ impl Client {
         Self {
             id,
             since: now,
-            identity: Arc::new(peer.identity.clone()),
-            peer: Arc::new(peer),
-            owner,
             login,
             caller,
             _stay: stay,
@@ -108,8 +103,11 @@ impl Client {
             session: Session::default(),
             feed: Feed::default(),
             large: LargeWay::Socket,
-            conversation: None,
+            door: None,
+            questions: None,
             streamed: 0,
+            awaits_reading: false,
+            rests_since: None,
             awaits_turn: false,
             heard: 0,
             pinged: None,
@@ -119,8 +117,8 @@ impl Client {
     }
 
     /// Lets a client of a door talk as its protocol does.
-    pub(super) fn talk(&mut self, dialogue: Box<dyn Dialogue>) {
-        self.conversation = Some(Conversation::new(dialogue, self.since));
+    pub(super) fn open_door(&mut self, session: Box<dyn DoorSession>) {
+        self.door = Some(Door::new(session, self.since));
         self.session = Session::without_acknowledgements();
     }
 
@@ -147,10 +145,14 @@ impl Client {
         callers: &Callers,
         identity: &Identity,
     ) -> Result<(), TooMany> {
-        let Some(user) = identity.user.as_ref().filter(|_| !self.caller.has_user()) else {
+        let Some(user) = identity
+            .user
+            .as_ref()
+            .filter(|_| !self.caller.rates.has_user())
+        else {
             return Ok(());
         };
-        callers.logged_in(&mut self.caller, user, Instant::now())
+        callers.logged_in(&mut self.caller.rates, user, Instant::now())
     }
 
     /// Number of bytes that wait for the client.
@@ -176,8 +178,8 @@ impl Client {
     pub(super) fn silence(&mut self, patience: Duration, now: Instant) -> Silence {
         let received = self.socket.received_bytes();
         // A client that doesn't take what waits for it is checked for stalls instead, and one whose message is being
-        // read can't be heard.
-        let is_busy = self.socket.is_blocked() || self.is_being_read();
+        // read can't be noticed.
+        let is_busy = self.socket.is_blocked() || self.is_being_read() || self.awaits_reading;
         if self.is_closing() || is_busy || received != self.heard {
             self.heard = received;
             self.pinged = None;
@@ -195,7 +197,9 @@ impl Client {
 
     /// Whether the client has taken nothing for `evict_after`.
     pub(super) fn has_stalled(&mut self, evict_after: Duration, now: Instant) -> bool {
-        if self.large.progressed() {
+        // What it has acknowledged may lie in a socket that the shard doesn't read yet.
+        let is_unread = self.awaits_reading && !self.socket.is_blocked();
+        if self.large.progressed() || is_unread {
             self.stalled_since = self.stalled_since.map(|_| now);
         }
         self.stalled_since
@@ -204,13 +208,14 @@ impl Client {
 
     /// Whether a message of it is being read on another thread.
     pub(super) fn is_being_read(&self) -> bool {
-        (self.conversation.as_ref()).is_some_and(|with| with.is_being_read)
+        (self.door.as_ref()).is_some_and(|with| with.is_being_read)
     }
 
     /// Sends the close frame.
     pub(super) fn close(&mut self, code: CloseCode) {
-        let with = self.conversation.as_mut();
-        match with.and_then(Conversation::take_farewell) {
+        self.questions = None;
+        let with = self.door.as_mut();
+        match with.and_then(Door::take_close_frame) {
             Some((code, reason)) => self.socket.close(code, &reason),
             None => self.socket.close(code.number(), code.reason()),
         }
@@ -239,16 +244,16 @@ impl Client {
 
     /// The frame as this client gets it: a door's clients may share a frame that isn't addressed to them yet.
     pub(super) fn addressed(&self, frame: &Arc<Frame>) -> Arc<Frame> {
-        let with = self.conversation.as_ref();
-        let own = with.and_then(|with| with.dialogue.addressed(frame));
+        let with = self.door.as_ref();
+        let own = with.and_then(|with| with.session.addressed(frame));
         own.map_or_else(|| Arc::clone(frame), Arc::new)
     }
 
     /// As the status page shows it.
     pub(super) fn seen(&self) -> ClientSeen {
         ClientSeen {
-            address: self.peer.address.clone(),
-            user: self.identity.user.clone(),
+            address: self.caller.peer.address.clone(),
+            user: self.caller.identity.user.clone(),
             connected: self.age(),
             bytes: self.sent_bytes(),
             is_in_step: self.session.is_in_step(),
@@ -257,21 +262,21 @@ impl Client {
 
     /// Notes that a client of a door was sent something.
     pub(super) fn note_sent(&mut self, now: Instant) {
-        if let Some(with) = &mut self.conversation {
+        if let Some(with) = &mut self.door {
             with.sent = now;
         }
     }
 
     /// As the pages of its door show it; `None` if it is not a client of a door.
     pub(super) fn seen_by_door(&self) -> Option<DoorClientSeen> {
-        let with = self.conversation.as_ref()?;
+        let with = self.door.as_ref()?;
         Some(DoorClientSeen {
             client: self.id,
             since: self.since,
             heard: with.heard,
             sent: with.sent,
             held_bytes: self.held_bytes(),
-            names: with.dialogue.held(),
+            names: with.session.held(),
         })
     }
 }

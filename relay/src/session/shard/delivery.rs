@@ -12,7 +12,7 @@ use crate::fanout::dirty::missed;
 use crate::fanout::large::large_steps;
 use crate::fanout::output::{GroupFrame, Order, TickFrames};
 use crate::ops::latency::{SENT_SAMPLES, wall_ns};
-use crate::session::socket::{Broken, Written};
+use crate::session::socket::{Disconnect, Written};
 use crate::session::step::Offer;
 
 /// Which frames of the ticks a client gets.
@@ -73,7 +73,7 @@ struct Round {
     sent: u64,
     updates: u64,
     bytes: u64,
-    broken: Vec<(usize, Broken)>,
+    broken: Vec<(usize, Disconnect)>,
     /// Clients that get nothing because the shard is behind.
     left_out: Vec<usize>,
 }
@@ -138,24 +138,24 @@ impl Run {
     /// Writes a tick's frames to all clients that get one. When the shard `is_behind` the ticks,
     /// its clients fall behind with it and are brought up to date after the deliveries that wait.
     pub(super) fn deliver(&mut self, frames: &TickFrames, is_behind: bool) {
-        let places: Vec<usize> = self.clients.iter().map(|(place, _)| place).collect();
-        if places.is_empty() {
+        let slots: Vec<usize> = self.clients.iter().map(|(slot, _)| slot).collect();
+        if slots.is_empty() {
             return;
         }
         let mut round = Round::new(is_behind);
-        self.rounds.first = (self.rounds.first + 1) % places.len();
-        let (second, first) = places.split_at(self.rounds.first);
-        for &place in first.iter().chain(second) {
-            if let Err(error) = self.deliver_to(place, frames, &mut round) {
-                round.broken.push((place, error));
+        self.rounds.first = (self.rounds.first + 1) % slots.len();
+        let (second, first) = slots.split_at(self.rounds.first);
+        for &slot in first.iter().chain(second) {
+            if let Err(error) = self.deliver_to(slot, frames, &mut round) {
+                round.broken.push((slot, error));
             }
         }
-        for (place, error) in round.broken {
-            self.part(place, &error);
+        for (slot, error) in round.broken {
+            self.disconnect(slot, &error);
         }
-        for place in round.left_out {
-            if self.clients.contains(place) {
-                self.settle(place, Ok(false));
+        for slot in round.left_out {
+            if self.clients.contains(slot) {
+                self.finish_turn(slot, Ok(false));
             }
         }
         let metrics = &self.context.metrics;
@@ -179,11 +179,11 @@ impl Run {
     /// Writes a tick's frame to one client, or notes what the client misses.
     fn deliver_to(
         &mut self,
-        place: usize,
+        slot: usize,
         frames: &TickFrames,
         round: &mut Round,
-    ) -> Result<(), Broken> {
-        let client = &mut self.clients[place];
+    ) -> Result<(), Disconnect> {
+        let client = &mut self.clients[slot];
         let Some(group) = client.feed.group.filter(|_| !client.is_closing()) else {
             return Ok(());
         };
@@ -216,15 +216,15 @@ impl Run {
         let offer = client.session.offer(blocked, self.rounds.overdue);
         if offer != Offer::Send {
             client.feed.missed += missed.or_else(steps).unwrap_or(0);
-            self.hold_back(place, offer, round.start)?;
+            self.hold_back(slot, offer, round.start)?;
             if round.is_behind {
-                round.left_out.push(place);
+                round.left_out.push(slot);
             }
             return Ok(());
         }
         let (gathered, addressed);
         let frame = if let Some(frame) = shared {
-            if client.conversation.is_some() {
+            if client.door.is_some() {
                 addressed = client.addressed(frame);
                 &addressed
             } else {
@@ -254,22 +254,22 @@ impl Run {
         let values = frames.large.iter();
         let values = values.filter(|value| set.contains(value.pv()));
         client.follow_up(values, false, &mut self.encoders, &self.context.metrics);
-        self.ask_turn(place);
+        self.ask_turn(slot);
         Ok(())
     }
 
     /// A client with PVs misses what ticks have brought, and is brought up to date when it can take bytes.
-    pub(super) fn fall_behind(&mut self, place: usize, now: Instant) {
+    pub(super) fn fall_behind(&mut self, slot: usize, now: Instant) {
         let overdue = self.rounds.overdue;
-        let Some(client) = self.clients.get_mut(place) else {
+        let Some(client) = self.clients.get_mut(slot) else {
             return;
         };
         if client.feed.group.is_none() || client.is_closing() {
             return;
         }
         let offer = client.session.offer(true, overdue);
-        let done = self.hold_back(place, offer, now);
-        self.settle(place, done.map(|()| false));
+        let done = self.hold_back(slot, offer, now);
+        self.finish_turn(slot, done.map(|()| false));
     }
 
     /// Carries out what the fan-out stage decided between this tick and the next.
@@ -283,7 +283,7 @@ impl Run {
             Order::Regroup { group, .. } => client.feed.group = group,
             Order::Refused { errors, .. } => {
                 let told = self.tell_refused(id.index, &errors);
-                self.settle(id.index, told.map(|()| false));
+                self.finish_turn(id.index, told.map(|()| false));
             }
             Order::Refuse { .. } => self.close(id.index, CloseCode::RightsChanged),
             Order::Answer { frame, large, .. } => {
@@ -295,9 +295,9 @@ impl Run {
                 client.note_sent(Instant::now());
                 metrics.updates_sent.inc_by(u64::from(rows));
                 client.follow_up(large.iter(), true, &mut self.encoders, metrics);
-                self.settle(id.index, said.map(|()| false));
+                self.finish_turn(id.index, said.map(|()| false));
                 if self.serves(id) {
-                    self.go_on(id.index);
+                    self.resume(id.index);
                 }
             }
             Order::CaughtUp {
@@ -316,32 +316,36 @@ impl Run {
                 client.follow_up(large.iter(), false, &mut self.encoders, metrics);
                 metrics.catch_ups.inc();
                 metrics.updates_sent.inc_by(u64::from(frame.rows()));
-                self.settle(id.index, said.map(|()| true));
+                self.finish_turn(id.index, said.map(|()| true));
             }
         }
     }
 
     /// Updates a client at intervals from now on, or with every tick again.
-    pub(super) fn pace(&mut self, place: usize, interval: Option<Duration>) -> Result<(), Broken> {
-        let client = &mut self.clients[place];
+    pub(super) fn pace(
+        &mut self,
+        slot: usize,
+        interval: Option<Duration>,
+    ) -> Result<(), Disconnect> {
+        let client = &mut self.clients[slot];
         client.feed.pace = interval.map(|interval| Pace {
             interval,
             due: None,
         });
         client.session.pace(interval.is_some());
         // What waited for the end of the old interval waits for the end of the new one.
-        self.hold_back(place, Offer::Wait, Instant::now())
+        self.hold_back(slot, Offer::Wait, Instant::now())
     }
 
     /// Requests catch-ups for the clients whose intervals are over.
-    pub(super) fn bring_up_paced(&mut self, now: Instant) {
+    pub(super) fn serve_paced(&mut self, now: Instant) {
         if self.paces.next.is_none_or(|at| now < at) {
             return;
         }
         self.paces.next = None;
-        let places: Vec<usize> = self.clients.iter().map(|(place, _)| place).collect();
-        for place in places {
-            let Some(client) = self.clients.get_mut(place) else {
+        let slots: Vec<usize> = self.clients.iter().map(|(slot, _)| slot).collect();
+        for slot in slots {
+            let Some(client) = self.clients.get_mut(slot) else {
                 continue;
             };
             let Some(pace) = &mut client.feed.pace else {
@@ -361,15 +365,15 @@ impl Run {
             let blocked = client.is_blocked();
             let offer = client.session.due(blocked, self.rounds.overdue);
             if offer != Offer::Wait {
-                let done = self.hold_back(place, offer, now);
-                self.settle(place, done.map(|()| false));
+                let done = self.hold_back(slot, offer, now);
+                self.finish_turn(slot, done.map(|()| false));
             }
         }
     }
 
     /// Notes that a frame isn't sent to a client, for the reason in `offer`.
-    fn hold_back(&mut self, place: usize, offer: Offer, now: Instant) -> Result<(), Broken> {
-        let client = &mut self.clients[place];
+    fn hold_back(&mut self, slot: usize, offer: Offer, now: Instant) -> Result<(), Disconnect> {
+        let client = &mut self.clients[slot];
         match offer {
             Offer::Send => {}
             Offer::Wait => {

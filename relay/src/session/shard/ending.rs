@@ -1,4 +1,4 @@
-//! The ends of connections: when they are closed, and which stages are told.
+//! The ends of connections: when they are closed, and which stages are notified.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,9 +8,9 @@ use pvwire_schema::close::CloseCode;
 use super::Run;
 use crate::access::auth::Keys;
 use crate::fanout::control::{ClientId, ControlRequest};
-use crate::session::socket::Broken;
+use crate::session::socket::Disconnect;
 
-/// While the relay is short of memory, a client with held values is closed after taking nothing for
+/// While the relay is short of memory, a client with retained values is closed after taking nothing for
 /// this long.
 const EVICT_WHEN_SHORT: Duration = Duration::from_secs(1);
 
@@ -25,7 +25,7 @@ impl Run {
         let (mut gone, mut evicted, mut over) = (Vec::new(), Vec::new(), Vec::new());
         let (mut waiting, mut talking) = (Vec::new(), Vec::new());
         let keys = self.new_keys();
-        for (place, client) in &mut self.clients {
+        for (slot, client) in &mut self.clients {
             // Memory of bytes that a client doesn't read can't be freed.
             let holds_memory = is_short && client.held_bytes() > HELD_BYTES;
             let evict_after = if holds_memory {
@@ -36,37 +36,37 @@ impl Run {
             let has_stalled = client.has_stalled(evict_after, now);
             if client.is_closing() {
                 if client.is_closed_for_good(now) {
-                    gone.push(place);
+                    gone.push(slot);
                 }
             } else if has_stalled {
-                evicted.push(place);
+                evicted.push(slot);
             } else if client.login.is_over(now)
                 || keys
                     .as_ref()
                     .is_some_and(|keys| client.login.lost_its_key(keys))
             {
-                over.push(place);
+                over.push(slot);
             } else if client.login.awaits_key() {
-                waiting.push(place);
-            } else if client.conversation.is_some() {
-                talking.push(place);
+                waiting.push(slot);
+            } else if client.door.is_some() {
+                talking.push(slot);
             }
         }
-        for place in talking {
-            self.pass_time(place);
-            self.ask_for_late_changes(place);
+        for slot in talking {
+            self.pass_time(slot);
+            self.ask_for_late_changes(slot);
         }
-        for place in over {
-            self.end_login(place);
+        for slot in over {
+            self.end_login(slot);
         }
-        for place in waiting {
-            self.log_in_again(place);
+        for slot in waiting {
+            self.log_in_again(slot);
         }
-        for place in gone {
-            self.remove(place);
+        for slot in gone {
+            self.remove(slot);
         }
-        for place in evicted {
-            self.close(place, CloseCode::NoProgress);
+        for slot in evicted {
+            self.close(slot, CloseCode::NoProgress);
         }
     }
 
@@ -82,12 +82,12 @@ impl Run {
     pub(super) fn recheck(&mut self) {
         let refused = self.operations.recheck(Instant::now());
         self.tell(refused);
-        self.judge_conversations();
+        self.tell_changed_rights();
         for (_, client) in &self.clients {
             if !client.is_closing() {
                 self.context.control.push(ControlRequest::CheckAccess {
                     client: client.id,
-                    identity: Arc::clone(&client.identity),
+                    identity: Arc::clone(&client.caller.identity),
                 });
             }
         }
@@ -118,18 +118,18 @@ impl Run {
     }
 
     /// Ends a client's connection and tells the client why if possible.
-    pub(super) fn part(&mut self, place: usize, why: &Broken) {
+    pub(super) fn disconnect(&mut self, slot: usize, why: &Disconnect) {
         match why.close_code() {
-            None => self.remove(place),
-            Some(code) => self.close(place, code),
+            None => self.remove(slot),
+            Some(code) => self.close(slot, code),
         }
     }
 
     /// Closes a client; drops one that is being closed already.
-    pub(super) fn close(&mut self, place: usize, code: CloseCode) {
-        let client = &mut self.clients[place];
+    pub(super) fn close(&mut self, slot: usize, code: CloseCode) {
+        let client = &mut self.clients[slot];
         if client.is_closing() {
-            return self.remove(place);
+            return self.remove(slot);
         }
         client.close(code);
         let id = client.id;
@@ -138,12 +138,11 @@ impl Run {
     }
 
     /// Drops a client's socket.
-    fn remove(&mut self, place: usize) {
-        let mut client = self.clients.remove(place);
+    fn remove(&mut self, slot: usize) {
+        let mut client = self.clients.remove(slot);
         // The socket is dropped in any case.
         let _ = client.socket.deregister(self.poll.registry());
         self.mailbox.client_left();
-        self.again.remove(&place);
         if !client.is_closing() {
             self.forget(client.id, CloseCode::Normal);
         }
@@ -152,7 +151,7 @@ impl Run {
     /// Tells the stages that work for a client that it is gone.
     fn forget(&mut self, client: ClientId, code: CloseCode) {
         self.context.metrics.closed(code);
-        self.answerer.forget(client);
+        self.router.forget(client);
         self.operations.forget(client, Instant::now());
         self.context.control.push(ControlRequest::Forget { client });
     }

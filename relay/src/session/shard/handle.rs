@@ -17,15 +17,17 @@ use super::backlog::Backlog;
 use crate::access::auth::{Login, Peer};
 use crate::compute::{PoolHandle, Size};
 use crate::fanout::control::ClientId;
-use crate::fanout::dialogue::{HeldName, MessageReader, Ran, ReadMessage, Respond};
+use crate::fanout::door_session::{HeldName, MessageReader, ReadMessage};
 use crate::fanout::encoding::Encoding;
 use crate::fanout::output::{FrameSink, Order, TickFrames};
-use crate::limits::connections::{Caller, Stay};
+use crate::limits::connections::{SharedBudgets, Stay};
 use crate::limits::cpu::CpuShare;
 use crate::ops::pulse::Pulse;
-use crate::session::errand::Puts;
+use crate::session::batch::Puts;
+use crate::session::question::{Page, Problem};
 use crate::session::stream::StreamBody;
 use crate::session::transport::AnyTransport;
+use crate::state::batch::{BatchResult, Respond};
 
 /// A client whose handshake is done.
 #[derive(Debug)]
@@ -39,8 +41,8 @@ pub struct Arrival {
     /// The client, as the handshake describes it.
     pub peer: Peer,
     /// The budgets that it shares with other connections of its address and user.
-    pub caller: Caller,
-    /// Counts as a connection and a client while it is held.
+    pub rates: SharedBudgets,
+    /// Counts as a connection and a client until it is dropped.
     pub stay: Option<Stay>,
 }
 
@@ -96,59 +98,64 @@ impl ShardHandle {
     pub fn adopt_logged_in(&self, arrival: Arrival, login: Option<Login>) {
         self.mailbox.clients.fetch_add(1, Ordering::Relaxed);
         let newcomer = Box::new((arrival, login));
-        self.mailbox.put(Command::Adopt(newcomer));
+        self.mailbox.put(ShardCommand::Adopt(newcomer));
     }
 
     /// The stream of large values for this token; no answer when no client has the token.
     pub fn attach(&self, token: u128) -> oneshot::Receiver<StreamBody> {
         let (reply, body) = oneshot::channel();
-        self.mailbox.put(Command::Attach { token, reply });
+        self.mailbox.put(ShardCommand::Attach { token, reply });
         body
     }
 
     /// The clients that were sent most bytes, up to `limit`, in any order.
     pub fn inspect(&self, limit: usize) -> oneshot::Receiver<Vec<ClientSeen>> {
         let (answer, clients) = oneshot::channel();
-        self.mailbox.put(Command::Inspect { limit, answer });
+        self.mailbox.put(ShardCommand::Inspect { limit, answer });
         clients
     }
 
     /// The clients of a door.
     pub fn door_clients(&self, door: Encoding) -> oneshot::Receiver<Vec<DoorClientSeen>> {
         let (answer, clients) = oneshot::channel();
-        self.mailbox.put(Command::DoorClients { door, answer });
+        self.mailbox.put(ShardCommand::DoorClients { door, answer });
         clients
     }
 
     /// Closes a client; answers whether it was there.
     pub fn close(&self, client: ClientId) -> oneshot::Receiver<bool> {
         let (answer, was_there) = oneshot::channel();
-        self.mailbox.put(Command::Close { client, answer });
+        self.mailbox.put(ShardCommand::Close { client, answer });
         was_there
     }
 
-    /// Carries out the puts of an errand.
+    /// Carries out the puts of a batch.
     pub fn put_for(&self, puts: Puts) {
-        self.mailbox.put(Command::PutFor(Box::new(puts)));
+        self.mailbox.put(ShardCommand::PutFor(Box::new(puts)));
     }
 
-    /// A client's errand has been carried out: lets its response be written.
+    /// Ends the puts of a client that were not sent.
+    pub fn end_puts(&self, client: ClientId) {
+        self.mailbox.put(ShardCommand::EndPuts(client));
+    }
+
+    /// A client's batch has been carried out: lets its response be written.
     pub fn respond(
         &self,
         pool: &PoolHandle,
         share: &CpuShare,
         (client, number): (ClientId, u32),
         respond: Respond,
-        ran: Ran,
+        result: BatchResult,
     ) {
-        let answer = CameBack {
+        let answer = BatchDone {
             mailbox: Arc::clone(&self.mailbox),
             client,
             number,
             response: FAILED.to_vec(),
         };
-        let size = Size::of(ran.elements());
-        pool.run(share, size, move || answer.give(respond.0(&ran)));
+        let size = Size::of(result.elements());
+        pool.run(share, size, move || answer.give(respond.0(&result)));
     }
 
     /// Lets a message of a client be read.
@@ -190,23 +197,27 @@ impl ShardHandle {
 
     /// Closes every client with 1012, evenly over this time.
     pub fn drain(&self, over: Duration) {
-        self.mailbox.put(Command::Drain { over });
+        self.mailbox.put(ShardCommand::Drain { over });
     }
 
     /// The rules have changed: closes every client that holds a PV which it may no longer read.
     pub fn recheck(&self) {
-        self.mailbox.put(Command::Recheck);
+        self.mailbox.put(ShardCommand::Recheck);
     }
 
     /// Ends the shard's thread.
     pub(super) fn stop(&self) {
-        self.mailbox.put(Command::Stop);
+        self.mailbox.put(ShardCommand::Stop);
     }
 }
 
 impl FrameSink for ShardHandle {
     fn deliver(&self, frames: &Arc<TickFrames>, orders: Vec<Order>) {
         self.mailbox.deliver(frames, orders, Instant::now());
+    }
+
+    fn follow(&self, tick: u64, orders: Vec<Order>) {
+        self.mailbox.follow(tick, orders);
     }
 
     fn is_ready(&self) -> bool {
@@ -219,12 +230,14 @@ impl FrameSink for ShardHandle {
 }
 
 /// What reaches a shard from other threads.
-pub(super) enum Command {
+pub(super) enum ShardCommand {
     Adopt(Box<(Arrival, Option<Login>)>),
     Deliver {
         frames: Arc<TickFrames>,
         orders: Vec<Order>,
     },
+    /// Orders that follow the frames of the last delivery.
+    Follow(Vec<Order>),
     /// Make up for the ticks of the backlog.
     MakeUp,
     /// An HTTP request for the stream with this token.
@@ -255,14 +268,18 @@ pub(super) enum Command {
     },
     /// Have the access of all clients checked.
     Recheck,
-    /// The puts of an errand.
+    /// The puts of a batch.
     PutFor(Box<Puts>),
-    /// A client's errand has been carried out, and this is the response.
-    CameBack {
+    /// A client waits no more for its puts.
+    EndPuts(ClientId),
+    /// A client's batch has been carried out, and this is the response.
+    BatchDone {
         client: ClientId,
         number: u32,
         response: Vec<u8>,
     },
+    /// A page of the answer to a client's request was made.
+    PageMade(Box<(ClientId, u32, Result<Page, Problem>)>),
     /// A client's message was read; `None` if that failed.
     WasRead {
         client: ClientId,
@@ -271,26 +288,26 @@ pub(super) enum Command {
     Stop,
 }
 
-/// The response to an errand whose response could not be written.
+/// The response to a batch whose response could not be written.
 const FAILED: &[u8] = br#"{"errors":[{"message":"the relay failed; see its log"}],"data":null}"#;
 
-/// Sends the response to an errand, also if writing it failed.
-struct CameBack {
+/// Sends the response to a batch, also if writing it failed.
+struct BatchDone {
     mailbox: Arc<Mailbox>,
     client: ClientId,
     number: u32,
     response: Vec<u8>,
 }
 
-impl CameBack {
+impl BatchDone {
     fn give(mut self, response: Vec<u8>) {
         self.response = response;
     }
 }
 
-impl Drop for CameBack {
+impl Drop for BatchDone {
     fn drop(&mut self) {
-        self.mailbox.put(Command::CameBack {
+        self.mailbox.put(ShardCommand::BatchDone {
             client: self.client,
             number: self.number,
             response: mem::take(&mut self.response),
@@ -313,7 +330,7 @@ impl WasRead {
 
 impl Drop for WasRead {
     fn drop(&mut self) {
-        self.mailbox.put(Command::WasRead {
+        self.mailbox.put(ShardCommand::WasRead {
             client: self.client,
             message: self.message.take(),
         });
@@ -332,7 +349,7 @@ const MAX_UNDONE: usize = 256;
 
 /// What the shard's thread and the handles to it share.
 pub(super) struct Mailbox {
-    commands: Mutex<VecDeque<Command>>,
+    commands: Mutex<VecDeque<ShardCommand>>,
     /// The ticks beyond those that may wait.
     backlog: Mutex<Backlog>,
     waker: Waker,
@@ -369,7 +386,7 @@ impl Mailbox {
         }
     }
 
-    pub(super) fn put(&self, command: Command) {
+    pub(super) fn put(&self, command: ShardCommand) {
         let mut queue = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
         queue.push_back(command);
         drop(queue);
@@ -390,7 +407,7 @@ impl Mailbox {
         self.sleeper.get_or_init(thread::current);
     }
 
-    pub(super) fn take(&self) -> Option<Command> {
+    pub(super) fn take(&self) -> Option<ShardCommand> {
         let mut queue = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
         queue.pop_front()
     }
@@ -406,14 +423,25 @@ impl Mailbox {
             drop(backlog);
             self.given(now);
             let frames = Arc::clone(frames);
-            return self.put(Command::Deliver { frames, orders });
+            return self.put(ShardCommand::Deliver { frames, orders });
         }
         let is_first = backlog.is_empty();
         backlog.add(frames, orders);
         drop(backlog);
         self.late.fetch_add(1, Ordering::Relaxed);
         if is_first {
-            self.put(Command::MakeUp);
+            self.put(ShardCommand::MakeUp);
+        }
+    }
+
+    /// Gives the shard orders that follow the frames of this tick.
+    fn follow(&self, tick: u64, orders: Vec<Order>) {
+        let mut backlog = self.backlog();
+        if backlog.is_empty() {
+            drop(backlog);
+            self.put(ShardCommand::Follow(orders));
+        } else {
+            backlog.add_orders(tick, orders);
         }
     }
 
@@ -475,7 +503,7 @@ impl Mailbox {
             .store((before * 7 + round) / 8, Ordering::Relaxed);
     }
 
-    /// The shard has one client less.
+    /// Subtracts a client of the shard.
     pub(super) fn client_left(&self) {
         self.clients.fetch_sub(1, Ordering::Relaxed);
     }
@@ -549,7 +577,7 @@ mod tests {
         let late = last - IN_STEP as u64;
         assert_eq!(mailbox.late.load(Ordering::Relaxed), late);
         let mut waiting = 0;
-        while let Some(Command::Deliver { frames, orders }) = mailbox.take() {
+        while let Some(ShardCommand::Deliver { frames, orders }) = mailbox.take() {
             assert_eq!((frames.tick, orders.len()), (waiting, 1));
             waiting += 1;
             mailbox.delivered(start + LATE * 100);

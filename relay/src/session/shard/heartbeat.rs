@@ -5,7 +5,7 @@
 //! while gets a ping. Browsers answer it in their network process, however busy the page is. A
 //! client that doesn't answer is closed no earlier than a client that takes no data.
 //!
-//! Clients have no timers: each check looks at some of the clients.
+//! Clients have no timers: each check visits some of the clients.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use crate::fanout::frame::Frame;
 /// Opcode of a ping.
 const PING: u8 = 0x9;
 
-/// Which clients the next check looks at.
+/// The clients that the next check visits.
 pub(super) struct Heartbeats {
     /// Number of checks for all clients; 0 without heartbeats.
     turns: usize,
@@ -57,16 +57,16 @@ impl Run {
             return;
         }
         self.heartbeats.turn = (turn + 1) % turns;
-        for place in (turn..self.clients.capacity()).step_by(turns) {
-            let Some(client) = self.clients.get_mut(place) else {
+        for slot in (turn..self.clients.capacity()).step_by(turns) {
+            let Some(client) = self.clients.get_mut(slot) else {
                 continue;
             };
             match client.silence(patience, now) {
                 Silence::Fine => {}
-                Silence::Gone => self.close(place, CloseCode::NoProgress),
+                Silence::Gone => self.close(slot, CloseCode::NoProgress),
                 Silence::Ping => {
                     let said = client.socket.answer(&self.heartbeats.ping);
-                    self.settle(place, said.map(|()| false));
+                    self.finish_turn(slot, said.map(|()| false));
                 }
             }
         }

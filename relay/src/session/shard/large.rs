@@ -13,14 +13,14 @@ use tokio::sync::oneshot;
 
 use super::Run;
 use super::client::Client;
-use super::handle::Command;
+use super::handle::ShardCommand;
 use super::large_way::LargeWay;
 use crate::fanout::control::ClientId;
 use crate::fanout::encoding::Encoders;
 use crate::fanout::frame::Frame;
 use crate::fanout::large::LargeValue;
 use crate::ops::metrics::Metrics;
-use crate::session::socket::Broken;
+use crate::session::socket::Disconnect;
 use crate::session::stream::{StreamBody, stream};
 
 /// Turns before the shard handles ticks and requests again.
@@ -62,8 +62,8 @@ impl Client {
 impl Run {
     /// The client's next step towards a stream: it requests the stream, or confirms that it reads
     /// it. The client gets `path` relative to the root, with the token.
-    pub(super) fn large_way(&mut self, place: usize, path: &str) -> Result<(), Broken> {
-        let client = &mut self.clients[place];
+    pub(super) fn large_way(&mut self, slot: usize, path: &str) -> Result<(), Disconnect> {
+        let client = &mut self.clients[slot];
         client.large = match std::mem::replace(&mut client.large, LargeWay::Socket) {
             LargeWay::Socket => {
                 let mut random = [0; 16];
@@ -78,7 +78,7 @@ impl Run {
                 LargeWay::Offered(token)
             }
             LargeWay::Fetched(stream) => LargeWay::Stream(stream),
-            LargeWay::Offered(_) | LargeWay::Stream(_) => return Err(Broken::BadMessage),
+            LargeWay::Offered(_) | LargeWay::Stream(_) => return Err(Disconnect::BadMessage),
         };
         Ok(())
     }
@@ -93,7 +93,7 @@ impl Run {
             return;
         };
         let (id, mailbox) = (client.id, Arc::clone(&self.mailbox));
-        let (sender, body) = stream(move || mailbox.put(Command::Streamed(id)));
+        let (sender, body) = stream(move || mailbox.put(ShardCommand::Streamed(id)));
         client.large = LargeWay::Fetched(sender);
         // The request may be gone already; then the body reports its end.
         let _ = reply.send(body);
@@ -114,25 +114,25 @@ impl Run {
                 return self.close(id.index, CloseCode::NoProgress);
             }
         }
-        self.settle(id.index, Ok(true));
+        self.finish_turn(id.index, Ok(true));
     }
 
     /// Queues a client for a turn if it has more to write.
-    pub(super) fn ask_turn(&mut self, place: usize) {
-        let client = &mut self.clients[place];
+    pub(super) fn ask_turn(&mut self, slot: usize) {
+        let client = &mut self.clients[slot];
         if client.socket.is_ready() && !client.awaits_turn {
             client.awaits_turn = true;
-            self.turns.push_back(place);
+            self.turns.push_back(slot);
         }
     }
 
     /// Gives turns to clients that wait for one.
     pub(super) fn give_turns(&mut self) {
         for _ in 0..self.turns.len().min(TURNS_PER_ROUND) {
-            let Some(place) = self.turns.pop_front() else {
+            let Some(slot) = self.turns.pop_front() else {
                 break;
             };
-            let Some(client) = self.clients.get_mut(place) else {
+            let Some(client) = self.clients.get_mut(slot) else {
                 continue;
             };
             client.awaits_turn = false;
@@ -142,7 +142,7 @@ impl Run {
             } else {
                 Ok(0)
             };
-            self.settle(place, taken.map(|taken| taken > 0));
+            self.finish_turn(slot, taken.map(|taken| taken > 0));
         }
     }
 }

@@ -11,8 +11,8 @@ use crate::access::auth::{self, KeyNumber, Keys, TokenError, TokenRefusal};
 use crate::access::rule::Identity;
 use crate::fanout::control::ControlRequest;
 use crate::fanout::frame::Frame;
-use crate::session::neighbours::Invitation;
-use crate::session::socket::Broken;
+use crate::session::peers::Invitation;
+use crate::session::socket::Disconnect;
 
 /// Time in which a client must log in.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -29,7 +29,7 @@ pub(super) enum Login {
         /// Its token, while the token's key may still become known.
         token: Option<WaitingToken>,
     },
-    /// Yes; with a token if tokens are asked for.
+    /// Yes; with a token if tokens are required.
     Done(Option<Shown>),
 }
 
@@ -101,7 +101,7 @@ impl Shown {
 impl Run {
     /// The greeting to a client whose identity is known.
     pub(super) fn welcome(&self, identity: &Identity, expires_in_ms: u64) -> Reply {
-        let Invitation { relays, crowded } = self.context.neighbours.invite();
+        let Invitation { relays, crowded } = self.context.peers.invite();
         Reply::Hello(Hello {
             relays,
             crowded,
@@ -114,7 +114,7 @@ impl Run {
 
     /// Tells all clients of pvwire's own protocol where the relays of the fleet are, if that has changed.
     pub(super) fn tell_relays(&mut self, now: Instant) {
-        let Some(relays) = self.context.neighbours.news(&self.relays_told, now) else {
+        let Some(relays) = self.context.peers.news(&self.relays_told, now) else {
             return;
         };
         self.relays_told.clone_from(&relays);
@@ -122,23 +122,23 @@ impl Run {
         let frames: Vec<_> = (self.context.encodings.all().iter())
             .map(|encoding| Arc::new(self.encoders.of(*encoding).answer(0, 0, &reply)))
             .collect();
-        for place in 0..self.clients.capacity() {
-            let Some(client) = self.clients.get_mut(place) else {
+        for slot in 0..self.clients.capacity() {
+            let Some(client) = self.clients.get_mut(slot) else {
                 continue;
             };
             let is_known = matches!(client.known(), Ok(Some(_)));
-            if is_known && client.conversation.is_none() && !client.is_closing() {
+            if is_known && client.door.is_none() && !client.is_closing() {
                 let frame = &frames[client.id.encoding.index()];
                 let said = client.socket.answer(frame);
-                self.settle(place, said.map(|()| false));
+                self.finish_turn(slot, said.map(|()| false));
             }
         }
     }
 
     /// Checks a client's token. A token with an unknown key waits, because its key may become
     /// known.
-    pub(super) fn log_in(&mut self, place: usize, to: u32, token: String) -> Result<(), Broken> {
-        let client = &mut self.clients[place];
+    pub(super) fn log_in(&mut self, slot: usize, to: u32, token: String) -> Result<(), Disconnect> {
+        let client = &mut self.clients[slot];
         let checked = match &self.context.tokens {
             None => Err(TokenRefusal::NotTaken.into()),
             Some(tokens) => {
@@ -158,30 +158,30 @@ impl Run {
         };
         let is_renewal = matches!(client.login, Login::Done(_));
         let (refusal, ends) = match checked {
-            Ok(login) => match self.objection(place, &login, is_renewal) {
-                None => return self.admit(place, to, login, is_renewal),
+            Ok(login) => match self.objection(slot, &login, is_renewal) {
+                None => return self.admit(slot, to, login, is_renewal),
                 Some(objection) => objection,
             },
-            Err(TokenError::Refused(why)) => (why.to_string(), Broken::NotLoggedIn),
-            Err(TokenError::UnknownKey) => (UNKNOWN_KEY.to_owned(), Broken::NotLoggedIn),
+            Err(TokenError::Refused(why)) => (why.to_string(), Disconnect::NotLoggedIn),
+            Err(TokenError::UnknownKey) => (UNKNOWN_KEY.to_owned(), Disconnect::NotLoggedIn),
         };
-        Err(self.refuse(place, to, refusal, ends))
+        Err(self.refuse(slot, to, refusal, ends))
     }
 
     /// Why a client can't become the user of a valid token, and how its connection ends; `None` if it can.
     fn objection(
         &mut self,
-        place: usize,
+        slot: usize,
         login: &auth::Login,
         is_renewal: bool,
-    ) -> Option<(String, Broken)> {
-        let client = &mut self.clients[place];
+    ) -> Option<(String, Disconnect)> {
+        let client = &mut self.clients[slot];
         let identity = &login.identity;
-        if is_renewal && identity.user != client.identity.user {
+        if is_renewal && identity.user != client.caller.identity.user {
             let why = "the new token is of another user".to_owned();
-            return Some((why, Broken::NotLoggedIn));
+            return Some((why, Disconnect::NotLoggedIn));
         }
-        let too_many = |why: String| (why, Broken::TooManyConnections);
+        let too_many = |why: String| (why, Disconnect::TooManyConnections);
         if let Err(why) = client.take_permit(&self.context.users, identity) {
             return Some(too_many(why.to_string()));
         }
@@ -193,16 +193,16 @@ impl Run {
     /// is closed with `code`. Without `auth = jwt` tokens have no meaning.
     pub(super) fn log_in_by_door(
         &mut self,
-        place: usize,
+        slot: usize,
         token: &str,
         code: u16,
         greeting: Frame,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), Disconnect> {
         if let Some(tokens) = self.context.tokens.clone() {
-            let is_renewal = matches!(self.clients[place].login, Login::Done(Some(_)));
+            let is_renewal = matches!(self.clients[slot].login, Login::Done(Some(_)));
             let admitted = match tokens.check(token) {
                 Err(why) => Err(why.to_string()),
-                Ok(login) => match self.objection(place, &login, is_renewal) {
+                Ok(login) => match self.objection(slot, &login, is_renewal) {
                     Some((why, _)) => Err(why),
                     None => Ok(login),
                 },
@@ -210,53 +210,53 @@ impl Run {
             match admitted {
                 Ok(login) => {
                     let identity = Arc::new(login.identity.clone());
-                    self.admit(place, 0, login, is_renewal)?;
+                    self.admit(slot, 0, login, is_renewal)?;
                     if !is_renewal {
-                        self.renew_access(place, identity)?;
+                        self.renew_access(slot, identity)?;
                     }
                 }
                 Err(why) => {
-                    log::info!("client {} was refused: {why}", self.clients[place].id);
-                    return Err(self.dismiss(place, code, why));
+                    log::info!("client {} was refused: {why}", self.clients[slot].id);
+                    return Err(self.dismiss(slot, code, why));
                 }
             }
         }
-        self.clients[place].socket.answer(&Arc::new(greeting))
+        self.clients[slot].socket.answer(&Arc::new(greeting))
     }
 
     /// Logs in a client whose token is valid.
     fn admit(
         &mut self,
-        place: usize,
+        slot: usize,
         to: u32,
         login: auth::Login,
         is_renewal: bool,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), Disconnect> {
         let left = login.until.duration_since(SystemTime::now());
         let left = u64::try_from(left.unwrap_or_default().as_millis()).unwrap_or(0);
         let expiry = Login::of(&login);
         let identity = Arc::new(login.identity);
         let reply = self.welcome(&identity, left.max(1));
-        let client = &mut self.clients[place];
+        let client = &mut self.clients[slot];
         log::info!("client {} logged in: {identity}", client.id);
-        client.identity = Arc::clone(&identity);
+        client.caller.identity = Arc::clone(&identity);
         if let (false, Some(user)) = (is_renewal, &identity.user) {
-            client.owner = client.owner.with_user(user);
+            client.caller.owner = client.caller.owner.with_user(user);
         }
         client.login = expiry;
         let encoder = self.encoders.of(client.id.encoding);
         let frame = Arc::new(encoder.answer(client.session.synced(), to, &reply));
         client.socket.answer(&frame)?;
         if is_renewal {
-            self.renew_access(place, identity)?;
+            self.renew_access(slot, identity)?;
         }
         Ok(())
     }
 
     /// A new token may change a client's access: checks what the client holds and its puts that
     /// wait.
-    fn renew_access(&mut self, place: usize, identity: Arc<Identity>) -> Result<(), Broken> {
-        let client = self.clients[place].id;
+    fn renew_access(&mut self, slot: usize, identity: Arc<Identity>) -> Result<(), Disconnect> {
+        let client = self.clients[slot].id;
         for refused in self.operations.renew(client, &identity, Instant::now()) {
             self.answer_operation(&refused)?;
         }
@@ -267,35 +267,39 @@ impl Run {
     }
 
     /// Checks a token with an unknown key again if there are new keys.
-    pub(super) fn log_in_again(&mut self, place: usize) {
+    pub(super) fn log_in_again(&mut self, slot: usize) {
         let Some(tokens) = &self.context.tokens else {
             return;
         };
         let generation = tokens.keys().generation();
-        let waiting = self.clients[place].login.waiting_token();
+        let waiting = self.clients[slot].login.waiting_token();
         let has_new_keys = |waiting: &mut WaitingToken| waiting.generation != generation;
         if let Some(shown) = waiting.and_then(|waiting| waiting.take_if(has_new_keys)) {
-            let done = self.log_in(place, shown.to, shown.token);
-            self.settle(place, done.map(|()| true));
+            let done = self.log_in(slot, shown.to, shown.token);
+            self.finish_turn(slot, done.map(|()| true));
         }
     }
 
     /// The time for logging in is over, or the token has expired.
-    pub(super) fn end_login(&mut self, place: usize) {
-        let waiting = self.clients[place].login.waiting_token();
+    pub(super) fn end_login(&mut self, slot: usize) {
+        let waiting = self.clients[slot].login.waiting_token();
         match waiting.and_then(Option::take) {
-            None => self.close(place, CloseCode::NotLoggedIn),
+            None => self.close(slot, CloseCode::NotLoggedIn),
             Some(shown) => {
-                let refused =
-                    self.refuse(place, shown.to, UNKNOWN_KEY.to_owned(), Broken::NotLoggedIn);
-                self.settle(place, Err(refused));
+                let refused = self.refuse(
+                    slot,
+                    shown.to,
+                    UNKNOWN_KEY.to_owned(),
+                    Disconnect::NotLoggedIn,
+                );
+                self.finish_turn(slot, Err(refused));
             }
         }
     }
 
     /// Answers why a client can't log in; returns the reason that ends its connection.
-    fn refuse(&mut self, place: usize, to: u32, message: String, ends: Broken) -> Broken {
-        let client = &mut self.clients[place];
+    fn refuse(&mut self, slot: usize, to: u32, message: String, ends: Disconnect) -> Disconnect {
+        let client = &mut self.clients[slot];
         log::info!("client {} was refused: {message}", client.id);
         let problem = RequestProblem::Refused;
         let reply = Reply::Error { problem, message };

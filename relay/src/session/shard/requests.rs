@@ -12,37 +12,97 @@ use crate::ingest::OpEnd;
 use crate::limits::requests::{REQUESTS_PER_TURN, TooManyRequests};
 use crate::session::operation::{Action, Ended, Operation};
 use crate::session::request::Outcome;
-use crate::session::socket::Broken;
+use crate::session::socket::Disconnect;
 use crate::state::table::{bytes_of_node, is_beyond_a_frame};
 
-impl From<TooManyRequests> for Broken {
+impl From<TooManyRequests> for Disconnect {
     fn from(_: TooManyRequests) -> Self {
         Self::TooManyWaiting
     }
 }
 
+/// Names that are looked up for clients before the ticks that have come meanwhile are delivered: about 2 ms. A request
+/// is always read whole.
+const NAMES_PER_ROUND: usize = 4_000;
+
+/// A request of this many bytes names thousands of PVs.
+const LARGE_REQUEST_BYTES: u64 = 128 << 10;
+
 impl Run {
+    /// Has a client's requests read in its turn.
+    pub(super) fn read_later(&mut self, slot: usize) {
+        if let Some(client) = self.clients.get_mut(slot)
+            && !client.awaits_reading
+        {
+            client.awaits_reading = true;
+            self.reading.push(slot);
+        }
+    }
+
+    /// Gives each client that waits for it a turn of reading, until enough names have been looked up. The others are
+    /// first in the next round.
+    pub(super) fn read_clients(&mut self) {
+        self.router.begin_round();
+        let mut now = Instant::now();
+        for _ in 0..self.reading.len() {
+            if self.router.looked_up() >= NAMES_PER_ROUND {
+                return;
+            }
+            let Some(slot) = self.reading.next(now) else {
+                return;
+            };
+            // Another client may have this slot now.
+            let Some(client) = self.clients.get_mut(slot) else {
+                continue;
+            };
+            if !client.awaits_reading {
+                continue;
+            }
+            let takes_long = client.budget.has_named_many(now)
+                || client.socket.begun_bytes() >= LARGE_REQUEST_BYTES;
+            if takes_long && self.reading.rests(now) {
+                client.rests_since.get_or_insert(now);
+                self.reading.rest(slot);
+                continue;
+            }
+            client.awaits_reading = false;
+            if let Some(since) = client.rests_since.take() {
+                client.budget.was_unread(since, now);
+            }
+            let done = self.read(slot);
+            self.finish_turn(slot, done);
+            if takes_long {
+                let ended = Instant::now();
+                self.reading.had_turn(now, ended);
+                now = ended;
+            }
+        }
+    }
+
     /// Reads the requests that have come; returns whether the client made progress.
-    pub(super) fn read(&mut self, place: usize) -> Result<bool, Broken> {
-        let heard = self.read_turn(place)?;
-        self.ask_for_changes(place)?;
+    fn read(&mut self, slot: usize) -> Result<bool, Disconnect> {
+        let heard = self.read_turn(slot)?;
+        self.ask_for_changes(slot)?;
         Ok(heard)
     }
 
-    fn read_turn(&mut self, place: usize) -> Result<bool, Broken> {
-        if self.clients[place].socket.is_closing() {
-            if self.clients[place].socket.discard()? {
-                self.again.insert(place);
+    fn read_turn(&mut self, slot: usize) -> Result<bool, Disconnect> {
+        if self.clients[slot].socket.is_closing() {
+            if self.clients[slot].socket.discard()? {
+                self.read_later(slot);
             }
             return Ok(false);
         }
         let mut heard = false;
-        self.clients[place].socket.begin_turn();
+        self.clients[slot].socket.begin_turn();
         for _ in 0..REQUESTS_PER_TURN {
-            let client = &mut self.clients[place];
+            let client = &mut self.clients[slot];
             if client.is_being_read() {
                 // The next messages wait for the answer to this one.
                 return Ok(heard);
+            }
+            if self.router.looked_up() >= NAMES_PER_ROUND {
+                break;
             }
             let received = client.socket.receive()?;
             let frames = client.socket.take_frames();
@@ -51,52 +111,49 @@ impl Run {
             }
             let Some((kind, bytes)) = received else {
                 if client.socket.has_more() {
-                    self.again.insert(place);
+                    self.read_later(slot);
                 }
                 return Ok(heard);
             };
             self.context.metrics.requests.inc();
             let format = self.context.encodings.format(client.id.encoding);
             if kind != format.requests() {
-                return Err(Broken::BadMessage);
+                return Err(Disconnect::BadMessage);
             }
-            if client.conversation.is_some() {
-                self.converse(place, bytes)?;
+            if client.door.is_some() {
+                self.take_door_message(slot, bytes)?;
                 continue;
             }
-            let identity = client.known()?;
+            let is_known = client.known()?.is_some();
             if bytes.is_empty()
                 && let Some(path) = format.stream_path()
             {
-                if identity.is_none() {
-                    return Err(Broken::NotLoggedIn);
+                if !is_known {
+                    return Err(Disconnect::NotLoggedIn);
                 }
-                self.large_way(place, path)?;
+                self.large_way(slot, path)?;
                 continue;
             }
-            let outcome = match format.request(&bytes) {
-                Ok(request) => {
-                    let identity = identity.cloned();
-                    self.answerer.take(
-                        (client.id, &client.caller),
-                        identity.as_ref(),
-                        &client.owner,
-                        &mut client.budget,
-                        request,
-                    )
-                }
-                Err(bad) => Outcome::of_bad(bad).ok_or(Broken::BadMessage)?,
+            let taken = self.router.take_message(
+                client.id,
+                is_known.then_some(&client.caller),
+                &mut client.budget,
+                (format, &bytes),
+            );
+            let outcome = match taken {
+                Ok(outcome) => outcome,
+                Err(bad) => Outcome::of_bad(bad).ok_or(Disconnect::BadMessage)?,
             };
             self.only_acks &= matches!(outcome, Outcome::Acknowledged(_));
-            heard |= self.act(place, outcome)?;
+            heard |= self.act(slot, outcome)?;
         }
-        self.again.insert(place);
+        self.read_later(slot);
         Ok(heard)
     }
 
     /// Does what a request asks for; returns whether it acknowledged a tick for the first time.
-    fn act(&mut self, place: usize, outcome: Outcome) -> Result<bool, Broken> {
-        let client = &mut self.clients[place];
+    fn act(&mut self, slot: usize, outcome: Outcome) -> Result<bool, Disconnect> {
+        let client = &mut self.clients[slot];
         match outcome {
             Outcome::Answered(reply, to) => {
                 let synced = client.session.synced();
@@ -106,7 +163,7 @@ impl Run {
             }
             Outcome::Control(request) => {
                 if let Err(too_many) = client.budget.open() {
-                    self.answerer.withdraw(request);
+                    self.router.withdraw(request);
                     return Err(too_many.into());
                 }
                 self.context.control.push(request);
@@ -116,12 +173,14 @@ impl Run {
                 actions,
                 all_permitted,
                 within_limits,
-            } => self.operate(place, request, actions, (all_permitted, within_limits))?,
-            Outcome::LogIn(to, token) => self.log_in(place, to, token)?,
-            Outcome::Stranger => return Err(Broken::NotLoggedIn),
+            } => self.operate(slot, request, actions, (all_permitted, within_limits))?,
+            Outcome::Asked(request, service, body) => self.ask(slot, request, service, body)?,
+            Outcome::Cancelled(request) => self.cancel(slot, request)?,
+            Outcome::LogIn(to, token) => self.log_in(slot, to, token)?,
+            Outcome::NotLoggedIn => return Err(Disconnect::NotLoggedIn),
             Outcome::Silent => {}
             Outcome::Acknowledged(tick) => return Ok(client.session.acknowledged(tick)),
-            Outcome::Paced(interval) => self.pace(place, interval)?,
+            Outcome::Paced(interval) => self.pace(slot, interval)?,
         }
         Ok(false)
     }
@@ -130,22 +189,21 @@ impl Run {
     /// the rules permit all. `within_limits`: none outside the limits of its PV.
     pub(super) fn operate(
         &mut self,
-        place: usize,
+        slot: usize,
         first: u32,
         actions: Vec<(String, Action)>,
         (all_permitted, within_limits): (bool, bool),
-    ) -> Result<(), Broken> {
+    ) -> Result<(), Disconnect> {
         let now = Instant::now();
-        let client = &mut self.clients[place];
-        let Some(identity) = client.known()?.cloned() else {
-            return Err(Broken::NotLoggedIn);
-        };
+        let client = &mut self.clients[slot];
+        if client.known()?.is_none() {
+            return Err(Disconnect::NotLoggedIn);
+        }
         let mut operations = Vec::with_capacity(actions.len());
         for (at, action) in actions.into_iter().enumerate() {
             client.budget.open()?;
             let to = (client.id, first.wrapping_add(at as u32));
-            let owner = &client.owner;
-            let operation = Operation::new(to, &client.peer, &identity, owner, action, now);
+            let operation = Operation::new(to, &client.caller, action, now);
             let mut operation = operation.within_limits(within_limits);
             if !client.budget.take_put(now) {
                 operation.refuse_too_fast();
@@ -174,13 +232,13 @@ impl Run {
         for ended in ended {
             let (said, id) = (self.answer_operation(&ended), ended.0.client());
             if self.serves(id) {
-                self.settle(id.index, said.map(|()| false));
+                self.finish_turn(id.index, said.map(|()| false));
             }
         }
     }
 
     /// Sends a client, if it is still connected, the answer to a put or call.
-    pub(super) fn answer_operation(&mut self, (operation, end): &Ended) -> Result<(), Broken> {
+    pub(super) fn answer_operation(&mut self, (operation, end): &Ended) -> Result<(), Disconnect> {
         let id = operation.client();
         self.context.metrics.operation_ended(end.outcome);
         if operation.report(end) || !self.serves(id) {
@@ -188,7 +246,7 @@ impl Run {
         }
         let client = &mut self.clients[id.index];
         client.budget.answered();
-        if client.conversation.is_some() {
+        if client.door.is_some() {
             return self.tell_put(id.index, operation.request(), end);
         }
         let (synced, request) = (client.session.synced(), operation.request());
@@ -200,7 +258,7 @@ impl Run {
         let charge = if result.is_some_and(is_beyond_a_frame) {
             Err(refused("it is more than a frame may hold".to_owned()))
         } else {
-            let charge = client.owner.charge(result.map_or(0, bytes_of_node));
+            let charge = client.caller.owner.charge(result.map_or(0, bytes_of_node));
             charge.map_err(|too_much| refused(too_much.to_string()))
         };
         let encoder = self.encoders.of(id.encoding);

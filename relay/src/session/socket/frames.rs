@@ -1,7 +1,7 @@
 //! Counts the WebSocket frames in a stream of bytes.
 //!
 //! tungstenite reads any number of continuation frames of a message at once and doesn't report
-//! them. This code looks at headers only; tungstenite finds invalid frames.
+//! them. This code reads headers only; tungstenite finds invalid frames.
 
 /// Maximum number of header bytes up to the end of the frame's length.
 const MAX_HEADER_BYTES: usize = 10;

@@ -9,7 +9,7 @@ use tungstenite::protocol::{Role, WebSocketConfig, WebSocketContext};
 use tungstenite::{Error as WsError, Message};
 
 use super::frames::FrameCount;
-use super::{Broken, Socket};
+use super::{Disconnect, Socket};
 use crate::fanout::encoding::MessageKind;
 use crate::fanout::frame::Frame;
 use crate::session::transport::Transport;
@@ -138,6 +138,12 @@ impl<T: Transport> Socket<T> {
         self.stream.turn.is_over
     }
 
+    /// Bytes that have come of messages that aren't whole yet.
+    #[must_use]
+    pub fn begun_bytes(&self) -> u64 {
+        self.stream.received.saturating_sub(self.taken)
+    }
+
     /// WebSocket frames of any kind since the last call.
     pub fn take_frames(&mut self) -> usize {
         std::mem::take(&mut self.stream.frames.begun)
@@ -147,7 +153,7 @@ impl<T: Transport> Socket<T> {
     ///
     /// # Errors
     /// When the client is gone or breaks the rules.
-    pub fn receive(&mut self) -> Result<Option<(MessageKind, Bytes)>, Broken> {
+    pub fn receive(&mut self) -> Result<Option<(MessageKind, Bytes)>, Disconnect> {
         let message = self.message()?;
         Ok(message.map(|message| {
             let kind = if message.is_text() {
@@ -166,12 +172,12 @@ impl<T: Transport> Socket<T> {
     ///
     /// # Errors
     /// At the client's end, and when it sends too much.
-    pub fn discard(&mut self) -> Result<bool, Broken> {
+    pub fn discard(&mut self) -> Result<bool, Disconnect> {
         self.begin_turn();
         let mut some = [0; 4 << 10];
         loop {
             match self.stream.read(&mut some) {
-                Ok(0) => return Err(Broken::Gone),
+                Ok(0) => return Err(Disconnect::Gone),
                 Ok(count) => self.discarded += count as u64,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return Ok(self.has_more());
@@ -180,13 +186,13 @@ impl<T: Transport> Socket<T> {
                 Err(error) => return Err(error.into()),
             }
             if self.discarded > MAX_DISCARDED_BYTES {
-                return Err(Broken::Gone);
+                return Err(Disconnect::Gone);
             }
         }
     }
 
     /// Queues what tungstenite wrote.
-    fn answer_own(&mut self) -> Result<(), Broken> {
+    fn answer_own(&mut self) -> Result<(), Disconnect> {
         if self.stream.written.is_empty() {
             return Ok(());
         }
@@ -195,7 +201,7 @@ impl<T: Transport> Socket<T> {
     }
 
     /// The next whole data message.
-    fn message(&mut self) -> Result<Option<Message>, Broken> {
+    fn message(&mut self) -> Result<Option<Message>, Disconnect> {
         loop {
             let read = self.context.read(&mut self.stream);
             self.answer_own()?;
@@ -217,16 +223,16 @@ impl<T: Transport> Socket<T> {
                     self.shrink();
                     return Ok(None);
                 }
-                Err(WsError::Capacity(_)) => return Err(Broken::TooLarge),
+                Err(WsError::Capacity(_)) => return Err(Disconnect::TooLarge),
                 Err(WsError::Protocol(error)) => {
                     use tungstenite::error::ProtocolError as Fault;
                     return Err(match error {
-                        Fault::ResetWithoutClosingHandshake => Broken::Gone,
-                        _ => Broken::BadFrame,
+                        Fault::ResetWithoutClosingHandshake => Disconnect::Gone,
+                        _ => Disconnect::BadFrame,
                     });
                 }
-                Err(WsError::Utf8(_)) => return Err(Broken::BadText),
-                Err(_) => return Err(Broken::Gone),
+                Err(WsError::Utf8(_)) => return Err(Disconnect::BadText),
+                Err(_) => return Err(Disconnect::Gone),
             }
         }
     }

@@ -7,12 +7,13 @@ use std::time::Instant;
 
 use pvwire_schema::types::{Filter, NameProblem, PvId};
 
-use super::open::{Open, Shows, Slot};
+use super::open::{OpenPvs, Shows, Slot};
 use super::{Refusal, Registry};
+use crate::access::caller::Caller;
 use crate::access::rule::Identity;
 use crate::config::Access;
 use crate::ingest::{FilteredLine, Form};
-use crate::limits::connections::Caller;
+use crate::limits::connections::SharedBudgets;
 use crate::limits::memory::{Owner, PvCharge};
 use crate::limits::subscriptions::NewNames;
 use crate::state::filter::FilterKey;
@@ -21,12 +22,12 @@ use crate::state::filter::FilterKey;
 const NAMES_PER_LOCK: usize = 128;
 
 /// The filter of a PV, its form for the clients of a door, and the client that asks for it.
-pub(super) type Narrowed<'a> = (Filter, Option<Arc<Form>>, &'a Caller);
+pub(super) type Narrowed<'a> = (Filter, Option<Arc<Form>>, &'a SharedBudgets);
 
 impl Registry {
     /// The lock for one of many steps. Others go first, because a lock that is released is not given to the thread
     /// that has waited for it, and ticks must not wait for a request with thousands of names.
-    fn lock_step(&self) -> MutexGuard<'_, Open> {
+    pub(super) fn lock_step(&self) -> MutexGuard<'_, OpenPvs> {
         while self.waiting.load(Ordering::Relaxed) > 0 {
             thread::yield_now();
         }
@@ -44,22 +45,26 @@ impl Registry {
         owner: &Arc<Owner>,
         room: &mut NewNames,
     ) -> Vec<Result<PvId, Refusal>> {
-        self.acquire_filtered(names, None, identity, owner, room)
+        let asked: Vec<_> = names.iter().map(|name| (&**name, None)).collect();
+        self.acquire_each(&asked, identity, owner, room)
     }
 
-    /// Like `acquire` for a subscription, with an update filter and the client that requests it. The caps of
-    /// `max_rate` apply.
+    /// Like `acquire` for `caller`. With a filter it is for a subscription, to which the caps of `max_rate` apply.
     pub fn acquire_filtered(
         &self,
         names: &[String],
-        filter: Option<(Filter, &Caller)>,
-        identity: &Identity,
-        owner: &Arc<Owner>,
+        filter: Option<Filter>,
+        caller: &Caller,
         room: &mut NewNames,
     ) -> Vec<Result<PvId, Refusal>> {
-        let narrowed = filter.map(|(filter, caller)| (filter, None, caller));
+        let narrowed = filter.map(|filter| (filter, None, &caller.rates));
         let asked = names.iter().map(|name| (&**name, narrowed.clone()));
-        self.acquire_each(&asked.collect::<Vec<_>>(), identity, owner, room)
+        self.acquire_each(
+            &asked.collect::<Vec<_>>(),
+            &caller.identity,
+            &caller.owner,
+            room,
+        )
     }
 
     /// Like `acquire_filtered`, with a filter and a form for each PV.
@@ -67,15 +72,18 @@ impl Registry {
         &self,
         asked: &[(String, Filter, Arc<Form>)],
         caller: &Caller,
-        identity: &Identity,
-        owner: &Arc<Owner>,
         room: &mut NewNames,
     ) -> Vec<Result<PvId, Refusal>> {
         let asked = asked.iter().map(|(name, filter, form)| {
-            let narrowed = (*filter, Some(Arc::clone(form)), caller);
+            let narrowed = (*filter, Some(Arc::clone(form)), &caller.rates);
             (&**name, Some(narrowed))
         });
-        self.acquire_each(&asked.collect::<Vec<_>>(), identity, owner, room)
+        self.acquire_each(
+            &asked.collect::<Vec<_>>(),
+            &caller.identity,
+            &caller.owner,
+            room,
+        )
     }
 
     fn acquire_each(
@@ -85,50 +93,75 @@ impl Registry {
         owner: &Arc<Owner>,
         room: &mut NewNames,
     ) -> Vec<Result<PvId, Refusal>> {
-        let fresh = room.fresh;
-        let mut new = 0;
+        let mut acquired: Vec<Option<Result<PvId, Refusal>>> = Vec::with_capacity(names.len());
+        let mut whole = String::new();
         for some in names.chunks(NAMES_PER_LOCK) {
-            let open = self.lock_step();
-            new += some
-                .iter()
-                .filter(|(name, _)| !self.is_open(&open, name))
-                .count();
-            if new > fresh {
-                break;
-            }
+            let mut open = self.lock_step();
+            let rules = self.rules();
+            acquired.extend(some.iter().map(|(name, narrowed)| {
+                let permitted = self.named(name).map_err(Refusal::from).and_then(|named| {
+                    self.permit_named(&named, &rules, identity, Access::Read)?;
+                    named.write_whole(&mut whole);
+                    Ok(())
+                });
+                if let Err(refusal) = permitted {
+                    return Some(Err(refusal));
+                }
+                let base = Self::acquire_open(&mut open, &whole, owner)?;
+                Some(self.narrow(&mut open, base, (name, narrowed.clone()), owner))
+            }));
+            self.close_ended(&mut open);
         }
-        let is_crowd = new > fresh;
+        let mut new: Vec<_> = (acquired.iter_mut().zip(names))
+            .filter(|(acquired, _)| acquired.is_none())
+            .collect();
+        let fresh = room.fresh;
+        let is_crowd = new.len() > fresh;
         if is_crowd {
             room.fresh = 0;
         }
-        let mut acquired = Vec::with_capacity(names.len());
-        for some in names.chunks(NAMES_PER_LOCK) {
+        for some in new.chunks_mut(NAMES_PER_LOCK) {
             let mut open = self.lock_step();
-            let acquire = |(name, narrowed): &(&str, Option<Narrowed<'_>>)| {
-                self.permit(name, identity, Access::Read)?;
-                let base = self.acquire_one(&mut open, name, owner, room)?;
-                let Some(requested) = narrowed.clone() else {
-                    return Ok(base);
-                };
-                let adds = requested.1.is_some() || requested.0 != Filter::ALL;
-                self.capped(name, requested).map_or(Ok(base), |narrowed| {
-                    self.acquire_filter(&mut open, base, narrowed, adds, owner)
-                })
-            };
-            acquired.extend(some.iter().map(acquire));
+            for (acquired, (name, narrowed)) in some {
+                // The rules may have changed between two steps.
+                let permitted = self.permit(name, identity, Access::Read);
+                let base = permitted.and_then(|()| self.acquire_one(&mut open, name, owner, room));
+                let narrow = |base| self.narrow(&mut open, base, (name, narrowed.clone()), owner);
+                **acquired = Some(base.and_then(narrow));
+            }
             self.close_ended(&mut open);
         }
         if is_crowd {
             room.fresh = fresh;
         }
+        let acquired = acquired.into_iter();
         acquired
+            .map(|each| each.expect("a name that isn't open was opened or refused"))
+            .collect()
+    }
+
+    /// The PV that a request gets for a PV that it holds: this one, or a filtered PV of it.
+    fn narrow(
+        &self,
+        open: &mut OpenPvs,
+        base: PvId,
+        (name, narrowed): (&str, Option<Narrowed<'_>>),
+        owner: &Arc<Owner>,
+    ) -> Result<PvId, Refusal> {
+        let Some(requested) = narrowed else {
+            return Ok(base);
+        };
+        let adds = requested.1.is_some() || requested.0 != Filter::ALL;
+        self.capped(name, requested).map_or(Ok(base), |narrowed| {
+            self.acquire_filter(open, base, narrowed, adds, owner)
+        })
     }
 
     /// Acquires a filtered PV of a PV that is held. The hold of the PV passes to the filtered PV. `is_requested`: the
     /// client asks for a filter or a form, whose numbers are limited.
     fn acquire_filter(
         &self,
-        open: &mut Open,
+        open: &mut OpenPvs,
         base: PvId,
         (filter, form, caller): Narrowed<'_>,
         is_requested: bool,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use pvwire_schema::types::PvId;
 
-use super::open::{Open, Shows, Slot};
+use super::open::{OpenPvs, Shows, Slot};
 use super::{Refusal, Registry};
 use crate::limits::memory::Owner;
 use crate::limits::subscriptions::NewNames;
@@ -14,7 +14,7 @@ impl Registry {
     /// Acquires the inputs of a PV, all or none. They count as new names like others.
     pub(super) fn acquire_inputs(
         &self,
-        open: &mut Open,
+        open: &mut OpenPvs,
         names: &[String],
         owner: &Arc<Owner>,
         room: &mut NewNames,
@@ -55,7 +55,7 @@ impl Refusal {
     }
 }
 
-impl Open {
+impl OpenPvs {
     /// Elements per second that the relay makes for a PV and its inputs.
     fn load(&self, pv: PvId) -> u64 {
         let (slot, monitor) = self.monitored(pv);

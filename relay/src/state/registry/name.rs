@@ -66,12 +66,12 @@ impl From<Refusal> for OpEnd {
 impl Registry {
     /// One name for all spellings of a PV: without a source if it is the default one. `None` if the name is invalid.
     pub fn plain_name(&self, name: &str) -> Option<String> {
-        let (scheme, key, _) = self.pv_of(name).ok()?;
-        let is_plain = scheme == self.default_scheme && !key.contains("://");
+        let named = self.named(name).ok()?;
+        let is_plain = named.scheme == self.default_scheme && !named.key.contains("://");
         Some(if is_plain {
-            key.to_owned()
+            named.key.to_owned()
         } else {
-            format!("{scheme}://{key}")
+            named.whole()
         })
     }
 }
@@ -99,17 +99,24 @@ impl NameError {
     }
 }
 
-/// Scheme and name without it.
+/// Scheme and name without it. A request may have ten thousand names.
 pub(super) fn split<'a>(
     name: &'a str,
     default_scheme: &'a str,
 ) -> Result<(&'a str, &'a str), NameError> {
-    let (scheme, bare) = name.split_once("://").unwrap_or((default_scheme, name));
+    let mut colons = name.match_indices(':');
+    let (scheme, bare) = match colons.find(|(at, _)| name[*at..].starts_with("://")) {
+        Some((at, separator)) => (&name[..at], &name[at + separator.len() + 2..]),
+        None => (default_scheme, name),
+    };
     if bare.is_empty() {
         return Err(NameError::Empty);
     }
     if bare.len() > MAX_NAME_BYTES {
         return Err(NameError::TooLong(bare.len()));
+    }
+    if bare.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Ok((scheme, bare));
     }
     let is_bad = |c: &char| {
         let blank = *c == ' ' && WITH_BLANKS.contains(&scheme);

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use pvwire_schema::types::PvId;
 
 use crate::ingest::{FilteredLine, Monitor};
-use crate::limits::connections::Caller;
-use crate::limits::memory::PvCharge;
+use crate::limits::connections::SharedBudgets;
+use crate::limits::memory::{Owner, PvCharge};
 use crate::limits::subscriptions::{
     MAX_FILTERS, MAX_FILTERS_PER_ACCOUNT, MAX_FILTERS_PER_CONNECTION, MAX_FORMS,
     MAX_FORMS_PER_ACCOUNT, MAX_FORMS_PER_CONNECTION,
@@ -21,6 +21,9 @@ const LINGERING_BYTES: usize = 4 << 10;
 
 /// How long such a PV stays open.
 const SHORT_LINGER: Duration = Duration::from_secs(1);
+
+/// Slots of which the memory is worth to be freed.
+const MANY: usize = 1_024;
 
 /// Why a filter or a form can't be added to a PV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -55,7 +58,7 @@ pub(super) enum TooManyFilters {
 
 /// The open PVs and their holders.
 #[derive(Default)]
-pub(super) struct Open {
+pub(super) struct OpenPvs {
     pub(super) by_name: HashMap<Arc<str>, PvId>,
     pub(super) by_filter: HashMap<(PvId, FilterKey), PvId>,
     pub(super) slots: Vec<Option<Slot>>,
@@ -66,7 +69,7 @@ pub(super) struct Open {
     pub(super) ended: Vec<PvId>,
 }
 
-impl Open {
+impl OpenPvs {
     pub(super) fn slot(&self, pv: PvId) -> &Slot {
         self.slots[pv.index()].as_ref().expect("a held PV is open")
     }
@@ -95,6 +98,26 @@ impl Open {
         }
     }
 
+    /// Frees the memory of slots at the end, if most PVs were closed.
+    pub(super) fn shrink(&mut self) {
+        if self.slots.capacity() < MANY || self.slots.last().is_some_and(Option::is_some) {
+            return;
+        }
+        let last = self.slots.iter().rposition(Option::is_some);
+        let used = last.map_or(0, |last| last + 1);
+        if used < self.slots.capacity() / 4 {
+            self.slots.truncate(used);
+            self.slots.shrink_to(2 * used);
+            self.free.retain(|id| id.index() < used);
+            self.free.shrink_to(2 * used);
+            self.lingering.retain(|(_, id)| id.index() < used);
+            self.lingering.shrink_to(2 * used);
+            self.ended.retain(|id| id.index() < used);
+            self.by_name.shrink_to(2 * used);
+            self.by_filter.shrink_to(2 * used);
+        }
+    }
+
     pub(super) fn insert(&mut self, id: PvId, slot: Slot) {
         match self.slots.get_mut(id.index()) {
             Some(free) => *free = Some(slot),
@@ -107,7 +130,7 @@ impl Open {
         &self,
         base: PvId,
         is_form: bool,
-        caller: &Caller,
+        caller: &SharedBudgets,
     ) -> Result<(), TooManyFilters> {
         let limits = if is_form {
             [
@@ -131,7 +154,7 @@ impl Open {
 
     /// The filtered PVs of a PV with a form, or without one: all, those that this client added, and those of its
     /// address or user.
-    fn filtered(&self, base: PvId, with_form: bool, caller: &Caller) -> [usize; 3] {
+    fn filtered(&self, base: PvId, with_form: bool, caller: &SharedBudgets) -> [usize; 3] {
         let Shows::Pv { filtered, .. } = &self.slot(base).shows else {
             unreachable!("a name stands for a PV");
         };
@@ -203,6 +226,24 @@ pub(super) struct Slot {
     pub(super) shows: Shows,
 }
 
+impl Slot {
+    /// One more holder.
+    pub(super) fn hold(&mut self, owner: &Arc<Owner>) {
+        self.holders += 1;
+        self.idle_since = None;
+        if let Shows::Pv { charge, .. } = &self.shows
+            && charge.may_need_others()
+        {
+            charge.join(owner);
+        }
+    }
+
+    /// Whether it is a PV, and of this opening of its number.
+    pub(super) fn is_opening(&self, number: u32) -> bool {
+        matches!(self.shows, Shows::Pv { opening, .. } if opening == number)
+    }
+}
+
 /// What the number of a slot stands for.
 pub(super) enum Shows {
     /// A PV, and its filtered PVs.
@@ -220,7 +261,7 @@ pub(super) enum Shows {
         base: PvId,
         key: FilterKey,
         /// The client that added it, until it removes it.
-        caller: Caller,
+        caller: SharedBudgets,
         _line: FilteredLine,
     },
 }

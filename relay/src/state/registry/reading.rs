@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pvwire_schema::types::{NameProblem, PvId};
 
-use super::{Refusal, Registry};
+use super::{Named, Refusal, Registry};
 use crate::access::rule::{Identity, Rules};
 use crate::config::Access;
 
@@ -14,16 +14,24 @@ impl Registry {
     /// # Errors
     /// The rule that denies it, or what is wrong with the name.
     pub fn permit(&self, name: &str, identity: &Identity, access: Access) -> Result<(), Refusal> {
-        let (scheme, bare, source) = self.source_of(name)?;
+        self.permit_named(&self.named(name)?, &self.rules(), identity, access)
+    }
+
+    /// Like `permit`, by these rules.
+    pub(super) fn permit_named(
+        &self,
+        named: &Named<'_>,
+        rules: &Rules,
+        identity: &Identity,
+        access: Access,
+    ) -> Result<(), Refusal> {
         if access == Access::Read {
-            let inputs = source.inputs(bare);
+            let inputs = named.source.inputs(named.bare);
             if !inputs.is_empty() {
                 return self.permit_inputs(&inputs, identity);
             }
         }
-        let key = source.key(bare);
-        let rules = self.rules();
-        let verdict = rules.decide(identity, scheme, key, access);
+        let verdict = rules.decide(identity, named.scheme, named.key, access);
         if verdict.allowed {
             return Ok(());
         }

@@ -4,8 +4,10 @@ use pvwire_schema::limits::MAX_NAME_BYTES;
 use pvwire_schema::types::Filter;
 
 use super::*;
+use crate::access::auth::Peer;
+use crate::access::caller::Caller;
 use crate::ingest::{Monitor, OpenError};
-use crate::limits::connections::{Caller, CallerLimits, Callers};
+use crate::limits::connections::{CallerLimits, Callers, SharedBudgets};
 use crate::limits::subscriptions::MAX_FILTERS;
 use crate::limits::subscriptions::NewNameLimits;
 
@@ -102,30 +104,41 @@ fn client_that_returns_within_the_linger_finds_the_monitor_open() {
     assert_eq!(counted.opened.load(Ordering::Relaxed), 1);
 }
 
-fn filtered_by(registry: &Registry, every: u32, caller: &Caller) -> Result<PvId, Refusal> {
+#[test]
+fn closed_pvs_give_their_memory_back_and_open_ones_keep_their_numbers() {
+    let (registry, _) = registry();
+    let open = |number: usize| one(&registry, &format!("PV{number}")).unwrap();
+    let numbers: Vec<PvId> = (0..5_000).map(open).collect();
+    let kept = &numbers[7..8];
+    let closed = numbers.iter().filter(|id| !kept.contains(id)).copied();
+    let left = Instant::now();
+    registry.release(closed, left);
+    registry.sweep(left + LINGER);
+    let slots = registry.lock().slots.capacity();
+    assert!(slots < 1_000, "{slots} slots for one PV");
+    assert_eq!(open(7), kept[0]);
+    let again: std::collections::HashSet<PvId> = (0..5_000).map(open).collect();
+    assert_eq!(again.len(), 5_000, "each has a number for itself");
+}
+
+fn filtered_by(registry: &Registry, every: u32, rates: &SharedBudgets) -> Result<PvId, Refusal> {
     let filter = Filter {
         every,
         ..Filter::default()
     };
     let names = ["TEMP".to_owned()];
-    let identity = Identity::default();
+    let caller = Caller::new(Peer::default(), Owner::unlimited(), rates.clone());
     registry
-        .acquire_filtered(
-            &names,
-            Some((filter, caller)),
-            &identity,
-            &Owner::unlimited(),
-            &mut { NewNames::ONE },
-        )
+        .acquire_filtered(&names, Some(filter), &caller, &mut { NewNames::ONE })
         .remove(0)
 }
 
 fn filtered(registry: &Registry, every: u32) -> Result<PvId, Refusal> {
-    filtered_by(registry, every, &Caller::default())
+    filtered_by(registry, every, &SharedBudgets::default())
 }
 
 /// Clients from several addresses, with the same number from each.
-fn callers(addresses: usize, from_each: usize) -> Vec<Caller> {
+fn callers(addresses: usize, from_each: usize) -> Vec<SharedBudgets> {
     let callers = Callers::new(CallerLimits {
         connections: 0,
         per_address: 0,
@@ -202,7 +215,7 @@ fn one_client_or_address_cannot_use_all_filters_of_a_pv() {
     let (registry, _) = registry();
     let clients = callers(3, 3);
     let mut every = 1;
-    let mut add = |client: &Caller| {
+    let mut add = |client: &SharedBudgets| {
         every += 1;
         let added = filtered_by(&registry, every, client);
         added.map_err(|refusal| refusal.message)

@@ -39,6 +39,28 @@ pub struct Counts {
     pub filter: u64,
 }
 
+/// A PV was opened, or closed.
+#[derive(Clone, Debug)]
+pub struct Lifecycle {
+    /// Its number.
+    pub pv: PvId,
+    /// Its name with its source, if it was opened and has one.
+    pub opened: Option<Arc<str>>,
+    /// What the tick brought for the PV that had the number before.
+    pub before: Before,
+}
+
+/// Numbers of changes that came before one of the same tick.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Before {
+    /// Of `rows`.
+    pub row: usize,
+    /// Of `large`.
+    pub large: usize,
+    /// Of `connections`.
+    pub connection: usize,
+}
+
 /// What one tick brought.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
@@ -53,6 +75,8 @@ pub struct Changes {
     pub first_values: Vec<PvId>,
     /// Changes of connection or access rights, in order.
     pub connections: Vec<(PvId, Connection)>,
+    /// PVs that were opened or closed, in order. They are no changes for clients.
+    pub lifecycles: Vec<Lifecycle>,
     /// PVs whose metadata changed, once each, with the newest.
     pub metadata: Vec<(PvId, Arc<Metadata>)>,
     /// Bounds the values in `rows`.
@@ -66,6 +90,16 @@ impl Changes {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.updates() == 0 && self.connections.is_empty() && self.metadata.is_empty()
+    }
+
+    /// A PV is opened, or closed if it has no name.
+    pub(super) fn live(&mut self, pv: PvId, opened: Option<Arc<str>>) {
+        let before = Before {
+            row: self.rows.len(),
+            large: self.large.len(),
+            connection: self.connections.len(),
+        };
+        self.lifecycles.push(Lifecycle { pv, opened, before });
     }
 
     /// Number of updates.

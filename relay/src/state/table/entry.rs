@@ -122,6 +122,8 @@ pub struct Entry {
     pub(super) separate_tick: u64,
     /// Its server can't send the value; the metadata have the reason.
     pub(super) is_refused: bool,
+    /// It is not found because its search has taken too long; the search goes on.
+    pub(super) is_search_overdue: bool,
     /// Its value is left out, because it exceeds a frame or a memory budget.
     pub(super) is_left_out: bool,
     /// Charged with the memory that its value takes.
@@ -164,6 +166,7 @@ impl Default for Entry {
             detail_tick: 0,
             separate_tick: 0,
             is_refused: false,
+            is_search_overdue: false,
             is_left_out: false,
             charge: None,
         }
@@ -254,10 +257,37 @@ impl Entry {
         };
     }
 
+    /// Whether its PV is open.
+    pub(super) fn is_open(&self) -> bool {
+        self.opening != 0
+    }
+
+    /// Whether a part has changed in this tick.
+    #[must_use]
+    pub fn changed_in(&self, tick: u64) -> bool {
+        let ticks = [
+            self.connection_tick,
+            self.metadata_tick,
+            self.value_tick,
+            self.alarm_tick,
+            self.detail_tick,
+        ];
+        ticks.contains(&tick)
+    }
+
     /// Why the PV isn't found although its server is connected.
     #[must_use]
     pub fn missing(&self) -> Option<&str> {
-        self.reason_in(ConnectionState::NotFound)
+        let missing = self.reason_in(ConnectionState::NotFound);
+        missing.filter(|_| !self.is_search_overdue)
+    }
+
+    /// Why the PV isn't connected although a server has answered its search; the search goes on.
+    #[must_use]
+    pub fn unconnected(&self) -> Option<&str> {
+        let searched = self.reason_in(ConnectionState::Connecting);
+        let overdue = self.reason_in(ConnectionState::NotFound);
+        searched.or_else(|| overdue.filter(|_| self.is_search_overdue))
     }
 
     /// Why the PV is connected without a value, if its server can't send it.

@@ -95,6 +95,8 @@ impl Entry {
         now: Now,
         lost: Skips,
     ) -> Option<Instant> {
+        self.is_refused = base.is_refused;
+        self.is_search_overdue = base.is_search_overdue;
         let filtered = self.filtered.as_mut()?;
         filtered.lost.relay += lost.relay;
         filtered.lost.source += lost.source;
@@ -249,6 +251,8 @@ impl Table {
             opening,
             charge,
             connection: of.connection,
+            is_refused: of.is_refused,
+            is_search_overdue: of.is_search_overdue,
             metadata: of.metadata.clone(),
             latest,
             connection_tick: tick,

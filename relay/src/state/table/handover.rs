@@ -18,7 +18,7 @@ use crate::ingest::handover::{Handover, Shift};
 use crate::ingest::intake::Taken;
 use crate::ingest::{Event, Notice, Row, RowValue};
 
-/// Handovers that wait are looked at after this time.
+/// Handovers that wait are checked after this time.
 const LOOK_AFTER: Duration = Duration::from_millis(50);
 
 /// A new line that is connected and doesn't bring the newest update within this time feeds the PV all the same: the
@@ -293,7 +293,7 @@ impl Table {
         };
         let shift = match at {
             None => self.restart(changes, now, (pv, opening), &next),
-            Some(at) => self.go_on(changes, now, pv, (&next, at)),
+            Some(at) => self.resume(changes, now, pv, (&next, at)),
         };
         next.to.finish(shift);
         let rows = next.rows.into_iter().skip(at.unwrap_or(0)).enumerate();
@@ -333,7 +333,7 @@ impl Table {
     }
 
     /// Gives a connected PV a line that goes on with the row `at`.
-    fn go_on(
+    fn resume(
         &mut self,
         changes: &mut Changes,
         now: Now,

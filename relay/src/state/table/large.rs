@@ -307,7 +307,7 @@ mod tests {
     /// A connected PV whose memory is charged to this client.
     fn charged(bench: &Bench, owner: &Arc<Owner>) -> Line {
         let charge = PvCharge::open(owner, 0).unwrap();
-        let line = Line::open_charged(&bench.intake, PV, false, Some(charge));
+        let line = Line::open_charged(&bench.intake, PV, None, false, Some(charge));
         line.event(Event::Access {
             read: true,
             write: false,

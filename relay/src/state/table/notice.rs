@@ -5,6 +5,7 @@ use std::time::Instant;
 use pvwire_schema::types::{Connection, ConnectionState, Metadata, PvId};
 
 use super::entry::Entry;
+use super::returning::WITHOUT_METADATA;
 use super::{Changes, Now, Table};
 use crate::ingest::{Event, Notice};
 
@@ -42,7 +43,8 @@ impl Table {
                 let filter = (filter, form);
                 return self.open_filtered(changes.tick, now, numbers, base, filter, charge);
             }
-            Event::Opened { puts, charge } => {
+            Event::Opened { name, puts, charge } => {
+                changes.live(pv, name);
                 *entry = Entry {
                     opening,
                     line: opening,
@@ -62,6 +64,7 @@ impl Table {
             }
             Event::FilteredClosed => return self.close_filtered(pv),
             Event::Closed => {
+                changes.live(pv, None);
                 *entry = Entry::default();
                 return;
             }
@@ -175,7 +178,13 @@ impl Entry {
                 }
             }
             Event::Refused { epoch, reason } => self.refused(changes, pv, epoch, reason),
-            Event::Disconnected => self.disconnected(),
+            Event::Disconnected => {
+                let known = self.metadata.as_deref();
+                if known.is_some_and(|known| known.missing_field == WITHOUT_METADATA) {
+                    self.set_reason(changes, pv, String::new());
+                }
+                self.disconnected();
+            }
             Event::Access { read, write } => {
                 let is_granted = read && !self.rights.0;
                 self.set_rights(read, write, false);
@@ -189,7 +198,7 @@ impl Entry {
             Event::Missing { epoch, reason } => self.field_missing(changes, pv, epoch, reason),
             Event::Reason(reason) => {
                 self.set_reason(changes, pv, reason);
-                return Then::Nothing;
+                self.note_unconnected();
             }
             Event::Description(description) => {
                 self.describe(changes, pv, description);
@@ -222,7 +231,7 @@ impl Entry {
             // The type or element count has changed: a value of the old type would be wrong.
             self.begin_epoch(changes, pv, epoch);
         }
-        self.is_refused = false;
+        (self.is_refused, self.is_search_overdue) = (false, false);
         self.set_reason(changes, pv, String::new());
         // A PV that can't be read sends neither value nor metadata.
         if !self.rights.0 {
@@ -268,6 +277,9 @@ impl Entry {
             return;
         }
         self.heard_ns = self.heard_ns.max(connection.heard_ns);
+        // A server that the other relay has heard from is there: it has the PV and doesn't connect it.
+        let is_unfound = connection.state == ConnectionState::NotFound;
+        self.is_search_overdue = is_unfound && connection.heard_ns != 0;
         self.connection = Connection {
             puts: self.connection.puts,
             ..connection
@@ -295,6 +307,8 @@ impl Entry {
         self.returning = None;
         self.set_rights(false, false, false);
         self.connection.state = ConnectionState::NotFound;
+        self.connection.heard_ns = 0;
+        self.is_search_overdue = false;
         let metadata = Metadata {
             epoch,
             missing_field: reason,
@@ -303,8 +317,17 @@ impl Entry {
         self.set_metadata(changes, pv, metadata);
     }
 
+    /// Sets when a server that answers searches, but doesn't connect the PV, was heard from. Other relays of a fleet
+    /// tell by it such a PV from one that its server doesn't have.
+    pub(super) fn note_unconnected(&mut self) {
+        if self.connection.state == ConnectionState::NotFound && self.is_search_overdue {
+            let is_answered = self.unconnected().is_some();
+            self.connection.heard_ns = if is_answered { self.heard_ns } else { 0 };
+        }
+    }
+
     /// Says why the PV has no value, in the metadata: what else these say stays valid.
-    fn set_reason(&mut self, changes: &mut Changes, pv: PvId, reason: String) {
+    pub(super) fn set_reason(&mut self, changes: &mut Changes, pv: PvId, reason: String) {
         let known = self.metadata.as_deref();
         if known.map_or("", |known| &known.missing_field) == reason {
             return;

@@ -1,7 +1,7 @@
 //! Rows of a PV that was just connected, which wait for its metadata.
 //!
 //! Some servers send the first value before the metadata. A value without choices, units and precision would be
-//! wrong, so it waits, at most for [`RETURN_WAIT`].
+//! wrong, so it waits, at most for [`METADATA_WAIT`], and the PV's reason says so.
 
 use std::time::Duration;
 
@@ -9,9 +9,16 @@ use pvwire_schema::types::Metadata;
 
 use crate::ingest::Row;
 
-/// A PV that hasn't sent value and metadata within this time after it was connected is shown without them: some
-/// PVs never send more.
+/// A PV that has sent metadata and no value within this time after it was connected is shown without a value: some
+/// PVs never send more. Without metadata its reason says so.
 pub(super) const RETURN_WAIT: Duration = Duration::from_secs(1);
+
+/// A PV that hasn't sent metadata within this time is shown without, and with the reason.
+pub(super) const METADATA_WAIT: Duration = Duration::from_secs(5);
+
+/// Why a PV has no value, or one without labels and units.
+pub(super) const WITHOUT_METADATA: &str =
+    "the PV's server is connected and has not sent labels, units and limits yet";
 
 /// Maximum number of rows that wait; the newest ones replace each other.
 const MAX_ROWS: usize = 64;
@@ -21,6 +28,8 @@ const MAX_ROWS: usize = 64;
 pub(super) struct Return {
     /// Whether the metadata has come.
     pub(super) has_metadata: bool,
+    /// Whether the PV's reason says that it hasn't.
+    pub(super) is_overdue: bool,
     /// Type and element count, if the metadata doesn't come.
     pub(super) shape: Option<Box<Metadata>>,
     rows: Vec<Row>,

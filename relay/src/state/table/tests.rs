@@ -7,9 +7,9 @@ use pvwire_schema::types::{
     Alarm, BlobValue, ConnectionState, Metadata, Node, PvId, Severity, Skips, ValueType,
 };
 
-use super::returning::RETURN_WAIT;
+use super::returning::{METADATA_WAIT, RETURN_WAIT, WITHOUT_METADATA};
 use super::{Changes, LARGE_BYTES, Now, Table};
-use crate::ingest::{Event, Intake, Line, RowValue};
+use crate::ingest::{Event, Intake, Line, Notice, RowValue};
 
 pub(super) const PV: PvId = PvId(0);
 pub(super) const CALM: Alarm = Alarm {
@@ -80,6 +80,34 @@ fn alarm_comes_only_with_the_row_that_changes_it() {
 }
 
 #[test]
+fn closed_pvs_give_their_memory_back_once_none_of_their_waits_lasts() {
+    let mut bench = Bench::new();
+    let open = |bench: &Bench, number| Line::open(&bench.intake, PvId(number), false);
+    let lines: Vec<Line> = (0..5_000).map(|number| open(&bench, number)).collect();
+    bench.tick();
+    for (number, line) in lines.iter().enumerate().skip(1) {
+        let (pv, opening) = (PvId(number as u32), line.opening());
+        let event = Event::Closed;
+        bench.intake.notify(Notice { pv, opening, event });
+    }
+    bench.tick();
+    let late = &lines[4_000];
+    update(late, 1.0, CALM);
+    bench.table.shrink();
+    assert!(bench.table.get(PvId(4_999)).is_some(), "it is in a queue");
+    bench.tick_at(WAIT);
+    bench.table.shrink();
+    assert_eq!(bench.table.entries.len(), 1);
+    assert!(bench.table.entries.capacity() < 1_000);
+    update(late, 2.0, CALM);
+    assert!(bench.tick_at(WAIT).rows.is_empty(), "its PV is closed");
+    let line = open(&bench, 4_000);
+    line.connected(false);
+    update(&line, 3.0, CALM);
+    assert_eq!(bench.tick_at(WAIT).rows.len(), 1);
+}
+
+#[test]
 fn first_value_of_a_connection_is_marked_as_possibly_old() {
     let mut bench = Bench::new();
     let line = Line::open(&bench.intake, PV, false);
@@ -145,6 +173,51 @@ fn reason_without_a_value_is_shown_until_the_pv_is_connected() {
     line.connected(false);
     bench.tick();
     assert_eq!(reason(&bench).as_deref(), Some(""));
+}
+
+#[test]
+fn silent_server_is_told_from_a_missing_pv_also_in_what_another_relay_gets() {
+    let mut bench = Bench::new();
+    let line = Line::open(&bench.intake, PV, false);
+    bench.tick();
+    bench.tick_at(WAIT);
+    let connection = |bench: &Bench| bench.table.entry(PV).connection;
+    assert_eq!(
+        (connection(&bench).state, connection(&bench).heard_ns),
+        (ConnectionState::NotFound, 0)
+    );
+    // The server answers a search only now.
+    line.event(Event::Reason("its server is silent".to_owned()));
+    let changes = bench.tick_at(WAIT * 2);
+    let heard_ns = (WAIT * 2).as_nanos() as i64;
+    assert_eq!(changes.connections[0].1.heard_ns, heard_ns);
+
+    let other = PvId(1);
+    let mirror = Line::open(&bench.intake, other, false);
+    mirror.event(Event::Queued);
+    let metadata = bench.table.entry(PV).metadata.as_deref().cloned();
+    let metadata = Metadata {
+        epoch: mirror.epoch(),
+        ..metadata.unwrap()
+    };
+    mirror.event(Event::Metadata(Box::new(metadata)));
+    mirror.event(Event::Mirrored(connection(&bench)));
+    bench.tick_at(WAIT * 2);
+    for pv in [PV, other] {
+        let entry = bench.table.entry(pv);
+        assert_eq!(entry.unconnected(), Some("its server is silent"));
+        assert_eq!(entry.missing(), None);
+    }
+
+    line.event(Event::Reason(String::new()));
+    bench.tick_at(WAIT * 2);
+    assert_eq!(connection(&bench).heard_ns, 0);
+    line.missing("it has no such field".to_owned());
+    bench.tick_at(WAIT * 2);
+    assert_eq!(connection(&bench).heard_ns, 0);
+    mirror.event(Event::Mirrored(connection(&bench)));
+    bench.tick_at(WAIT * 2);
+    assert!(bench.table.entry(other).missing().is_some());
 }
 
 #[test]
@@ -304,6 +377,7 @@ fn returned_pv_is_connected_only_with_new_value_and_metadata() {
     line.connected(false);
     bench.tick();
     assert!(bench.table.next_deadline().is_some());
+    told();
     bench.tick_at(RETURN_WAIT);
     assert_eq!(state(&bench), ConnectionState::Connected, "it says no more");
 }
@@ -490,17 +564,86 @@ fn many_values_before_the_metadata_are_bounded_and_counted() {
 }
 
 #[test]
-fn value_of_a_server_that_sends_no_metadata_comes_with_its_type_after_a_second() {
+fn value_of_a_server_that_sends_no_metadata_comes_late_with_its_type_and_a_reason() {
     let mut bench = Bench::new();
     let line = Line::open(&bench.intake, PV, false);
     connect_readable(&line);
     update(&line, 1.0, CALM);
     assert!(bench.tick().rows.is_empty());
     assert_eq!(bench.table.next_deadline(), Some(bench.start + RETURN_WAIT));
+    let reason = |bench: &Bench| {
+        let metadata = bench.table.entry(PV).metadata.clone();
+        metadata.map(|metadata| metadata.missing_field.clone())
+    };
     let changes = bench.tick_at(RETURN_WAIT);
+    assert_eq!(changes.rows.len(), 0);
+    assert_eq!(reason(&bench).as_deref(), Some(WITHOUT_METADATA));
+    assert!(
+        bench.table.entry(PV).latest.is_none(),
+        "its label isn't known"
+    );
+    assert_eq!(
+        bench.table.next_deadline(),
+        Some(bench.start + METADATA_WAIT)
+    );
+    let changes = bench.tick_at(METADATA_WAIT);
     assert_eq!(values(&changes), [1.0]);
     assert_eq!(changes.metadata[0].1.value_type, ValueType::Enum);
     assert!(bench.table.entry(PV).is_complete());
+    assert_eq!(reason(&bench).as_deref(), Some(WITHOUT_METADATA));
+    line.event(choices(&line));
+    bench.tick_at(METADATA_WAIT);
+    assert_eq!(reason(&bench).as_deref(), Some(""));
+}
+
+#[test]
+fn value_waits_for_metadata_that_comes_after_a_second() {
+    let mut bench = Bench::new();
+    let line = Line::open(&bench.intake, PV, false);
+    connect_readable(&line);
+    bench.tick();
+    assert!(bench.tick_at(RETURN_WAIT).rows.is_empty());
+    update(&line, 1.0, CALM);
+    let later = RETURN_WAIT * 3 / 2;
+    assert!(bench.tick_at(later).rows.is_empty());
+    line.event(choices(&line));
+    let changes = bench.tick_at(later);
+    assert_eq!(values(&changes), [1.0]);
+    let metadata = bench.table.entry(PV).metadata.clone().expect("metadata");
+    assert_eq!(metadata.missing_field, "");
+    assert!(!metadata.choices.is_empty());
+}
+
+#[test]
+fn metadata_that_came_late_without_a_value_is_not_called_missing() {
+    let mut bench = Bench::new();
+    let line = Line::open(&bench.intake, PV, false);
+    let reason = |bench: &Bench| {
+        let metadata = bench.table.entry(PV).metadata.clone();
+        metadata.map(|metadata| metadata.missing_field.clone())
+    };
+    connect_readable(&line);
+    bench.tick();
+    bench.tick_at(RETURN_WAIT);
+    assert_eq!(reason(&bench).as_deref(), Some(WITHOUT_METADATA));
+    line.event(choices(&line));
+    bench.tick_at(RETURN_WAIT * 2);
+    bench.tick_at(METADATA_WAIT);
+    assert_eq!(reason(&bench).as_deref(), Some(""));
+}
+
+#[test]
+fn disconnected_pv_is_not_said_to_be_connected_without_labels() {
+    let mut bench = Bench::new();
+    let line = Line::open(&bench.intake, PV, false);
+    connect_readable(&line);
+    update(&line, 1.0, CALM);
+    bench.tick();
+    bench.tick_at(METADATA_WAIT);
+    line.event(Event::Disconnected);
+    bench.tick_at(METADATA_WAIT);
+    let metadata = bench.table.entry(PV).metadata.clone();
+    assert_eq!(metadata.unwrap().missing_field, "");
 }
 
 #[test]

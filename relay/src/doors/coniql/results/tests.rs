@@ -9,9 +9,9 @@ use serde_json::{Map, Value, json};
 use testbed::random::Random;
 
 use super::super::Speech;
-use super::super::side::Side;
+use super::super::session::ConiqlSession;
 use super::*;
-use crate::fanout::dialogue::Dialogue;
+use crate::fanout::door_session::DoorSession;
 use crate::fanout::encoding::{Encoding, Encodings};
 use crate::fanout::large::{LargeValue, LargeValues};
 use crate::ingest::{Event, FilteredLine, Intake, Line, RowValue};
@@ -59,7 +59,7 @@ struct World {
     tick: u64,
     documents: Arc<Documents>,
     /// Keeps the selections known.
-    _side: Side,
+    _session: ConiqlSession,
     results: Results,
     large: LargeValues,
     encodings: Encodings,
@@ -97,11 +97,11 @@ impl World {
             max_names: 100,
         };
         let mut encodings = Encodings::default();
-        let encoding = encodings.add(Box::new(Speech {
-            settings: settings.clone(),
-        }));
-        let mut side = Side::new(settings);
-        side.take(side.reader().read(br#"{"type": "connection_init"}"#));
+        let speech = Speech::new(settings.clone());
+        let large_skips = Arc::clone(&speech.large_skips);
+        let encoding = encodings.add(Box::new(speech));
+        let mut session = ConiqlSession::new(settings);
+        session.take(session.reader().read(br#"{"type": "connection_init"}"#));
         let mut subscriptions = Vec::new();
         for (base, name) in NAMES.iter().enumerate() {
             for (nth, fields) in [FIELDS[0], FIELDS[0], FIELDS[1]].iter().enumerate() {
@@ -110,8 +110,8 @@ impl World {
                 let message = json!({
                     "type": "subscribe", "id": format!("{base}.{nth}"), "payload": {"query": query},
                 });
-                side.take(side.reader().read(message.to_string().as_bytes()));
-                let form = side.wanted().pop().unwrap().form;
+                session.take(session.reader().read(message.to_string().as_bytes()));
+                let form = session.wanted().pop().unwrap().form;
                 subscriptions.push(Subscription {
                     selection: parts(&form).unwrap().selection,
                     form,
@@ -130,12 +130,12 @@ impl World {
             lines,
             table: Table::new(Duration::from_secs(5)),
             tick: 0,
-            results: Results::new(Arc::clone(&documents)),
+            results: Results::new(Arc::clone(&documents), large_skips),
             large: LargeValues::new(&encodings),
             encodings,
             encoding,
             documents,
-            _side: side,
+            _session: session,
             free: free.collect(),
             subscriptions,
             is_swept: true,

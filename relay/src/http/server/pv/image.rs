@@ -8,17 +8,21 @@ use http_body_util::Either;
 use hyper::body::Incoming;
 use hyper::header::HeaderValue;
 use hyper::{Request, StatusCode};
-use pvwire_http::{Image, ImageError, Node, Route, Standing, Talk};
+use pvwire_http::{Image, ImageError, Route};
 use tokio::sync::mpsc::Sender;
 
-use super::link::Link;
-use super::{millis, not_current, settled};
+use super::millis;
+use super::standing::{Standing, refused_name, structure, updates};
+use super::stream::interval_of;
 use crate::compute::Size;
 use crate::http::server::answer::{Answer, Refusal, shared_with, with_type};
+use crate::http::server::caller::charged;
 use crate::http::server::pieces::pieces;
-use crate::http::server::read::charged;
 use crate::http::server::{Server, Visit};
 use crate::limits::memory::Owner;
+use crate::queries::follow::Follower;
+use crate::queries::plain_clients::PlainClient;
+use crate::queries::watch::PvState;
 
 /// Bytes that an image takes while it is converted, for each byte of its elements.
 const CONVERSION_FACTOR: usize = 4;
@@ -38,10 +42,9 @@ impl Server {
         visit: &Visit,
     ) -> Result<Answer, Refusal> {
         let patience = self.patience(request)?;
-        let (mut link, mut talk) = self.opened(route, Duration::ZERO, request, visit)?;
-        let bytes = self
-            .first(&mut link, &mut talk, patience, Image::png)
-            .await?;
+        let mut client = self.plain_client(request.headers(), visit).await?;
+        let (_, bytes) = self.first(&mut client, route, patience, Image::png).await?;
+        client.sent(bytes.len());
         Ok(shared_with(
             with_type(bytes, "image/png"),
             request.headers(),
@@ -57,77 +60,94 @@ impl Server {
     ) -> Result<Answer, Refusal> {
         let interval = millis(request, "interval_ms", MAX_INTERVAL)?.unwrap_or_default();
         let patience = self.patience(request)?;
-        let (mut link, mut talk) = self.opened(route, interval, request, visit)?;
-        let first = self
-            .first(&mut link, &mut talk, patience, Image::jpeg)
+        let mut client = self.plain_client(request.headers(), visit).await?;
+        // It holds the PV from now on.
+        let follower = (self.admin.queries)
+            .follow(client.caller(), &route.name, Some(interval_of(interval)), 1)
+            .map_err(refused_name)?;
+        let (state, first) = self
+            .first(&mut client, route, patience, Image::jpeg)
             .await?;
-        talk.take_change();
-        let updates = talk.updates();
+        let name = route.name.clone();
         let (sender, body) = pieces();
         let server = Arc::clone(self);
         tokio::task::spawn_local(async move {
             let begin = [BOUNDARY, &part(&first)].concat();
             if sender.send(begin.into()).await.is_ok() {
-                server.follow(link, talk, updates, &sender).await;
+                server
+                    .follow((client, name), follower, state, &sender)
+                    .await;
             }
         });
         let mut answer = with_type("", "multipart/x-mixed-replace; boundary=image");
-        *answer.body_mut() = Either::Right(Either::Right(body));
+        *answer.body_mut() = Either::Right(Either::Right(Either::Left(body)));
         let buffering = HeaderValue::from_static("no");
         answer.headers_mut().insert("x-accel-buffering", buffering);
         Ok(shared_with(answer, request.headers()))
     }
 
-    /// The first image.
+    /// The first image, and the state that it shows.
     async fn first(
         &self,
-        link: &mut Link,
-        talk: &mut Talk,
+        client: &mut PlainClient,
+        route: &Route,
         patience: Duration,
         encode: Encode,
-    ) -> Result<Bytes, Refusal> {
-        let standing = settled(link, talk, patience).await?;
+    ) -> Result<(PvState, Bytes), Refusal> {
+        let settled = self.settled(client, &route.name, (patience, false));
+        let state = settled.await?;
+        let standing = Standing::of(&state);
         if standing != Standing::Current {
-            let (status, message) = not_current(standing, patience)?;
-            return Err((status, message).into());
+            return Err(standing.error(patience).into());
         }
-        self.encoded(link.owner(), talk.structure(), encode).await
+        let encoded = self.encoded(&client.caller().owner, state.clone(), encode);
+        let bytes = encoded.await?;
+        Ok((state, bytes))
     }
 
-    /// Sends the newest image whenever the last one is taken. While it is outdated it is crossed out. `sent` is the
-    /// number of the update that the client has got.
-    async fn follow(&self, mut link: Link, mut talk: Talk, mut sent: u64, sender: &Sender<Bytes>) {
-        let mut is_outdated = false;
-        let mut last = talk.structure();
+    /// Sends the newest image whenever the last one is taken. While it is outdated it is crossed out. `last` is the
+    /// state whose image the client has got.
+    async fn follow(
+        &self,
+        (mut client, name): (PlainClient, String),
+        follower: Follower,
+        mut last: PvState,
+        sender: &Sender<Bytes>,
+    ) {
+        let (mut is_outdated, mut sent) = (false, None);
         loop {
-            tokio::select! {
+            let state = tokio::select! {
                 () = sender.closed() => return,
-                turned = link.turn(&mut talk) => if turned.is_err() { return },
-            }
-            // Those that came meanwhile are older.
-            while let Ok(true) = link.take(&mut talk) {}
-            if !talk.take_change() {
-                continue;
-            }
-            let is_current = talk.standing() == Standing::Current;
-            if !is_current && std::mem::replace(&mut is_outdated, true) {
+                _ = self.ended(&mut client, &name) => return,
+                state = follower.next() => state,
+            };
+            let count = updates(&state);
+            let before = *sent.get_or_insert(count);
+            let is_current = Standing::of(&state) == Standing::Current;
+            let is_shown = is_current && !is_outdated && is_same(&last, &state);
+            if is_shown || !is_current && is_outdated {
                 continue;
             }
             is_outdated = !is_current;
-            last = talk.structure().or(last);
+            if structure(&state).is_some() {
+                last = state;
+            }
             let encode = if is_current {
                 Image::jpeg
             } else {
                 Image::outdated_jpeg
             };
-            let skipped = talk.updates().saturating_sub(sent + 1);
-            sent = talk.updates();
-            self.admin.metrics.images_skipped.inc_by(skipped);
-            let encoded = self.encoded(link.owner(), last.clone(), encode);
+            self.admin
+                .metrics
+                .images_skipped
+                .inc_by(count.saturating_sub(before + 1));
+            sent = Some(count);
+            let encoded = self.encoded(&client.caller().owner, last.clone(), encode);
             let bytes = match encoded.await {
                 Ok(bytes) => bytes,
                 Err(refused) => return log::debug!("a stream of images ends: {}", refused.message),
             };
+            client.sent(bytes.len());
             if sender.send(part(&bytes)).await.is_err() {
                 return;
             }
@@ -138,22 +158,34 @@ impl Server {
     async fn encoded(
         &self,
         owner: &Arc<Owner>,
-        node: Option<Node>,
+        state: PvState,
         encode: Encode,
     ) -> Result<Bytes, Refusal> {
         let refused = |error: ImageError| -> Refusal {
             (StatusCode::NOT_ACCEPTABLE, format!("{error}\n")).into()
         };
-        let node = node.ok_or_else(|| refused(ImageError::NoImage))?;
-        let size = Image::element_bytes(&node);
+        let node = structure(&state).ok_or_else(|| refused(ImageError::NoImage))?;
+        let size = Image::element_bytes(node);
         let mut charge = owner.charge(size * CONVERSION_FACTOR)?;
-        let convert = move || Image::of(&node).and_then(|image| encode(&image));
+        let convert = move || {
+            let node = structure(&state).ok_or(ImageError::NoImage)?;
+            Image::of(node).and_then(|image| encode(&image))
+        };
         let size = Size::of(size);
         let bytes = self.pool.compute(owner.cpu(), size, convert).await?;
         let bytes = bytes.map_err(refused)?;
         charge.resize(bytes.len())?;
         Ok(charged(bytes, charge))
     }
+}
+
+/// Whether both states show the same update.
+fn is_same(one: &PvState, other: &PvState) -> bool {
+    let update = |state: &PvState| {
+        let epoch = state.metadata.as_ref().map(|metadata| metadata.epoch);
+        (epoch, state.latest.as_ref().map(|latest| latest.sequence))
+    };
+    update(one) == update(other)
 }
 
 /// Precedes each image of the body.

@@ -1,18 +1,24 @@
 //! `PUT /pv/NAME`: one put, with its outcome.
 
-use std::time::{Duration, SystemTime};
+use std::sync::Arc;
+use std::time::Duration;
 
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::{Request, StatusCode};
-use pvwire_http::{PutBody, Route, Standing, Talk, put_answer, put_body};
-use tokio::time::timeout;
+use pvwire_http::{PutBody, Route, put_answer, put_body};
+use pvwire_schema::types::Outcome;
+use tokio::time::{Instant, timeout};
 
-use super::link::Link;
-use super::{JSON, lacks_token, settled};
+use super::JSON;
+use super::standing::Standing;
 use crate::compute::Size;
-use crate::http::server::answer::{Answer, Refusal, shared_with, with_type};
+use crate::http::server::answer::{Answer, Refusal, ended_by, shared_with, with_type};
 use crate::http::server::{Server, Visit};
+use crate::ingest::{OpEnd, Put};
+use crate::limits::memory::Owner;
+use crate::queries::plain_clients::PlainClient;
+use crate::queries::write::Write;
 
 /// Maximum length of a body.
 const MAX_BODY_BYTES: usize = 1 << 20;
@@ -36,32 +42,41 @@ impl Server {
     ) -> Result<Answer, Refusal> {
         let (head, body) = request.into_parts();
         let headers = &head.headers;
-        let mut link = self.link(headers, visit)?;
-        let now = SystemTime::now();
-        let mut talk = Talk::new(self.token(headers), now);
-        let body = self.received(body, &link).await?;
-        talk.put(&route.name, body, now);
-        let result = loop {
-            lacks_token(&talk)?;
-            if let Some(result) = talk.take_put() {
-                break result;
-            }
-            link.turn(&mut talk).await?;
+        let mut client = self.plain_client(headers, visit).await?;
+        let body = self.received(body, &client.caller().owner).await?;
+        let caller = client.caller().clone();
+        let put = Put {
+            value: body.value,
+            wait: body.wait,
+            expected: None,
+            user: caller.identity.user.clone(),
+            timeout: body.timeout,
+            by: None,
         };
-        let (status, text) = put_answer(&result);
+        let write = Write {
+            puts: vec![(route.name.clone(), put)],
+            within_limits: body.check_limits,
+            client: None,
+        };
+        let mut ends = tokio::select! {
+            ends = self.admin.queries.write(&caller, write) => ends,
+            code = client.ended(|_| true) => return Err(ended_by(code)),
+        };
+        let lost = || OpEnd::failed(Outcome::Failed, "the relay failed; see its log");
+        let end = ends.pop().unwrap_or_else(lost);
+        let (status, text) = put_answer(end.outcome, &end.message, end.result.as_ref());
         let mut status = StatusCode::from_u16(status).unwrap_or_default();
-        if status == StatusCode::SERVICE_UNAVAILABLE
-            && is_not_found(&mut link, &mut talk, route).await
-        {
+        if status == StatusCode::SERVICE_UNAVAILABLE && self.is_not_found(&client, route).await {
             status = StatusCode::NOT_FOUND;
         }
+        client.sent(text.len());
         let mut answer = with_type(text, JSON);
         *answer.status_mut() = status;
         Ok(shared_with(answer, headers))
     }
 
     /// What the body asks for.
-    async fn received(&self, body: Incoming, link: &Link) -> Result<PutBody, Refusal> {
+    async fn received(&self, body: Incoming, owner: &Arc<Owner>) -> Result<PutBody, Refusal> {
         let too_late = (
             StatusCode::REQUEST_TIMEOUT,
             "the body has not arrived within 10 s\n",
@@ -76,16 +91,19 @@ impl Server {
             (StatusCode::BAD_REQUEST, message)
         })?;
         let bytes = collected.to_bytes();
-        let _charge = link.owner().charge(bytes.len() * READ_FACTOR)?;
+        let _charge = owner.charge(bytes.len() * READ_FACTOR)?;
         let (size, read) = (Size::of(bytes.len()), move || put_body(&bytes, COMPLETION));
-        let body = self.pool.compute(link.owner().cpu(), size, read).await?;
+        let body = self.pool.compute(owner.cpu(), size, read).await?;
         body.map_err(|error| (StatusCode::BAD_REQUEST, format!("{error}\n")).into())
     }
-}
 
-/// Whether no server has answered for the PV, as far as the relay knows.
-async fn is_not_found(link: &mut Link, talk: &mut Talk, route: &Route) -> bool {
-    talk.open(&route.name, Duration::ZERO, SystemTime::now());
-    let standing = settled(link, talk, Duration::ZERO).await;
-    matches!(standing, Ok(Standing::NotFound(reason) | Standing::Searched(reason)) if reason.is_empty())
+    /// Whether no server has answered for the PV, as far as the relay knows.
+    async fn is_not_found(&self, client: &PlainClient, route: &Route) -> bool {
+        let begun = (self.admin.queries).begin_read(client.caller(), &route.name, false);
+        let Ok(mut reading) = begun else {
+            return false;
+        };
+        let state = reading.wait(Instant::now(), |_| true).await;
+        state.is_some_and(|state| Standing::of(&state).is_unknown())
+    }
 }

@@ -11,16 +11,21 @@ use hyper::Request;
 use hyper::body::Incoming;
 use hyper::header::HeaderValue;
 use pvwire_http::event::{BEGIN, KEEP_ALIVE, push_change, push_end, push_skipped};
-use pvwire_http::{Program, Route, Standing, Talk};
+use pvwire_http::{Program, Route, select};
+use pvwire_schema::close::CloseCode;
+use pvwire_schema::types::Filter;
 use tokio::sync::mpsc::Sender;
 use tokio::time::{Instant, sleep_until};
 
-use super::link::{Ended, Link};
-use super::{lacks_token, millis, refused_name, selected};
+use super::standing::{Standing, refused_name, snapshot, updates};
+use super::{millis, selected};
 use crate::http::server::answer::{Answer, Refusal, shared_with, with_type};
+use crate::http::server::caller::charged;
 use crate::http::server::pieces::pieces;
-use crate::http::server::read::charged;
 use crate::http::server::{Server, Visit};
+use crate::queries::follow::Follower;
+use crate::queries::plain_clients::PlainClient;
+use crate::queries::watch::PvState;
 
 /// Longest interval between two updates that a client may ask for.
 const MAX_INTERVAL: Duration = Duration::from_secs(3600);
@@ -28,10 +33,14 @@ const MAX_INTERVAL: Duration = Duration::from_secs(3600);
 /// A stream without events sends a comment after this time.
 const QUIET: Duration = Duration::from_secs(15);
 
+/// States that may wait while the thread of the HTTP server is busy.
+const WAITING: usize = 16;
+
 /// A stream of one PV.
 struct Stream {
-    link: Link,
-    talk: Talk,
+    client: PlainClient,
+    name: String,
+    follower: Follower,
     selection: Program,
     /// The result of the last event.
     last: Bytes,
@@ -49,28 +58,26 @@ impl Server {
     ) -> Result<Answer, Refusal> {
         let (selection, has_description) = selected(request)?;
         let interval = millis(request, "interval_ms", MAX_INTERVAL)?.unwrap_or_default();
-        let (mut link, mut talk) = self.opened(route, interval, request, visit)?;
+        let client = self.plain_client(request.headers(), visit).await?;
+        let filter = Some(interval_of(interval));
+        let followed = (self.admin.queries).follow(client.caller(), &route.name, filter, WAITING);
+        let follower = followed.map_err(refused_name)?;
         if has_description {
-            talk.describe();
-        }
-        while !talk.is_subscribed() {
-            lacks_token(&talk)?;
-            link.turn(&mut talk).await?;
-        }
-        if let Standing::Refused(problem, message) = talk.standing() {
-            return Err(refused_name(problem, &message));
+            // It arrives as a change.
+            follower.describe();
         }
         let (sender, body) = pieces();
         let stream = Stream {
-            link,
-            talk,
+            client,
+            name: route.name.clone(),
+            follower,
             selection,
             last: Bytes::new(),
             updates: None,
         };
         tokio::task::spawn_local(stream.run(Arc::clone(self), sender));
         let mut answer = with_type("", "text/event-stream");
-        *answer.body_mut() = Either::Right(Either::Right(body));
+        *answer.body_mut() = Either::Right(Either::Right(Either::Left(body)));
         // Makes nginx forward each event at once.
         let buffering = HeaderValue::from_static("no");
         answer.headers_mut().insert("x-accel-buffering", buffering);
@@ -82,17 +89,20 @@ impl Stream {
     /// Sends events until the client is gone or the relay ends the connection.
     async fn run(mut self, server: Arc<Server>, sender: Sender<Bytes>) {
         let mut piece = Some(Bytes::from_static(BEGIN));
-        let mut has_changed = true;
+        let mut newest: Option<PvState> = None;
         let mut quiet_until = Instant::now() + QUIET;
         loop {
-            if has_changed && piece.is_none() && !is_open(&self.talk.standing()) {
-                has_changed = false;
-                match self.event(&server).await {
+            let state = newest.take_if(|state| piece.is_none() && Standing::of(state).is_shown());
+            if let Some(state) = state {
+                match self.event(&server, &state).await {
                     Ok(event) => piece = event,
-                    Err(refused) => return end(&sender, 1013, &refused.message).await,
+                    Err(refused) => {
+                        return end(&sender, CloseCode::TryAgainLater.number(), &refused.message)
+                            .await;
+                    }
                 }
             }
-            let ended = tokio::select! {
+            let code = tokio::select! {
                 biased;
                 () = sender.closed() => return,
                 permit = sender.reserve(), if piece.is_some() => {
@@ -102,28 +112,30 @@ impl Stream {
                     quiet_until = Instant::now() + QUIET;
                     continue;
                 }
-                turned = self.link.turn(&mut self.talk) => {
-                    has_changed |= self.talk.take_change();
-                    turned.err()
+                code = server.ended(&mut self.client, &self.name) => code,
+                state = self.follower.next() => {
+                    newest = Some(state);
+                    continue;
                 }
                 () = sleep_until(quiet_until), if piece.is_none() => {
                     piece = Some(Bytes::from_static(KEEP_ALIVE));
                     continue;
                 }
             };
-            if let Some(ended) = ended {
-                return self.farewell(&sender, piece, &ended).await;
+            if let Some(piece) = piece {
+                // The client may be gone.
+                let _ = sender.send(piece).await;
             }
+            return end(&sender, code.number(), code.reason()).await;
         }
     }
 
-    /// The event of the present state; `None` when the selection's result is that of the last one.
-    async fn event(&mut self, server: &Server) -> Result<Option<Bytes>, Refusal> {
-        let owner = Arc::clone(self.link.owner());
-        let json = server
-            .json(&owner, self.talk.select(&self.selection))
-            .await?;
-        let updates = self.talk.updates();
+    /// The event of a state; `None` when the selection's result is that of the last one.
+    async fn event(&mut self, server: &Server, state: &PvState) -> Result<Option<Bytes>, Refusal> {
+        let owner = &self.client.caller().owner;
+        let value = select(&self.selection, &snapshot(&self.name, state));
+        let json = server.json(owner, value).await?;
+        let updates = updates(state);
         let left_out = self
             .updates
             .map_or(0, |before| updates.saturating_sub(before + 1));
@@ -141,23 +153,18 @@ impl Stream {
         }
         push_change(&json, &mut text);
         let charge = owner.charge(text.len())?;
+        self.client.sent(text.len());
         self.last = json;
         Ok(Some(charged(text, charge)))
     }
-
-    /// Sends what still waits and why the stream ends.
-    async fn farewell(self, sender: &Sender<Bytes>, piece: Option<Bytes>, ended: &Ended) {
-        if let Some(piece) = piece {
-            // The client may be gone.
-            let _ = sender.send(piece).await;
-        }
-        end(sender, ended.code(), &ended.reason()).await;
-    }
 }
 
-/// Whether it isn't known yet what the PV is.
-fn is_open(standing: &Standing) -> bool {
-    matches!(standing, Standing::Awaited | Standing::Searched(_))
+/// Withholds updates that follow the last one within `interval`.
+pub(super) fn interval_of(interval: Duration) -> Filter {
+    Filter {
+        min_interval_ms: u32::try_from(interval.as_millis()).unwrap_or(u32::MAX),
+        ..Filter::ALL
+    }
 }
 
 /// Sends the last event, and waits until the server has taken it.

@@ -9,14 +9,14 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::super::answer::{Answer, Refusal, plain, with_type};
-use super::super::{Server, Side, Visit};
+use super::super::{Audience, Server, Visit};
 use super::{JSON, LISTED_PVS};
 use crate::access::rule::Identity;
 use crate::config::Access;
 use crate::doors::pvws::PATH;
 use crate::doors::pvws::site::{self, SocketSeen};
-use crate::fanout::control::ControlRequest;
-use crate::fanout::dialogue::HeldName;
+use crate::fanout::control::{ControlRequest, TableRead};
+use crate::fanout::door_session::HeldName;
 use crate::fanout::encoding::Encoding;
 use crate::ops::latency::wall_ns;
 use crate::session::shard::DoorClientSeen;
@@ -48,7 +48,7 @@ impl Server {
         visit: &Visit,
     ) -> bool {
         request.method() == Method::DELETE
-            && visit.side == Side::Operators
+            && visit.audience == Audience::Operators
             && self.pvws.is_some()
             && id_in(request.uri().path()).is_some()
     }
@@ -96,7 +96,7 @@ impl Server {
         visit: &Visit,
     ) -> Result<Option<Identity>, Refusal> {
         let headers = request.headers();
-        if visit.side == Side::Operators {
+        if visit.audience == Audience::Operators {
             return Ok(None);
         }
         self.check_pages(headers, visit)?;
@@ -160,7 +160,13 @@ impl Server {
         let names = shown.iter().flat_map(|seen| &seen.names);
         let pvs: Vec<_> = names.map(|held| held.pv.unwrap_or(PvId::NONE)).collect();
         let (answer, asked) = oneshot::channel();
-        (self.admin.control).push(ControlRequest::Values { pvs, answer });
+        let read = TableRead::new(move |table| {
+            let latest = |pv: &PvId| table.get(*pv)?.latest.as_ref();
+            let values = pvs.iter().map(|pv| Some(latest(pv)?.value.clone()));
+            // The receiver may be gone meanwhile.
+            let _ = answer.send(values.collect::<Vec<_>>());
+        });
+        self.admin.control.push(ControlRequest::Read(read));
         let mut values = answered(asked).await.unwrap_or_default().into_iter();
         let mut socket = |seen: DoorClientSeen| {
             let mut socket = SocketSeen {

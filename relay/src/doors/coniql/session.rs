@@ -1,0 +1,243 @@
+//! The protocol state of one client: connects its socket's operations to the relay's PVs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pvwire_coniql::{Documents, Records, Reply, Settings, Socket, Wanted};
+use pvwire_pvws::text_message;
+use pvwire_schema::types::{Filter, NameProblem, PvId};
+
+use super::batch::Plan;
+use super::full_name;
+use crate::fanout::door_session::{
+    DoorAction, DoorSession, HeldName, MessageReader, ReadMessage, WantedPv,
+};
+use crate::fanout::frame::Frame;
+use crate::ingest::{Form, OpEnd};
+use crate::state::batch::{Batch, Respond};
+
+/// Maximum number of PVs that are subscribed in one request.
+const MOST_AT_A_TIME: usize = 10_000;
+
+/// One client.
+pub(super) struct ConiqlSession {
+    socket: Socket,
+    documents: Arc<Documents>,
+    reader: Arc<Reader>,
+}
+
+/// Reads messages and compiles documents.
+struct Reader(Settings);
+
+impl MessageReader for Reader {
+    fn read(&self, message: &[u8]) -> ReadMessage {
+        // The connection has checked that it is UTF-8.
+        let text = String::from_utf8_lossy(message);
+        Box::new(self.0.read(&text))
+    }
+}
+
+impl ConiqlSession {
+    pub(super) fn new(settings: Settings) -> Self {
+        Self {
+            documents: Arc::clone(&settings.documents),
+            reader: Arc::new(Reader(settings.clone())),
+            socket: Socket::new(settings),
+        }
+    }
+
+    fn ask(&mut self, reply: Reply) -> DoorAction {
+        match reply {
+            Reply::Texts(texts) => DoorAction::Send(messages(&texts)),
+            Reply::LogIn {
+                token,
+                refused,
+                texts,
+            } => DoorAction::LogIn {
+                token,
+                refused,
+                greeting: messages(&texts),
+            },
+            Reply::Close(code, reason) => DoorAction::Close(code, reason),
+            Reply::Run(number, operation) => {
+                let (plan, batch) = Plan::new(&operation, self.documents.dialect());
+                let respond = Respond(Box::new(move |result| {
+                    let mut response = Vec::new();
+                    plan.respond(&operation, result, &mut response);
+                    response
+                }));
+                DoorAction::Run(Batch { number, ..batch }, respond)
+            }
+        }
+    }
+}
+
+/// Some texts, each as one message.
+fn messages(texts: &[Vec<u8>]) -> Frame {
+    let mut out = Vec::new();
+    for text in texts {
+        text_message(&mut out, text);
+    }
+    Frame::raw(out)
+}
+
+/// The form of a PV with a selection. Its spelling is read by [`parts`].
+fn form(wanted: &Wanted) -> Form {
+    let Wanted {
+        name,
+        selection,
+        ordinal,
+    } = wanted;
+    Form {
+        spelling: format!("{selection} {ordinal} {name}"),
+        scheme: "",
+        may_write: false,
+        array_interval_ms: 0,
+    }
+}
+
+/// What a form's spelling says.
+pub(super) fn parts(form: &Form) -> Option<Wanted> {
+    let mut words = form.spelling.splitn(3, ' ');
+    Some(Wanted {
+        selection: words.next()?.parse().ok()?,
+        ordinal: words.next()?.parse().ok()?,
+        name: words.next()?.to_owned(),
+    })
+}
+
+impl DoorSession for ConiqlSession {
+    fn reader(&self) -> Arc<dyn MessageReader> {
+        Arc::clone(&self.reader) as Arc<dyn MessageReader>
+    }
+
+    fn take(&mut self, message: ReadMessage) -> Option<DoorAction> {
+        let message = *message.downcast::<pvwire_coniql::ReadMessage>().ok()?;
+        let reply = self.socket.take_read(message)?;
+        Some(self.ask(reply))
+    }
+
+    fn has_changes(&self) -> bool {
+        self.socket.has_changes()
+    }
+
+    fn cleared(&mut self) -> Vec<PvId> {
+        self.socket.ended()
+    }
+
+    fn wanted(&mut self) -> Vec<WantedPv> {
+        let wanted = self.socket.wanted(MOST_AT_A_TIME);
+        let selections = self.documents.selections();
+        let pv = |wanted: &Wanted| WantedPv {
+            name: full_name(&wanted.name),
+            filter: Filter::ALL,
+            form: form(wanted),
+            describe: (selections.find(wanted.selection))
+                .is_some_and(|known| known.selection.shows_description()),
+        };
+        wanted.iter().map(pv).collect()
+    }
+
+    fn held(&self) -> Vec<HeldName> {
+        let held = self.socket.held().map(|(asked, pv)| HeldName {
+            spelling: asked.to_owned(),
+            name: Some(full_name(asked)),
+            pv,
+        });
+        held.collect()
+    }
+
+    fn accepted(&mut self, form: &Arc<Form>, pv: PvId) {
+        if let Some(wanted) = parts(form) {
+            self.socket.accepted(&wanted, pv);
+        }
+    }
+
+    fn refused(&mut self, form: &Form, _problem: NameProblem, message: &str, out: &mut Vec<u8>) {
+        let told = parts(form).and_then(|wanted| self.socket.refused(&wanted, message));
+        if let Some(text) = told {
+            text_message(out, &text);
+        }
+    }
+
+    fn more_refused(&mut self, _count: usize, _out: &mut Vec<u8>) {}
+
+    fn put_ended(&mut self, _number: u32, _end: &OpEnd) -> Option<Frame> {
+        None
+    }
+
+    fn rights_changed(&mut self, _may_write: &dyn Fn(&str) -> bool) {}
+
+    fn addressed(&self, shared: &Frame) -> Option<Frame> {
+        let mut out = Vec::with_capacity(shared.length() * 3 / 2);
+        let mut rows = 0;
+        for (pv, channel) in Records::new(shared.bytes()) {
+            if let Some(text) = self.socket.result(pv, channel) {
+                text_message(&mut out, &text);
+                rows += 1;
+            }
+        }
+        Some(Frame::raw(out).with_rows(rows))
+    }
+
+    fn batch_done(&mut self, number: u32, response: &[u8]) -> Option<Frame> {
+        Some(messages(&self.socket.finish(number, response)))
+    }
+
+    fn passing(&mut self, connected: Duration) -> Option<DoorAction> {
+        let reply = self.socket.passing(connected)?;
+        Some(self.ask(reply))
+    }
+}
+
+/// A client without a subprotocol, which is closed at once.
+pub(super) struct Refuser;
+
+impl MessageReader for Refuser {
+    fn read(&self, _message: &[u8]) -> ReadMessage {
+        Box::new(())
+    }
+}
+
+impl DoorSession for Refuser {
+    fn reader(&self) -> Arc<dyn MessageReader> {
+        Arc::new(Self)
+    }
+
+    fn take(&mut self, _message: ReadMessage) -> Option<DoorAction> {
+        None
+    }
+
+    fn has_changes(&self) -> bool {
+        false
+    }
+
+    fn cleared(&mut self) -> Vec<PvId> {
+        Vec::new()
+    }
+
+    fn wanted(&mut self) -> Vec<WantedPv> {
+        Vec::new()
+    }
+
+    fn held(&self) -> Vec<HeldName> {
+        Vec::new()
+    }
+
+    fn accepted(&mut self, _form: &Arc<Form>, _pv: PvId) {}
+
+    fn refused(&mut self, _: &Form, _: NameProblem, _message: &str, _out: &mut Vec<u8>) {}
+
+    fn more_refused(&mut self, _count: usize, _out: &mut Vec<u8>) {}
+
+    fn put_ended(&mut self, _number: u32, _end: &OpEnd) -> Option<Frame> {
+        None
+    }
+
+    fn rights_changed(&mut self, _may_write: &dyn Fn(&str) -> bool) {}
+
+    fn passing(&mut self, _connected: Duration) -> Option<DoorAction> {
+        let reason = "Subprotocol not acceptable".to_owned();
+        Some(DoorAction::Close(4406, reason))
+    }
+}

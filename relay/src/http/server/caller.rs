@@ -1,0 +1,108 @@
+//! The client that makes a request, and the memory that its answer is charged to.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use hyper::StatusCode;
+use hyper::header::{self, HeaderMap};
+use pvwire_schema::types::NameProblem;
+
+use super::answer::{Refusal, too_many};
+use super::trust::only;
+use super::{Server, Visit};
+use crate::access::auth::{Login, Peer};
+use crate::access::caller::Caller;
+use crate::limits::connections::Stay;
+use crate::limits::memory::{Charge, TooMuch};
+use crate::state::registry;
+
+/// Bytes of a client with their charge.
+struct Charged {
+    text: Vec<u8>,
+    _charge: Charge,
+}
+
+impl AsRef<[u8]> for Charged {
+    fn as_ref(&self) -> &[u8] {
+        &self.text
+    }
+}
+
+impl From<registry::Refusal> for Refusal {
+    fn from(refusal: registry::Refusal) -> Self {
+        let status = match refusal.problem {
+            NameProblem::NotAllowed => StatusCode::FORBIDDEN,
+            NameProblem::TooManyPvs => StatusCode::TOO_MANY_REQUESTS,
+            _ => StatusCode::BAD_REQUEST,
+        };
+        (status, format!("{refusal}\n")).into()
+    }
+}
+
+impl From<TooMuch> for Refusal {
+    fn from(why: TooMuch) -> Self {
+        (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into()
+    }
+}
+
+/// Bytes that are charged to a client as long as they are held.
+pub(super) fn charged(text: Vec<u8>, charge: Charge) -> Bytes {
+    Bytes::from_owner(Charged {
+        text,
+        _charge: charge,
+    })
+}
+
+/// The body of an answer, charged to its client.
+pub(super) fn charged_body(caller: &Caller, text: Vec<u8>) -> Result<Bytes, Refusal> {
+    let charge = caller.owner.charge(text.len())?;
+    Ok(charged(text, charge))
+}
+
+impl Server {
+    /// The client of a door that makes a request, unless it is refused like a WebSocket client.
+    pub(super) fn caller(&self, headers: &HeaderMap, visit: &Visit) -> Result<Caller, Refusal> {
+        self.check_origin(headers)?;
+        if let Some(message) = self.full() {
+            return Err((StatusCode::SERVICE_UNAVAILABLE, message).into());
+        }
+        self.identified(headers, visit).map(|(caller, _)| caller)
+    }
+
+    /// The client that asks a service of the relay, unless it is refused like a WebSocket client.
+    pub(super) fn authenticated(
+        &self,
+        headers: &HeaderMap,
+        visit: &Visit,
+    ) -> Result<Caller, Refusal> {
+        let caller = self.caller(headers, visit)?;
+        if self.tokens.is_some() && self.token(headers).is_none() {
+            let message = "the relay asks for a token: Authorization: Bearer …\n";
+            return Err((StatusCode::UNAUTHORIZED, message).into());
+        }
+        Ok(caller)
+    }
+
+    /// The client that makes a request, and the login that its token has proved.
+    pub(super) fn identified(
+        &self,
+        headers: &HeaderMap,
+        visit: &Visit,
+    ) -> Result<(Caller, Option<Login>), Refusal> {
+        let (identity, login) = self.visitor(headers, visit)?;
+        let mut rates = visit.stay().as_ref().map(Stay::caller).unwrap_or_default();
+        if let Some(user) = &identity.user {
+            let arrived = self.callers.logged_in(&mut rates, user, Instant::now());
+            arrived.map_err(too_many)?;
+        }
+        let address = self.address_of(headers, visit);
+        let owner = (self.admin.memory).owner(&address, identity.user.as_deref());
+        let origin = only(headers, header::ORIGIN).unwrap_or_default();
+        let peer = Peer {
+            address,
+            origin: origin.to_owned(),
+            identity,
+        };
+        Ok((Caller::new(peer, owner, rates), login))
+    }
+}

@@ -1,0 +1,338 @@
+//! The line of one PV that frames of another relay feed, live or recorded: their metadata, updates and connection go into
+//! it.
+//!
+//! The other relay numbers epochs and updates for itself. The line has epochs of this relay, and numbers its updates
+//! from the first one that came; the difference is kept, so that a put's condition can be translated.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use pvwire_schema::decode::{BlobView, FrameView};
+use pvwire_schema::types::{
+    Alarm, BlobValue, Connection, ConnectionState, Detail, Expected, FrameKind, Metadata, Node,
+    NodeValue, PvId, SkipCause, ValueType,
+};
+
+use super::{Event, Line, RowValue};
+
+/// Elements of fewer bytes are copied out of a message, so that they don't keep all of it.
+const SHARED_FROM_BYTES: usize = 16 << 10;
+
+/// A PV that frames of another relay feed.
+#[derive(Debug)]
+pub struct Feed {
+    line: Line,
+    /// Its epoch at the other relay; `None` before its metadata has come.
+    epoch: Option<u32>,
+    /// Whether the line has begun an epoch for this feed.
+    has_begun: bool,
+    has_value: bool,
+    /// Number of the newest update at the other relay.
+    sequence: u32,
+    /// That number minus the line's.
+    offset: u32,
+    alarm: Alarm,
+    detail: Option<Arc<Detail>>,
+    /// As the newest metadata has it.
+    description: String,
+    /// As the other relay shows it.
+    connection: Option<Connection>,
+    /// The structure of which the next update may bring a part.
+    whole: Option<Arc<BlobValue>>,
+}
+
+/// An update as a frame has it.
+struct Update {
+    /// Its number, except in a frame of the kind `Update`.
+    sequence: Option<u32>,
+    /// Updates that were left out before it at the other relay.
+    skipped: u32,
+    /// Those of them that the source squashed; the relay lost the others.
+    squashed: u32,
+    /// Whether the source squashed those before an update of a frame of the kind `CatchUp`.
+    is_gap_squashed: bool,
+    time_ns: i64,
+    alarm: Option<Alarm>,
+    detail: Option<Arc<Detail>>,
+}
+
+impl Feed {
+    /// A feed that has received nothing yet.
+    #[must_use]
+    pub fn new(line: Line) -> Self {
+        // It is not searched here, so it isn't "not found" after a while.
+        line.event(Event::Queued);
+        Self {
+            line,
+            epoch: None,
+            has_begun: false,
+            has_value: false,
+            sequence: 0,
+            offset: 0,
+            alarm: Alarm::NONE,
+            detail: None,
+            description: String::new(),
+            connection: None,
+            whole: None,
+        }
+    }
+
+    /// The other relay doesn't open the PV.
+    pub fn refused(&self, reason: String) {
+        self.line.missing(reason);
+    }
+
+    /// When the last message of the other relay arrived. Comes before the line is succeeded.
+    pub fn heard(&self, at_ns: i64) {
+        self.line.event(Event::Heard(at_ns));
+    }
+
+    /// What a put on the condition `expected` must expect at the other relay; `None` if this relay has never shown
+    /// that update.
+    #[must_use]
+    pub fn expected_there(&self, expected: Expected) -> Option<Expected> {
+        let expected = self.line.of_line(expected);
+        let epoch = self.epoch.filter(|_| expected.epoch == self.line.epoch())?;
+        Some(Expected {
+            sequence: expected.sequence.wrapping_add(self.offset),
+            epoch,
+        })
+    }
+
+    /// Frames of another time follow: nothing of the ones before is valid.
+    pub fn restart(&mut self) {
+        self.begin_epoch();
+        self.epoch = None;
+        (self.alarm, self.detail) = (Alarm::NONE, None);
+    }
+
+    /// The other relay is lost since `at_ns`. It may number updates otherwise when it is back.
+    pub fn lost(&mut self, at_ns: i64) {
+        (self.epoch, self.has_begun) = (None, false);
+        self.connection(Connection {
+            state: ConnectionState::Disconnected,
+            since_ns: at_ns,
+            read: false,
+            write: false,
+            puts: false,
+            heard_ns: at_ns,
+            write_unknown: false,
+        });
+    }
+
+    fn begin_epoch(&mut self) {
+        self.line.withdraw();
+        self.has_begun = true;
+        self.has_value = false;
+        (self.sequence, self.offset) = (0, 0);
+        self.whole = None;
+    }
+
+    fn metadata(&mut self, metadata: Metadata) {
+        // A value may come before the first metadata of its epoch.
+        let before = self.epoch.replace(metadata.epoch);
+        let is_other = before.is_some_and(|before| before != metadata.epoch);
+        if !self.has_begun || (is_other && self.has_value) {
+            self.begin_epoch();
+        }
+        self.description.clone_from(&metadata.description);
+        self.line.event(Event::Metadata(Box::new(Metadata {
+            epoch: self.line.epoch(),
+            ..metadata
+        })));
+        if !self.description.is_empty() {
+            self.described();
+        }
+    }
+
+    /// The description is known, or known to be empty.
+    pub fn described(&self) {
+        let description = self.description.clone();
+        self.line.event(Event::Description(description));
+    }
+
+    fn connection(&mut self, connection: Connection) {
+        self.connection = Some(connection);
+        self.line.event(Event::Mirrored(connection));
+    }
+
+    /// Nothing comes from the other relay since `heard_ns`: what it sent may be out of date.
+    pub fn silent(&self, heard_ns: i64) {
+        self.line.event(Event::Unresponsive { heard_ns });
+    }
+
+    /// Messages of the other relay arrive again.
+    pub fn heard_again(&self) {
+        if let Some(connection) = self.connection {
+            self.line.event(Event::Mirrored(connection));
+        }
+    }
+
+    /// Passes an update on, unless it is known already. Returns false if it is a part of a structure whose other
+    /// parts are not known.
+    fn update(&mut self, kind: FrameKind, update: Update, value: RowValue) -> bool {
+        if !self.has_begun {
+            self.begin_epoch();
+        }
+        let next = self.sequence.wrapping_add(1);
+        let mut squashed = update.squashed;
+        let sequence = match update.sequence {
+            None => next.wrapping_add(update.skipped),
+            Some(sequence) => sequence,
+        };
+        if update.sequence.is_some() && self.has_value {
+            let ahead = sequence.wrapping_sub(next);
+            if ahead > u32::MAX / 2 {
+                return true;
+            }
+            match kind {
+                // The frames between were lost.
+                FrameKind::Snapshot if ahead > 0 => self.line.event(Event::LostOnBus(ahead)),
+                FrameKind::CatchUp if update.is_gap_squashed => squashed = ahead,
+                _ => {}
+            }
+        } else if update.sequence.is_some() {
+            self.offset = sequence.wrapping_sub(1);
+        }
+        let Some(value) = self.whole_of(value) else {
+            return false;
+        };
+        self.alarm = update.alarm.unwrap_or(self.alarm);
+        if let Some(detail) = update.detail {
+            self.detail = (*detail != Detail::default()).then_some(detail);
+        }
+        (self.sequence, self.has_value) = (sequence, true);
+        let number = (sequence.wrapping_sub(self.offset), squashed);
+        let detail = self.detail.clone();
+        (self.line).update_at(number, update.time_ns, value, self.alarm, detail);
+        true
+    }
+
+    /// The value with the fields of a structure that did not change.
+    fn whole_of(&mut self, value: RowValue) -> Option<RowValue> {
+        let RowValue::Blob(blob) = value else {
+            self.whole = None;
+            return Some(value);
+        };
+        if let BlobValue::StructurePart(part) = &*blob {
+            let Some(BlobValue::Structure(whole)) = self.whole.as_deref() else {
+                return None;
+            };
+            let whole = Arc::new(BlobValue::Structure(joined(whole, part)));
+            self.whole = Some(Arc::clone(&whole));
+            return Some(RowValue::Structure { whole, part: blob });
+        }
+        let is_structure = matches!(*blob, BlobValue::Structure(_));
+        self.whole = is_structure.then(|| Arc::clone(&blob));
+        Some(RowValue::Blob(blob))
+    }
+}
+
+/// A structure in which the fields of `part` replace those of the same name.
+fn joined(whole: &Node, part: &Node) -> Node {
+    let mut joined = whole.clone();
+    if let (NodeValue::Structure(fields), NodeValue::Structure(changed)) =
+        (&mut joined.value, &part.value)
+    {
+        for new in changed {
+            match fields.iter_mut().find(|field| field.name == new.name) {
+                Some(field) => *field = new.clone(),
+                None => fields.push(new.clone()),
+            }
+        }
+    }
+    joined
+}
+
+/// Finds the feeds of the PVs in a frame.
+pub trait Feeds {
+    /// The feed of a PV that takes the frame.
+    fn feed(&mut self, pv: PvId) -> Option<&mut Feed>;
+}
+
+/// Passes a frame on to the feeds of its PVs: first metadata, then updates, then connections, so that a PV is connected
+/// only when its value is there. Returns false if an update couldn't be used.
+pub fn apply(frame: &FrameView<'_>, message: &Bytes, feeds: &mut impl Feeds) -> bool {
+    for (pv, metadata) in frame.metadata() {
+        if let Some(feed) = feeds.feed(pv) {
+            feed.metadata(metadata);
+        }
+    }
+    let kind = frame.kind();
+    let (mut alarms, mut details) = (frame.alarms().peekable(), frame.details().peekable());
+    let mut skips = frame.skips().peekable();
+    let mut sequences = frame.sequences();
+    let is_gap_squashed = frame.skip_cause() == SkipCause::Source;
+    let mut update = |row: u32, time_ns: i64| {
+        let detail = details.next_if(|detail| detail.row == row);
+        let (mut skipped, mut squashed) = (0_u32, 0_u32);
+        while let Some(skip) = skips.next_if(|skip| skip.row == row) {
+            skipped = skipped.wrapping_add(skip.count);
+            if skip.cause == SkipCause::Source {
+                squashed = squashed.wrapping_add(skip.count);
+            }
+        }
+        Update {
+            sequence: sequences.as_mut().and_then(Iterator::next),
+            skipped,
+            squashed,
+            is_gap_squashed,
+            time_ns,
+            alarm: (alarms.next_if(|alarm| alarm.row == row)).map(|alarm| alarm.alarm),
+            detail: detail.map(|detail| {
+                Arc::new(Detail {
+                    user_tag: detail.user_tag,
+                    message: detail.message.to_owned(),
+                })
+            }),
+        }
+    };
+    let (mut row, mut is_whole) = (0, true);
+    for number in frame.numbers() {
+        let update = update(row, number.time_ns);
+        row += 1;
+        if let Some(feed) = feeds.feed(number.id) {
+            is_whole &= feed.update(kind, update, RowValue::Number(number.value));
+        }
+    }
+    for blob in frame.blobs() {
+        let update = update(row, blob.time_ns);
+        row += 1;
+        if let Some(feed) = feeds.feed(blob.id) {
+            let value = RowValue::Blob(Arc::new(value_of(&blob, message)));
+            is_whole &= feed.update(kind, update, value);
+        }
+    }
+    for (pv, connection) in frame.connections() {
+        if let Some(feed) = feeds.feed(pv) {
+            feed.connection(connection);
+        }
+    }
+    is_whole
+}
+
+/// A value; large arrays share the message's memory.
+fn value_of(blob: &BlobView<'_>, message: &Bytes) -> BlobValue {
+    match (blob.value_type, blob.structure) {
+        (_, Some(structure)) if blob.partial => BlobValue::StructurePart(structure.to_node()),
+        (_, Some(structure)) => BlobValue::Structure(structure.to_node()),
+        (ValueType::String, _) if blob.array => {
+            BlobValue::TextArray(blob.text().map(str::to_owned).collect())
+        }
+        (ValueType::String, _) => {
+            BlobValue::Text(blob.text().next().unwrap_or_default().to_owned())
+        }
+        (ValueType::Int64, _) if !blob.array => {
+            BlobValue::Int64(blob.word().unwrap_or_default() as i64)
+        }
+        (ValueType::UInt64, _) if !blob.array => BlobValue::UInt64(blob.word().unwrap_or_default()),
+        (value_type, _) => {
+            let data = if blob.data.len() < SHARED_FROM_BYTES {
+                Bytes::copy_from_slice(blob.data)
+            } else {
+                message.slice(blob.data_offset..blob.data_offset + blob.data.len())
+            };
+            BlobValue::array(value_type, blob.count, data)
+        }
+    }
+}

@@ -1,0 +1,463 @@
+//! Recordings: files with the frames that a relay has sent to a client, in the order in which they came.
+//!
+//! `docs/how-to/replay.md#the-format` describes the format. A file is only appended to, one checked chunk at a time, so a
+//! program that is killed loses the frames of the last second and never leaves a file that can't be read.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use pvwire_schema::limits::MAX_FRAME_BYTES;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::ops::latency::wall_ns;
+
+/// First bytes of a recording; the digit is the format's version.
+const MAGIC: &[u8; 8] = b"PVWREC\r1";
+
+/// First bytes of a chunk.
+const CHUNK_MAGIC: u32 = u32::from_le_bytes(*b"CHNK");
+
+/// Bytes of a chunk before its items.
+const HEAD_BYTES: usize = 40;
+
+/// Bytes of an item before its frame.
+const ITEM_BYTES: usize = 16;
+
+/// A chunk is written when it has this many bytes, or when its first item is this old.
+const CHUNK_BYTES: usize = 4 << 20;
+const CHUNK_AGE: Duration = Duration::from_secs(1);
+
+/// Longest chunk that is read: one frame may be longer than [`CHUNK_BYTES`].
+const MAX_CHUNK_BYTES: usize = MAX_FRAME_BYTES + CHUNK_BYTES + ITEM_BYTES;
+
+/// Within this time after its begin a chunk with the state of all PVs has all of it.
+const STATE_NS: i64 = 1_000_000_000;
+
+/// Longest text before the chunks.
+const MAX_ABOUT_BYTES: usize = 64 << 20;
+
+/// Names whose PV ids one frame has.
+pub const NAMES_PER_REQUEST: usize = 10_000;
+
+/// A recording that can't be used.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum RecordingError {
+    /// The file can't be read or written.
+    #[error(transparent)]
+    File(#[from] io::Error),
+    /// The file has another format.
+    #[error("not a recording of pvwire-relay record")]
+    NotARecording,
+    /// There is nothing to show.
+    #[error("the recording has no frame")]
+    Empty,
+}
+
+/// What a recording says about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct About {
+    /// Address of the relay.
+    pub relay: String,
+    /// Names of the PVs, as they were subscribed.
+    pub names: Vec<String>,
+}
+
+/// What came at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// A frame of the relay.
+    Frame(Bytes),
+    /// The connection to the relay was lost.
+    Lost,
+}
+
+/// An item with the time at which it came, in nanoseconds past the POSIX epoch.
+pub type Timed = (i64, Item);
+
+/// Appends to a recording.
+#[derive(Debug)]
+pub struct Writer {
+    file: File,
+    plain: Vec<u8>,
+    span_ns: Option<(i64, i64)>,
+    is_whole: bool,
+    begun: Instant,
+    /// The clock at the start and since then: times never go backwards.
+    clock: (i64, Instant),
+    /// Bytes of the file.
+    pub bytes: u64,
+}
+
+impl Writer {
+    /// Begins a recording in a new file.
+    ///
+    /// # Errors
+    /// When the file exists or can't be written.
+    pub fn create(path: &Path, about: &About) -> Result<Self, RecordingError> {
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            // It may have values that the relay gives to few users.
+            .mode(0o640)
+            .open(path)?;
+        let text = serde_json::to_vec(about).map_err(io::Error::from)?;
+        let mut head = MAGIC.to_vec();
+        head.extend((text.len() as u32).to_le_bytes());
+        head.extend(crc32fast::hash(&text).to_le_bytes());
+        head.extend(text);
+        file.write_all(&head)?;
+        Ok(Self {
+            file,
+            plain: Vec::new(),
+            span_ns: None,
+            is_whole: false,
+            begun: Instant::now(),
+            clock: (wall_ns(), Instant::now()),
+            bytes: head.len() as u64,
+        })
+    }
+
+    /// Adds an item that came now. `is_whole`: the state of all PVs follows, so that a replay can begin here.
+    ///
+    /// # Errors
+    /// When the file can't be written.
+    pub fn add(&mut self, item: &Item, is_whole: bool) -> Result<(), RecordingError> {
+        if is_whole {
+            self.flush()?;
+        }
+        let (began_ns, began) = self.clock;
+        let now_ns = began_ns.saturating_add(began.elapsed().as_nanos() as i64);
+        let (kind, frame): (u32, &[u8]) = match item {
+            Item::Frame(frame) => (1, frame),
+            Item::Lost => (2, &[]),
+        };
+        if self.span_ns.is_none() {
+            (self.is_whole, self.begun) = (is_whole, Instant::now());
+        }
+        self.span_ns = Some((self.span_ns.map_or(now_ns, |(first, _)| first), now_ns));
+        self.plain.extend(now_ns.to_le_bytes());
+        self.plain.extend(kind.to_le_bytes());
+        self.plain.extend((frame.len() as u32).to_le_bytes());
+        self.plain.extend(frame);
+        self.flush_in_time()
+    }
+
+    /// Writes the chunk if it is large or old enough. Called at least once a second.
+    ///
+    /// # Errors
+    /// When the file can't be written.
+    pub fn flush_in_time(&mut self) -> Result<(), RecordingError> {
+        if self.plain.len() >= CHUNK_BYTES || self.begun.elapsed() >= CHUNK_AGE {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Writes what waits.
+    ///
+    /// # Errors
+    /// When the file can't be written.
+    pub fn flush(&mut self) -> Result<(), RecordingError> {
+        let Some((first_ns, last_ns)) = self.span_ns.take() else {
+            return Ok(());
+        };
+        let packed = lz4_flex::block::compress(&self.plain);
+        let head = Head {
+            packed: packed.len(),
+            plain: self.plain.len(),
+            is_whole: self.is_whole,
+            first_ns,
+            last_ns,
+            checksum: crc32fast::hash(&packed),
+        };
+        let mut chunk = head.to_bytes().to_vec();
+        chunk.extend(packed);
+        self.file.write_all(&chunk)?;
+        self.bytes += chunk.len() as u64;
+        self.plain.clear();
+        self.plain.shrink_to(CHUNK_BYTES);
+        Ok(())
+    }
+}
+
+/// What stands before a chunk's items.
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    packed: usize,
+    plain: usize,
+    is_whole: bool,
+    first_ns: i64,
+    last_ns: i64,
+    checksum: u32,
+}
+
+impl Head {
+    fn to_bytes(self) -> [u8; HEAD_BYTES] {
+        let mut bytes = [0; HEAD_BYTES];
+        let words = [
+            CHUNK_MAGIC,
+            self.packed as u32,
+            self.plain as u32,
+            u32::from(self.is_whole),
+            self.checksum,
+        ];
+        for (to, word) in bytes.chunks_exact_mut(4).zip(words) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes[20..28].copy_from_slice(&self.first_ns.to_le_bytes());
+        bytes[28..36].copy_from_slice(&self.last_ns.to_le_bytes());
+        let checksum = crc32fast::hash(&bytes[..36]);
+        bytes[36..].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    /// `None` if the bytes are not a head.
+    fn read(bytes: &[u8; HEAD_BYTES]) -> Option<Self> {
+        let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap_or_default());
+        let long = |at: usize| i64::from_le_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
+        let head = Self {
+            packed: word(4) as usize,
+            plain: word(8) as usize,
+            is_whole: word(12) & 1 == 1,
+            checksum: word(16),
+            first_ns: long(20),
+            last_ns: long(28),
+        };
+        let is_head = word(0) == CHUNK_MAGIC && word(36) == crc32fast::hash(&bytes[..36]);
+        let fits = head.plain <= MAX_CHUNK_BYTES && head.packed <= 2 * MAX_CHUNK_BYTES;
+        (is_head && fits).then_some(head)
+    }
+}
+
+/// Reads a recording.
+#[derive(Debug)]
+pub struct Reader {
+    file: File,
+    /// Heads of the chunks, with the positions of their items in the file.
+    chunks: Vec<(Head, u64)>,
+    next: usize,
+    /// What the recording says about itself.
+    pub about: About,
+    /// Bytes at the end that are not a whole chunk.
+    pub torn_bytes: u64,
+}
+
+impl Reader {
+    /// Opens a recording and reads its index, which are the heads of its chunks.
+    ///
+    /// # Errors
+    /// When the file isn't a recording, or has no frame.
+    pub fn open(path: &Path) -> Result<Self, RecordingError> {
+        let mut file = File::open(path)?;
+        let length = file.metadata()?.len();
+        let mut head = [0; 16];
+        let magic = file.read_exact(&mut head);
+        magic.map_err(|_| RecordingError::NotARecording)?;
+        let word = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().unwrap_or_default());
+        let about_bytes = word(8) as usize;
+        let is_whole = 16 + about_bytes as u64 <= length && about_bytes <= MAX_ABOUT_BYTES;
+        if head[..8] != *MAGIC || !is_whole {
+            return Err(RecordingError::NotARecording);
+        }
+        let mut text = vec![0; about_bytes];
+        file.read_exact(&mut text)?;
+        if crc32fast::hash(&text) != word(12) {
+            return Err(RecordingError::NotARecording);
+        }
+        let about = serde_json::from_slice(&text).map_err(|_| RecordingError::NotARecording)?;
+        let mut reader = Self {
+            file,
+            chunks: Vec::new(),
+            next: 0,
+            about,
+            torn_bytes: 0,
+        };
+        reader.index(16 + about_bytes as u64, length)?;
+        if reader.chunks.is_empty() {
+            return Err(RecordingError::Empty);
+        }
+        Ok(reader)
+    }
+
+    /// Reads the heads of the chunks, up to the first that isn't whole.
+    fn index(&mut self, from: u64, length: u64) -> Result<(), RecordingError> {
+        let mut at = from;
+        while at + HEAD_BYTES as u64 <= length {
+            let mut bytes = [0; HEAD_BYTES];
+            self.file.seek(SeekFrom::Start(at))?;
+            self.file.read_exact(&mut bytes)?;
+            let Some(head) = Head::read(&bytes) else {
+                break;
+            };
+            let items = at + HEAD_BYTES as u64;
+            let end = items + head.packed as u64;
+            if end > length {
+                break;
+            }
+            self.chunks.push((head, items));
+            at = end;
+        }
+        self.torn_bytes = length - at;
+        Ok(())
+    }
+
+    /// Time of the first item, and of the last.
+    #[must_use]
+    pub fn span_ns(&self) -> (i64, i64) {
+        let first = self.chunks.first().map_or(0, |(head, _)| head.first_ns);
+        let last = self.chunks.last().map_or(0, |(head, _)| head.last_ns);
+        (first, last.max(first))
+    }
+
+    /// The next items are those from the last chunk on that has the state of all PVs before this time: what answers the
+    /// last of many names comes some milliseconds after the first.
+    pub fn go_to(&mut self, time_ns: i64) {
+        let is_before = |(head, _): &(Head, u64)| {
+            head.is_whole && head.first_ns.saturating_add(STATE_NS) <= time_ns
+        };
+        self.next = self.chunks.iter().rposition(is_before).unwrap_or(0);
+    }
+
+    /// The items of the next chunk; `None` at the end. A damaged one counts as a lost relay, because what follows it is
+    /// known only from the next state of all PVs on.
+    ///
+    /// # Errors
+    /// When the file can't be read.
+    pub fn next_items(&mut self) -> Result<Option<Vec<Timed>>, RecordingError> {
+        let Some((head, at)) = self.chunks.get(self.next).copied() else {
+            return Ok(None);
+        };
+        self.next += 1;
+        let mut packed = vec![0; head.packed];
+        self.file.seek(SeekFrom::Start(at))?;
+        self.file.read_exact(&mut packed)?;
+        let is_whole = crc32fast::hash(&packed) == head.checksum;
+        let plain = is_whole.then(|| lz4_flex::block::decompress(&packed, head.plain).ok());
+        let lost = || vec![(head.first_ns, Item::Lost)];
+        Ok(Some(
+            plain.flatten().map_or_else(lost, |plain| items(&plain)),
+        ))
+    }
+}
+
+/// The items of a chunk, up to the first that isn't whole.
+fn items(plain: &[u8]) -> Vec<Timed> {
+    let (mut items, mut at) = (Vec::new(), 0);
+    while let Some(head) = plain.get(at..at + ITEM_BYTES) {
+        let (time, rest) = head.split_at(8);
+        let (kind, length) = rest.split_at(4);
+        let word = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().unwrap_or_default());
+        let begin = at + ITEM_BYTES;
+        let end = begin + word(length) as usize;
+        if end > plain.len() {
+            break;
+        }
+        let time_ns = i64::from_le_bytes(time.try_into().unwrap_or_default());
+        match word(kind) {
+            // A copy: an array that stays would otherwise keep its whole chunk.
+            1 => items.push((
+                time_ns,
+                Item::Frame(Bytes::copy_from_slice(&plain[begin..end])),
+            )),
+            2 => items.push((time_ns, Item::Lost)),
+            // Of a later version.
+            _ => {}
+        }
+        at = end;
+    }
+    items
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    fn path(name: &str) -> PathBuf {
+        let name = format!("pvwire-{name}-{}", std::process::id());
+        std::env::temp_dir().join(name)
+    }
+
+    fn frame(number: u8) -> Item {
+        Item::Frame(Bytes::from(vec![number; 100 + usize::from(number)]))
+    }
+
+    /// Three chunks, of which the first and the last have the state of all PVs.
+    fn written(path: &Path) -> Vec<u8> {
+        let _ = std::fs::remove_file(path);
+        let about = About {
+            relay: "ws://127.0.0.1:8080/ws".into(),
+            names: vec!["A".into(), "pva://B".into()],
+        };
+        let mut writer = Writer::create(path, &about).unwrap();
+        writer.add(&frame(1), true).unwrap();
+        writer.add(&frame(2), false).unwrap();
+        writer.flush().unwrap();
+        writer.add(&Item::Lost, false).unwrap();
+        writer.add(&frame(3), true).unwrap();
+        writer.flush().unwrap();
+        assert!(Writer::create(path, &about).is_err(), "the file exists");
+        let bytes = std::fs::read(path).unwrap();
+        assert_eq!(writer.bytes, bytes.len() as u64);
+        bytes
+    }
+
+    fn all(reader: &mut Reader) -> Vec<Item> {
+        let mut all = Vec::new();
+        while let Some(items) = reader.next_items().unwrap() {
+            all.extend(items.into_iter().map(|(_, item)| item));
+        }
+        all
+    }
+
+    #[test]
+    fn items_are_read_as_they_were_written_from_any_whole_state() {
+        let path = path("recording");
+        written(&path);
+        let mut reader = Reader::open(&path).unwrap();
+        assert_eq!(reader.about.names, ["A", "pva://B"]);
+        assert_eq!(reader.torn_bytes, 0);
+        assert_eq!(all(&mut reader), [frame(1), frame(2), Item::Lost, frame(3)]);
+        let (first_ns, last_ns) = reader.span_ns();
+        assert!(first_ns <= last_ns);
+        reader.go_to(last_ns + STATE_NS);
+        assert_eq!(all(&mut reader), [frame(3)]);
+        reader.go_to(first_ns - 1);
+        assert_eq!(all(&mut reader).len(), 4);
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn cut_or_damaged_recording_opens_with_what_is_whole() {
+        let path = path("damaged");
+        let bytes = written(&path);
+        let mut most = 0;
+        for length in 0..bytes.len() {
+            std::fs::write(&path, &bytes[..length]).unwrap();
+            let Ok(mut reader) = Reader::open(&path) else {
+                assert_eq!(most, 0, "cut at {length}");
+                continue;
+            };
+            let read = all(&mut reader);
+            assert!(read.len() >= most && read.len() <= 3);
+            most = read.len();
+        }
+        assert_eq!(most, 3);
+        for index in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[index] ^= 0x40;
+            std::fs::write(&path, &damaged).unwrap();
+            if let Ok(mut reader) = Reader::open(&path) {
+                let whole = [frame(1), frame(2), Item::Lost, frame(3)];
+                assert!(all(&mut reader).iter().all(|item| whole.contains(item)));
+            }
+        }
+        std::fs::remove_file(path).unwrap();
+    }
+}

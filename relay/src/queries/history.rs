@@ -1,0 +1,394 @@
+//! The service `history`: past updates of a PV, whole or thinned for a plot, for clients that may read it now.
+//!
+//! An answer is made piece by piece, so that a long one delays no other work.
+
+mod page;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use pvwire_schema::types::{Outcome, Skips};
+use serde::Deserialize;
+
+use crate::access::rule::Identity;
+use crate::config::Access;
+use crate::ops::latency::wall_ns;
+use crate::queries::archiver::Archivers;
+use crate::queries::moment;
+use crate::queries::service::Service;
+use crate::session::question::{Page, Pages, Problem, Question, Reply};
+use crate::state::history::{
+    History, PastBin, PastGap, PastRange, PastSample, PastValue, Position, Thinner,
+};
+use crate::state::registry::Registry;
+
+/// Most points of a thinned answer.
+pub const MAX_POINTS: usize = 20_000;
+
+/// Fewest points: a bin has the first, smallest, largest and last sample.
+pub const MIN_POINTS: usize = 4;
+
+/// Samples that are decompressed for one piece of an answer: about a millisecond of work.
+const PIECE_SAMPLES: usize = 8_192;
+
+/// What the samples, gaps and bins of a piece weigh at most. On the wire a piece is a page, in which each takes no more
+/// than it weighs.
+const PIECE_BYTES: usize = 60_000;
+
+/// Bytes of a sample: time and number, a change of the alarm, and an integer or the marks of a text.
+const SAMPLE_BYTES: usize = 16;
+const ALARM_BYTES: usize = 24;
+const SKIPS_BYTES: usize = 64;
+const OTHER_BYTES: usize = 40;
+
+/// A control character takes six bytes of JSON.
+const CHARACTER_BYTES: usize = 6;
+
+const GAP_BYTES: usize = 120;
+const BIN_BYTES: usize = 64;
+
+/// Which part of the past is wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Query {
+    /// The PV.
+    pub name: String,
+    /// Text of a [moment]; without it the past begins with the oldest update that is kept.
+    pub from: Option<String>,
+    /// The same; without it the past ends with the newest update.
+    pub to: Option<String>,
+    /// About the most samples that are wanted; without it, all.
+    pub points: Option<usize>,
+}
+
+/// A question on the wire.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    pv: String,
+    from: Option<String>,
+    to: Option<String>,
+    points: Option<usize>,
+}
+
+impl From<Wanted> for Query {
+    fn from(wanted: Wanted) -> Self {
+        let Wanted {
+            pv: name,
+            from,
+            to,
+            points,
+        } = wanted;
+        Self {
+            name,
+            from,
+            to,
+            points,
+        }
+    }
+}
+
+/// What an answer is about, before its samples.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Preface {
+    /// The limits of the range, in nanoseconds past the POSIX epoch; `None` if it is open.
+    pub from_ns: Option<i64>,
+    /// The same.
+    pub to_ns: Option<i64>,
+    /// The first sample is the value that held at the begin.
+    pub has_held: bool,
+    /// Time of the oldest sample that is kept, also outside the range; `None` if nothing is kept of the PV.
+    pub kept_since_ns: Option<i64>,
+    /// Number of the last tick whose updates are included; live updates go on after it.
+    pub tick: u64,
+    /// The last update that is included or was left out by the range; `None` if the PV is closed or not kept.
+    pub position: Option<Position>,
+    /// From when to when an archiver may have further samples, which the service `archiver` passes on; `None` without
+    /// an archiver or without a begin.
+    pub archived_ns: Option<(i64, i64)>,
+}
+
+/// A part of an answer.
+#[derive(Debug, Default)]
+pub struct Piece {
+    /// With the first piece.
+    pub preface: Option<Preface>,
+    /// In order.
+    pub gaps: Vec<PastGap>,
+    /// In the order in which they arrived.
+    pub samples: Vec<PastSample>,
+    /// The bins of these samples, if the answer is thinned.
+    pub bins: Vec<PastBin>,
+    /// The rest of the answer; `None` if this is its last piece.
+    pub rest: Option<Box<Reading>>,
+}
+
+/// The past of PVs, and the rules that decide who may read it.
+pub struct Histories {
+    registry: Arc<Registry>,
+    /// `None`: the operator keeps no past.
+    history: Option<History>,
+    /// `None`: the operator names no archiver.
+    archivers: Option<Arc<Archivers>>,
+}
+
+/// An answer, or the rest of one.
+#[derive(Debug)]
+pub struct Reading {
+    access: Permission,
+    preface: Option<Preface>,
+    range: Option<PastRange>,
+    thinner: Option<Thinner>,
+    gaps: VecDeque<PastGap>,
+    samples: VecDeque<PastSample>,
+    bins: VecDeque<PastBin>,
+}
+
+/// A client and the PV that it reads.
+struct Permission {
+    registry: Arc<Registry>,
+    identity: Arc<Identity>,
+    name: String,
+}
+
+impl std::fmt::Debug for Permission {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Permission").field(&self.name).finish()
+    }
+}
+
+impl Permission {
+    /// Checked for each piece, because rules may change meanwhile.
+    fn check(&self) -> Result<(), Problem> {
+        let permitted = (self.registry).permit(&self.name, &self.identity, Access::Read);
+        permitted.map_err(|refusal| {
+            let outcome = match refusal.problem {
+                pvwire_schema::types::NameProblem::NotAllowed => Outcome::NotAllowed,
+                _ => Outcome::BadValue,
+            };
+            Problem::new(outcome, refusal.to_string())
+        })
+    }
+}
+
+fn bad(message: String) -> Problem {
+    Problem::new(Outcome::BadValue, message)
+}
+
+impl Histories {
+    /// Answers from this past.
+    #[must_use]
+    pub fn new(
+        registry: Arc<Registry>,
+        history: Option<History>,
+        archivers: Option<Arc<Archivers>>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            registry,
+            history,
+            archivers,
+        })
+    }
+
+    /// Begins an answer. A PV of which nothing is kept has an empty one.
+    ///
+    /// # Errors
+    /// What is wrong with the query, or why the client may not read the PV.
+    pub fn read(&self, identity: &Arc<Identity>, query: Query) -> Result<Reading, Problem> {
+        let Query {
+            name,
+            from,
+            to,
+            points,
+        } = query;
+        let now_ns = wall_ns();
+        let moment = |key: &str, text: Option<String>| {
+            let read = |text: String| {
+                moment::read(&text, now_ns).map_err(|why| bad(format!("{key} is {text:?}: {why}")))
+            };
+            text.map(read).transpose()
+        };
+        let (from_ns, to_ns) = (moment("from", from)?, moment("to", to)?);
+        if let (Some(from_ns), Some(to_ns)) = (from_ns, to_ns)
+            && from_ns > to_ns
+        {
+            return Err(bad("from is later than to".to_owned()));
+        }
+        if let Some(points) = points
+            && !(MIN_POINTS..=MAX_POINTS).contains(&points)
+        {
+            let why = format!("points is {points}: expected {MIN_POINTS} to {MAX_POINTS}");
+            return Err(bad(why));
+        }
+        let access = Permission {
+            registry: Arc::clone(&self.registry),
+            identity: Arc::clone(identity),
+            name,
+        };
+        access.check()?;
+        let shared = (self.registry).shared_key(&access.name);
+        let shared = shared.map_err(|refusal| bad(refusal.to_string()))?;
+        let (from, to) = (from_ns.unwrap_or(i64::MIN), to_ns.unwrap_or(i64::MAX));
+        let history = self.history.as_ref();
+        let range = history.and_then(|history| history.range(&shared, from, to));
+        let thinner = points.zip(range.as_ref()).map(|(points, range)| {
+            let from = from_ns.or_else(|| range.kept_since_ns()).unwrap_or(now_ns);
+            let to = to_ns.unwrap_or_else(|| range.newest_ns().unwrap_or(now_ns).max(now_ns));
+            Thinner::new((from, to), points)
+        });
+        let is_archived = self.archivers.as_ref().is_some_and(|all| all.have(&shared));
+        let preface = Preface {
+            from_ns,
+            to_ns,
+            has_held: range.as_ref().is_some_and(PastRange::has_held),
+            kept_since_ns: range.as_ref().and_then(PastRange::kept_since_ns),
+            tick: range.as_ref().map_or(0, |range| range.tick),
+            position: range.as_ref().and_then(|range| range.position),
+            archived_ns: from_ns
+                .filter(|_| is_archived)
+                .map(|from_ns| (from_ns, to_ns.unwrap_or(now_ns))),
+        };
+        Ok(Reading {
+            access,
+            preface: Some(preface),
+            gaps: range
+                .as_ref()
+                .map(PastRange::gaps)
+                .unwrap_or_default()
+                .into(),
+            range,
+            thinner,
+            samples: VecDeque::new(),
+            bins: VecDeque::new(),
+        })
+    }
+}
+
+impl Reading {
+    /// The next piece of the answer. Takes about a millisecond.
+    ///
+    /// # Errors
+    /// When the client may not read the PV any more.
+    pub fn step(mut self: Box<Self>) -> Result<Piece, Problem> {
+        self.access.check()?;
+        self.decompress();
+        let mut piece = Piece {
+            preface: self.preface.take(),
+            ..Piece::default()
+        };
+        let mut room = PIECE_BYTES;
+        let mut take = |bytes: usize| {
+            let fits = bytes <= room;
+            room -= if fits { bytes } else { 0 };
+            fits
+        };
+        while let Some(gap) = self.gaps.pop_front_if(|_| take(GAP_BYTES)) {
+            piece.gaps.push(gap);
+        }
+        let mut before = None;
+        if self.bins.is_empty() {
+            while let Some(sample) = self.samples.front()
+                && take(weight(sample, &mut before))
+            {
+                piece.samples.extend(self.samples.pop_front());
+            }
+        }
+        while let Some(bin) = self.bins.front() {
+            let samples = self.samples.iter().take(bin.samples as usize);
+            let bytes: usize = samples.map(|sample| weight(sample, &mut before)).sum();
+            if !take(BIN_BYTES + bytes) {
+                break;
+            }
+            let samples = self.samples.drain(..bin.samples as usize);
+            piece.samples.extend(samples);
+            piece.bins.extend(self.bins.pop_front());
+        }
+        let is_empty = self.gaps.is_empty() && self.samples.is_empty() && self.range.is_none();
+        piece.rest = (!is_empty).then_some(self);
+        Ok(piece)
+    }
+
+    /// Decompresses samples for the next piece, unless there are enough.
+    fn decompress(&mut self) {
+        let mut room = PIECE_SAMPLES;
+        while let Some(range) = &mut self.range {
+            let enough = if self.thinner.is_some() {
+                0
+            } else {
+                self.samples.len()
+            };
+            if room == 0 || enough >= PIECE_BYTES / SAMPLE_BYTES {
+                return;
+            }
+            match (range.next_samples(), &mut self.thinner) {
+                (Some(samples), thinner) => {
+                    room = room.saturating_sub(samples.len().max(1));
+                    match thinner {
+                        Some(thinner) => samples.into_iter().for_each(|one| thinner.push(one)),
+                        None => self.samples.extend(samples),
+                    }
+                }
+                (None, _) => {
+                    self.range = None;
+                    if let Some(thinner) = self.thinner.take() {
+                        let (samples, bins) = thinner.finish();
+                        (self.samples, self.bins) = (samples.into(), bins.into());
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Most bytes that a sample takes on the wire, after the one whose alarm is `before`.
+fn weight(sample: &PastSample, before: &mut Option<pvwire_schema::types::Alarm>) -> usize {
+    let mut bytes = SAMPLE_BYTES;
+    if before.replace(sample.alarm) != Some(sample.alarm) {
+        bytes += ALARM_BYTES;
+    }
+    if sample.skips != Skips::NONE {
+        bytes += SKIPS_BYTES;
+    }
+    bytes
+        + match &sample.value {
+            PastValue::Number(_) => 0,
+            PastValue::Int64(_) | PastValue::UInt64(_) => OTHER_BYTES,
+            PastValue::Text(text) => OTHER_BYTES + CHARACTER_BYTES * text.len(),
+        }
+}
+
+impl Pages for Reading {
+    fn next(self: Box<Self>, reply: Reply) {
+        reply.give(self.step().map(|mut piece| {
+            let rest = piece.rest.take();
+            Page {
+                content: page::content(&piece, rest.is_none()),
+                rest: rest.map(|rest| rest as Box<dyn Pages>),
+            }
+        }));
+    }
+}
+
+/// The service of this past.
+pub struct HistoryService(pub Arc<Histories>);
+
+impl Service for HistoryService {
+    fn name(&self) -> &'static str {
+        "history"
+    }
+
+    fn answer(&self, question: &Question, reply: Reply) {
+        let wanted = serde_json::from_slice::<Wanted>(&question.body).map_err(|error| {
+            bad(format!(
+                "the question is not a JSON object with pv, from, to and points: {error}"
+            ))
+        });
+        let identity = &question.caller.identity;
+        let reading = wanted.and_then(|wanted| self.0.read(identity, wanted.into()));
+        match reading {
+            Ok(reading) => Box::new(reading).next(reply),
+            Err(problem) => reply.give(Err(problem)),
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Pages of random pasts, and what a page may weigh.
+
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+use pvwire_schema::limits::MAX_PAGE_BYTES;
+use pvwire_schema::types::{Alarm, BlobValue, PvId, Severity};
+use serde_json::Value;
+
+use super::*;
+use crate::access::rule::Rules;
+use crate::config::HistoryRule;
+use crate::ingest::{Intake, Line, Monitor, OpenError, Queue, RowValue, Source};
+use crate::state::history::{HistoryOptions, RunningHistory};
+use crate::state::table::{Before, ChangedRow, Changes, Lifecycle, Now, Table};
+use crate::state::tick::TickSink;
+
+/// A source that opens nothing.
+struct Closed;
+
+impl Source for Closed {
+    fn scheme(&self) -> &'static str {
+        "ca"
+    }
+
+    fn open(&self, _: &str, _: Line, _: Queue) -> Result<Box<dyn Monitor>, OpenError> {
+        Err(OpenError::name("nothing is opened here"))
+    }
+}
+
+/// The past of the PV `A` with these updates, a hundred in a tick.
+fn histories(rows: Vec<ChangedRow>) -> (Arc<Histories>, RunningHistory) {
+    let registry = Registry::new(
+        Intake::new(),
+        vec![Box::new(Closed)],
+        "ca",
+        Duration::ZERO,
+        Rules::default(),
+    );
+    let registry = Arc::new(registry);
+    let rule = HistoryRule {
+        pattern: "*".to_owned(),
+        keep: Duration::from_secs(3600),
+    };
+    let history = History::new(HistoryOptions::new(&[rule], usize::MAX));
+    let (running, mut sink) = RunningHistory::start(&history, Arc::clone(&registry)).unwrap();
+    let opened = Lifecycle {
+        pv: PvId(0),
+        opened: Some("ca://A".into()),
+        before: Before::default(),
+    };
+    let mut rows = rows.into_iter().peekable();
+    let table = Table::new(Duration::ZERO);
+    for tick in 1.. {
+        let changes = Changes {
+            tick,
+            rows: rows.by_ref().take(100).collect(),
+            lifecycles: if tick == 1 {
+                vec![opened.clone()]
+            } else {
+                Vec::new()
+            },
+            ..Changes::default()
+        };
+        let now = Now {
+            instant: Instant::now(),
+            wall_ns: wall_ns(),
+        };
+        sink.tick(&table, &Arc::new(changes), now);
+        if rows.peek().is_none() {
+            break;
+        }
+    }
+    (Histories::new(registry, Some(history), None), running)
+}
+
+fn rows(values: &[(i64, RowValue, Option<Alarm>, Skips)]) -> Vec<ChangedRow> {
+    let row = |(time_ns, value, alarm, skips): &(i64, RowValue, Option<Alarm>, Skips)| ChangedRow {
+        pv: PvId(0),
+        time_ns: *time_ns,
+        value: value.clone(),
+        alarm: *alarm,
+        detail: None,
+        skips: *skips,
+    };
+    values.iter().map(row).collect()
+}
+
+/// The pages of an answer: the JSON text, times and numbers of each.
+fn answer(histories: &Histories, query: Query) -> Vec<(Value, Vec<i64>, Vec<f64>)> {
+    let (sent, got) = channel();
+    let reading = histories.read(&Arc::default(), query).unwrap();
+    let mut next: Option<Box<dyn Pages>> = Some(Box::new(reading));
+    let mut pages = Vec::new();
+    while let Some(reading) = next {
+        let sent = sent.clone();
+        reading.next(Reply::new(move |page| sent.send(page).unwrap()));
+        let page = got.recv().unwrap().unwrap();
+        assert!(
+            page.content.len() <= MAX_PAGE_BYTES,
+            "{} bytes",
+            page.content.len()
+        );
+        let (words, _) = page.content.as_chunks::<8>();
+        let text = u32::from_le_bytes(page.content[..4].try_into().unwrap()) as usize;
+        let count = u32::from_le_bytes(page.content[4..8].try_into().unwrap()) as usize;
+        let (times, numbers) = words[1 + text / 8..].split_at(count);
+        pages.push((
+            serde_json::from_slice(&page.content[8..8 + text]).unwrap(),
+            times.iter().copied().map(i64::from_le_bytes).collect(),
+            numbers.iter().copied().map(f64::from_le_bytes).collect(),
+        ));
+        next = page.rest;
+    }
+    pages
+}
+
+#[test]
+fn no_page_exceeds_its_limit_whatever_the_values_are() {
+    let worst = |n: u32| Alarm {
+        severity: if n.is_multiple_of(2) {
+            Severity::Major
+        } else {
+            Severity::Invalid
+        },
+        status: u16::MAX,
+    };
+    let skips = Skips {
+        relay: u32::MAX,
+        source: u32::MAX,
+        filter: u32::MAX,
+        bus: u32::MAX,
+    };
+    let blob = |n: u32| {
+        RowValue::Blob(Arc::new(match n % 3 {
+            0 => BlobValue::Int64(i64::MIN),
+            1 => BlobValue::UInt64(u64::MAX),
+            _ => BlobValue::Text("\u{1}".repeat(256)),
+        }))
+    };
+    let begin_ns = wall_ns() - 3_000_000_000;
+    let values: Vec<_> = (0..3_000)
+        .map(|n| {
+            (
+                begin_ns + 1_000_000 * i64::from(n),
+                blob(n),
+                Some(worst(n)),
+                skips,
+            )
+        })
+        .collect();
+    let (histories, _running) = histories(rows(&values));
+    let query = |points| Query {
+        name: "A".to_owned(),
+        points,
+        ..Query::default()
+    };
+    for points in [None, Some(MAX_POINTS), Some(1_000)] {
+        let pages = answer(&histories, query(points));
+        assert!(pages.len() > 2, "{points:?}: {}", pages.len());
+        if points != Some(1_000) {
+            assert_eq!(
+                pages.iter().map(|(_, times, _)| times.len()).sum::<usize>(),
+                3_000
+            );
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+
+    #[test]
+    fn pages_have_every_update_once_with_its_alarm(
+        steps in prop::collection::vec((1..1_000_i64, -9..9_i32, prop::option::weighted(0.1, 0..4_u8)), 1..6_000),
+    ) {
+        let (mut time_ns, mut severity) = (1_795_000_000_000_000_000, 0);
+        let mut expected = Vec::new();
+        let values: Vec<_> = steps.iter().map(|(step, number, changed)| {
+            time_ns += step;
+            severity = changed.unwrap_or(severity);
+            expected.push((time_ns, f64::from(*number), severity));
+            let alarm = changed.map(|number| Alarm {
+                severity: Severity::from_number(number),
+                status: 0,
+            });
+            (time_ns, RowValue::Number(f64::from(*number)), alarm, Skips::NONE)
+        }).collect();
+        let (histories, _running) = histories(rows(&values));
+        let pages = answer(&histories, Query { name: "A".to_owned(), ..Query::default() });
+        let mut found = Vec::new();
+        for (head, times, numbers) in &pages {
+            let mut alarms = head["alarms"].as_array().into_iter().flatten().peekable();
+            let mut severity = None;
+            for (row, (time, number)) in times.iter().zip(numbers).enumerate() {
+                if let Some(alarm) = alarms.next_if(|alarm| alarm[0] == row) {
+                    severity = alarm[1].as_u64();
+                }
+                found.push((*time, *number, severity.unwrap() as u8));
+            }
+        }
+        prop_assert_eq!(&found, &expected);
+        prop_assert_eq!(pages[0].0["sequence"].as_u64(), Some(steps.len() as u64));
+        prop_assert!(pages.iter().rev().skip(1).all(|(head, ..)| head["last"] == false));
+        prop_assert_eq!(&pages[pages.len() - 1].0["last"], true);
+    }
+}

@@ -1,0 +1,304 @@
+//! A sink of the ticker that reports each change of the PVs that questions read and streams follow.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_queue::{ArrayQueue, SegQueue};
+use pvwire_schema::types::{
+    Connection, ConnectionState, Metadata, PvId, SkipCause, Skips, ValueType,
+};
+use tokio::sync::Notify;
+
+use crate::fanout::set::PvSet;
+use crate::ingest::Intake;
+use crate::ops::metrics::Metrics;
+use crate::state::batch::PvValue;
+use crate::state::table::{Changes, Entry, Latest, Now, Table};
+use crate::state::tick::TickSink;
+
+/// How often readers that are gone are forgotten while no update comes.
+const READERS_EVERY: Duration = Duration::from_millis(250);
+
+/// Numbers of updates that were left out, by the numbers of their causes.
+pub type SkipCounts = [u64; SkipCause::ALL.len()];
+
+/// What is known of a PV after a tick.
+#[derive(Clone, Debug)]
+pub struct PvState {
+    /// Connection and access rights.
+    pub connection: Connection,
+    /// How to draw it; `None` until the first connection.
+    pub metadata: Option<Arc<Metadata>>,
+    /// Value, time and alarm; `None` until the first update.
+    pub latest: Option<Latest>,
+    /// Whether its source, which sends the description separately, has sent it or has none.
+    pub is_described: bool,
+    /// Whether its server is known not to send a value. The metadata have the reason.
+    pub is_refused: bool,
+    /// Whether its server is connected and has no such PV. The metadata have the reason.
+    pub is_missing: bool,
+    /// Updates that have reached the relay's table since it is followed.
+    pub updates: u64,
+    /// Updates that were left out since then.
+    pub skips: SkipCounts,
+    /// Updates of this tick.
+    in_tick: u64,
+}
+
+impl PvState {
+    /// Whether its value and metadata are current.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.is_connected() && self.latest.is_some() && self.has_type()
+    }
+
+    /// Whether it is known what can be read of it now.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        let is_denied = self.is_connected() && !self.connection.read;
+        self.is_complete() || is_denied || self.is_refused
+    }
+
+    /// The reason why its server sends no value; empty without one.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        let metadata = self.metadata.as_deref();
+        metadata.map_or("", |metadata| &metadata.missing_field)
+    }
+
+    /// The value with its metadata, if they are current.
+    #[must_use]
+    pub fn into_value(self) -> Option<PvValue> {
+        if !self.is_complete() {
+            return None;
+        }
+        Some(PvValue {
+            metadata: self.metadata?,
+            latest: self.latest?,
+            connection: self.connection,
+        })
+    }
+
+    fn is_connected(&self) -> bool {
+        self.connection.state == ConnectionState::Connected
+    }
+
+    fn has_type(&self) -> bool {
+        let metadata = self.metadata.as_deref();
+        metadata.is_some_and(|metadata| metadata.value_type != ValueType::Unknown)
+    }
+}
+
+/// A PV that a reader follows, with the states that the reader has not taken yet.
+///
+/// When the queue is full, its oldest state is dropped and counted: a reader that is behind gets the newest ones.
+#[derive(Debug)]
+pub(super) struct Watch {
+    pv: PvId,
+    states: ArrayQueue<PvState>,
+    changed: Notify,
+}
+
+impl Watch {
+    /// A reader that takes up to `waiting` states late. One that keeps the newest state only loses none.
+    pub(super) fn new(pv: PvId, waiting: usize) -> Arc<Self> {
+        Arc::new(Self {
+            pv,
+            states: ArrayQueue::new(waiting),
+            changed: Notify::new(),
+        })
+    }
+
+    /// Takes the oldest state that waits.
+    pub(super) fn take(&self) -> Option<PvState> {
+        self.states.pop()
+    }
+
+    /// Waits for the next state.
+    pub(super) async fn next(&self) -> PvState {
+        loop {
+            if let Some(state) = self.take() {
+                return state;
+            }
+            self.changed.notified().await;
+        }
+    }
+
+    /// Adds a state; returns how many updates were dropped for it.
+    fn push(&self, state: PvState, is_large: bool) -> u64 {
+        let keeps_newest = self.states.capacity() == 1;
+        let mut dropped = 0;
+        while self.states.is_full() || (is_large && !self.states.is_empty()) {
+            let Some(oldest) = self.states.pop() else {
+                break;
+            };
+            dropped += oldest.in_tick;
+        }
+        // There is room: the reader only takes states.
+        let _ = self.states.push(state);
+        self.changed.notify_one();
+        if keeps_newest { 0 } else { dropped }
+    }
+}
+
+/// New readers on their way to the tick thread.
+#[derive(Debug)]
+pub struct WatchQueue {
+    new: SegQueue<Arc<Watch>>,
+    intake: Arc<Intake>,
+}
+
+impl WatchQueue {
+    /// An empty queue; each reader wakes the tick thread.
+    #[must_use]
+    pub fn new(intake: Arc<Intake>) -> Arc<Self> {
+        let new = SegQueue::new();
+        Arc::new(Self { new, intake })
+    }
+
+    /// Adds a reader, which holds its PV in the registry. Its caller's limits bound the number of readers.
+    pub(super) fn push(&self, watch: Arc<Watch>) {
+        self.new.push(watch);
+        self.intake.wake();
+    }
+}
+
+/// A reader as the tick thread knows it.
+#[derive(Debug)]
+struct Reader {
+    watch: Arc<Watch>,
+    updates: u64,
+    skips: SkipCounts,
+    /// Updates of the present tick.
+    in_tick: u64,
+    /// Set in the last state; `None` before the first.
+    was_described: Option<bool>,
+}
+
+impl Reader {
+    /// Reports the state of the PV if it has changed in this tick.
+    fn report(&mut self, entry: &Entry, has_changed: bool, metrics: &Metrics) {
+        let is_described = entry.is_described();
+        let in_tick = std::mem::take(&mut self.in_tick);
+        if !has_changed && self.was_described == Some(is_described) {
+            return;
+        }
+        self.was_described = Some(is_described);
+        let state = PvState {
+            connection: entry.connection,
+            metadata: entry.metadata.clone(),
+            latest: entry.latest.clone(),
+            is_described,
+            is_missing: entry.missing().is_some(),
+            is_refused: entry.missing().or_else(|| entry.refusal()).is_some(),
+            updates: self.updates,
+            skips: self.skips,
+            in_tick,
+        };
+        let dropped = self.watch.push(state, entry.large().is_some());
+        if dropped > 0 {
+            self.skips[usize::from(SkipCause::Behind.number())] += dropped;
+            metrics.skipped(SkipCause::Behind, dropped);
+        }
+    }
+
+    fn count(&mut self, skips: Skips) {
+        self.updates += 1;
+        self.in_tick += 1;
+        for (cause, count) in skips.by_cause() {
+            self.skips[usize::from(cause.number())] += u64::from(count);
+        }
+    }
+}
+
+/// The sink.
+#[derive(Debug)]
+pub struct Watches {
+    queue: Arc<WatchQueue>,
+    metrics: Arc<Metrics>,
+    readers: HashMap<PvId, Vec<Reader>>,
+    /// The PVs of `readers`.
+    pvs: PvSet,
+}
+
+impl Watches {
+    /// The sink for the readers of `queue`.
+    #[must_use]
+    pub fn new(queue: Arc<WatchQueue>, metrics: Arc<Metrics>) -> Self {
+        Self {
+            queue,
+            metrics,
+            readers: HashMap::new(),
+            pvs: PvSet::default(),
+        }
+    }
+
+    fn count(&mut self, pv: PvId, skips: Skips) {
+        if self.pvs.contains(pv)
+            && let Some(readers) = self.readers.get_mut(&pv)
+        {
+            for reader in readers {
+                reader.count(skips);
+            }
+        }
+    }
+}
+
+impl TickSink for Watches {
+    fn has_work(&self) -> bool {
+        !self.queue.new.is_empty()
+    }
+
+    fn needs_tick_at(&self, now: Instant) -> Option<Instant> {
+        (!self.readers.is_empty()).then(|| now + READERS_EVERY)
+    }
+
+    fn collect(&mut self) {
+        // Readers that are gone have released their PVs, whose numbers others may get.
+        self.readers.retain(|_, readers| {
+            readers.retain(|reader| Arc::strong_count(&reader.watch) > 1);
+            !readers.is_empty()
+        });
+        while let Some(watch) = self.queue.new.pop() {
+            let reader = Reader {
+                updates: 0,
+                skips: SkipCounts::default(),
+                in_tick: 0,
+                was_described: None,
+                watch,
+            };
+            let of_pv = self.readers.entry(reader.watch.pv).or_default();
+            of_pv.push(reader);
+        }
+        if self.readers.len() != self.pvs.len()
+            || !self.readers.keys().all(|pv| self.pvs.contains(*pv))
+        {
+            self.pvs = PvSet::new(self.readers.keys().copied().collect());
+        }
+    }
+
+    fn tick(&mut self, table: &Table, changes: &Arc<Changes>, _now: Now) {
+        if self.readers.is_empty() {
+            return;
+        }
+        for row in &changes.rows {
+            self.count(row.pv, row.skips);
+        }
+        for row in &changes.large {
+            self.count(row.pv, row.skips);
+        }
+        for (pv, readers) in &mut self.readers {
+            let Some(entry) = table.get(*pv) else {
+                continue;
+            };
+            let has_changed = entry.changed_in(changes.tick);
+            for reader in readers {
+                reader.report(entry, has_changed, &self.metrics);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

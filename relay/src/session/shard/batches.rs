@@ -1,0 +1,105 @@
+//! Batches: a client's request goes to the thread that carries it out, the puts come back to the shard, and the
+//! outcome becomes the client's answer.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use pvwire_schema::types::Outcome;
+
+use super::{Run, ShardHandle};
+use crate::fanout::control::ClientId;
+use crate::ingest::OpEnd;
+use crate::limits::requests::{RequestBudget, TooManyNames};
+use crate::session::batch::{ClientBatch, Puts};
+use crate::session::operation::Operation;
+use crate::session::socket::Disconnect;
+use crate::state::batch::{Batch, BatchResult, ReadError, Respond};
+
+impl Run {
+    /// Sends out a client's batch.
+    pub(super) fn send_batch(
+        &mut self,
+        slot: usize,
+        batch: Batch,
+        respond: Respond,
+    ) -> Result<(), Disconnect> {
+        let now = Instant::now();
+        let client = &mut self.clients[slot];
+        if !client.budget.has_room() {
+            return Err(Disconnect::TooManyWaiting);
+        }
+        client.budget.open()?;
+        // The puts count when they are carried out; this counts those of all batches of the client.
+        let within = batch.puts.iter().all(|_| client.budget.take_put(now));
+        let names = batch.puts.len() + batch.reads.len();
+        let refusal = if within {
+            let named = client.budget.take_names(names, now);
+            let refused = |why: TooManyNames| OpEnd::failed(Outcome::NotAllowed, why.to_string());
+            named.err().map(refused)
+        } else {
+            Some(OpEnd::too_fast())
+        };
+        let (id, number) = (client.id, batch.number);
+        if let Some(end) = refusal {
+            let too_fast = || Err(ReadError::NotAllowed(end.message.clone()));
+            let refused = BatchResult {
+                puts: vec![end.clone(); batch.puts.len()],
+                reads: batch.reads.iter().map(|_| too_fast()).collect(),
+            };
+            let share = client.caller.cpu().clone();
+            let handle = ShardHandle::new(Arc::clone(&self.mailbox));
+            handle.respond(&self.context.pool, &share, (id, number), respond, refused);
+            return Ok(());
+        }
+        let order = ClientBatch {
+            client: id,
+            caller: client.caller.clone(),
+            batch,
+            respond,
+        };
+        // The receiver is gone only when the relay ends.
+        let _ = self.context.batches.send(order);
+        Ok(())
+    }
+
+    /// Carries out the puts of a batch.
+    pub(super) fn put_for(&mut self, puts: Puts) {
+        let now = Instant::now();
+        let Puts {
+            client,
+            caller,
+            actions,
+            within_limits,
+            ends,
+        } = puts;
+        let mut budget = RequestBudget::new(self.context.limits.requests, now);
+        for (at, action) in (0..).zip(actions) {
+            let mut operation =
+                Operation::new((client, at), &caller, action, now).within_limits(within_limits);
+            operation = operation.reporting_to(ends.clone());
+            if !budget.take_put(now) {
+                operation.refuse_too_fast();
+            }
+            let ended = self.operations.begin(operation);
+            self.tell(ended.into_iter().collect());
+        }
+    }
+
+    /// A batch has been carried out: answers the client, if it is still connected.
+    pub(super) fn batch_done(&mut self, id: ClientId, number: u32, response: &[u8]) {
+        if !self.serves(id) {
+            return;
+        }
+        let client = &mut self.clients[id.index];
+        client.budget.answered();
+        let with = client.door.as_mut();
+        let Some(frame) = with.and_then(|with| with.session.batch_done(number, response)) else {
+            return;
+        };
+        let said = match client.caller.owner.charge(frame.length()) {
+            Ok(charge) => client.socket.answer(&Arc::new(frame.charged(charge))),
+            Err(_) => Err(Disconnect::TooManyWaiting),
+        };
+        self.finish_turn(id.index, said.map(|()| false));
+    }
+}

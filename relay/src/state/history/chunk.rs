@@ -1,0 +1,208 @@
+//! Samples of one PV that follow each other: the open chunk takes them, a sealed one is compressed.
+
+use pvwire_schema::types::{Alarm, Skips};
+
+use super::column;
+use super::{PastSample, PastValue};
+
+/// What a sealed chunk uses beside its columns.
+const CHUNK_BYTES: usize = 200;
+
+/// Times and values of an open chunk.
+#[derive(Debug)]
+enum Rows {
+    Numbers(Vec<(i64, f64)>),
+    /// Since the first value that is not a number.
+    Mixed(Vec<(i64, PastValue)>),
+}
+
+/// The samples since the last sealed chunk.
+#[derive(Debug)]
+pub(super) struct OpenChunk {
+    rows: Rows,
+    /// The alarm of the last row.
+    alarm: Alarm,
+    /// Alarms by the row from which they hold.
+    alarms: Vec<(u32, Alarm)>,
+    /// Updates that were left out before a row.
+    skips: Vec<(u32, Skips)>,
+    text_bytes: usize,
+}
+
+impl OpenChunk {
+    pub(super) fn new() -> Self {
+        Self {
+            rows: Rows::Numbers(Vec::new()),
+            alarm: Alarm::NONE,
+            alarms: Vec::new(),
+            skips: Vec::new(),
+            text_bytes: 0,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        match &self.rows {
+            Rows::Numbers(rows) => rows.len(),
+            Rows::Mixed(rows) => rows.len(),
+        }
+    }
+
+    pub(super) fn push(&mut self, sample: PastSample) {
+        let row = self.len() as u32;
+        if row == 0 || self.alarm != sample.alarm {
+            self.alarm = sample.alarm;
+            self.alarms.push((row, sample.alarm));
+        }
+        if sample.skips != Skips::NONE {
+            self.skips.push((row, sample.skips));
+        }
+        self.text_bytes += sample.value.text_bytes();
+        let time_ns = sample.time_ns;
+        match (&mut self.rows, sample.value) {
+            (Rows::Numbers(rows), PastValue::Number(number)) => rows.push((time_ns, number)),
+            (Rows::Numbers(rows), value) => {
+                let before = rows
+                    .iter()
+                    .map(|(time_ns, number)| (*time_ns, PastValue::Number(*number)));
+                self.rows = Rows::Mixed(before.chain([(time_ns, value)]).collect());
+            }
+            (Rows::Mixed(rows), value) => rows.push((time_ns, value)),
+        }
+    }
+
+    /// Memory that it uses.
+    pub(super) fn bytes(&self) -> usize {
+        let rows = match &self.rows {
+            Rows::Numbers(rows) => rows.capacity() * size_of::<(i64, f64)>(),
+            Rows::Mixed(rows) => rows.capacity() * size_of::<(i64, PastValue)>(),
+        };
+        rows + self.alarms.capacity() * size_of::<(u32, Alarm)>()
+            + self.skips.capacity() * size_of::<(u32, Skips)>()
+            + self.text_bytes
+    }
+
+    pub(super) fn seal(&self) -> SealedChunk {
+        let (times, values, is_mixed): (Vec<i64>, _, _) = match &self.rows {
+            Rows::Numbers(rows) => {
+                let (times, numbers): (_, Vec<f64>) = rows.iter().copied().unzip();
+                (times, column::pack_numbers(&numbers), false)
+            }
+            Rows::Mixed(rows) => {
+                let (times, values): (_, Vec<PastValue>) = rows.iter().cloned().unzip();
+                (times, column::pack_values(&values), true)
+            }
+        };
+        let span = times.iter().copied();
+        SealedChunk {
+            rows: times.len(),
+            span_ns: (span.clone().min().unwrap_or(0), span.max().unwrap_or(0)),
+            times: column::pack_times(&times).into(),
+            values: values.into(),
+            is_mixed,
+            alarms: self.alarms.as_slice().into(),
+            skips: self.skips.as_slice().into(),
+        }
+    }
+
+    /// The samples from this row on.
+    pub(super) fn samples_from(&self, row: usize) -> Vec<PastSample> {
+        let (times, values) = match &self.rows {
+            Rows::Numbers(rows) => {
+                let rows = rows.iter().skip(row);
+                rows.map(|(time_ns, number)| (*time_ns, PastValue::Number(*number)))
+                    .unzip()
+            }
+            Rows::Mixed(rows) => rows.iter().skip(row).cloned().unzip(),
+        };
+        joined(row, times, values, &self.alarms, &self.skips)
+    }
+
+    pub(super) fn last(&self) -> Option<PastSample> {
+        let (time_ns, value) = match &self.rows {
+            Rows::Numbers(rows) => {
+                let (time_ns, number) = rows.last()?;
+                (*time_ns, PastValue::Number(*number))
+            }
+            Rows::Mixed(rows) => rows.last()?.clone(),
+        };
+        Some(PastSample {
+            time_ns,
+            value,
+            alarm: self.alarm,
+            skips: Skips::NONE,
+        })
+    }
+}
+
+/// A compressed chunk.
+#[derive(Debug)]
+pub(super) struct SealedChunk {
+    pub(super) rows: usize,
+    /// Smallest and largest time.
+    pub(super) span_ns: (i64, i64),
+    pub(super) times: Box<[u8]>,
+    pub(super) values: Box<[u8]>,
+    /// Not all values are numbers.
+    pub(super) is_mixed: bool,
+    pub(super) alarms: Box<[(u32, Alarm)]>,
+    pub(super) skips: Box<[(u32, Skips)]>,
+}
+
+impl SealedChunk {
+    pub(super) fn len(&self) -> usize {
+        self.rows
+    }
+
+    pub(super) fn span_ns(&self) -> (i64, i64) {
+        self.span_ns
+    }
+
+    /// Memory that it uses.
+    pub(super) fn bytes(&self) -> usize {
+        CHUNK_BYTES
+            + self.times.len()
+            + self.values.len()
+            + self.alarms.len() * size_of::<(u32, Alarm)>()
+            + self.skips.len() * size_of::<(u32, Skips)>()
+    }
+
+    pub(super) fn samples(&self) -> Vec<PastSample> {
+        let times = column::unpack_times(&self.times, self.rows);
+        let values = if self.is_mixed {
+            column::unpack_values(&self.values, self.rows)
+        } else {
+            let numbers = column::unpack_numbers(&self.values, self.rows);
+            numbers.into_iter().map(PastValue::Number).collect()
+        };
+        joined(0, times, values, &self.alarms, &self.skips)
+    }
+}
+
+/// Rows of columns, of which the first has this number, as samples.
+fn joined(
+    first: usize,
+    times: Vec<i64>,
+    values: Vec<PastValue>,
+    alarms: &[(u32, Alarm)],
+    skips: &[(u32, Skips)],
+) -> Vec<PastSample> {
+    let (before, alarms) =
+        alarms.split_at(alarms.partition_point(|(at, _)| (*at as usize) < first));
+    let mut alarm = before.last().map_or(Alarm::NONE, |(_, alarm)| *alarm);
+    let skips = &skips[skips.partition_point(|(at, _)| (*at as usize) < first)..];
+    let (mut alarms, mut skips) = (alarms.iter().peekable(), skips.iter().peekable());
+    let rows = (first..).zip(times.into_iter().zip(values));
+    rows.map(|(row, (time_ns, value))| {
+        if let Some((_, changed)) = alarms.next_if(|(at, _)| *at as usize == row) {
+            alarm = *changed;
+        }
+        let skipped = skips.next_if(|(at, _)| *at as usize == row);
+        PastSample {
+            time_ns,
+            value,
+            alarm,
+            skips: skipped.map_or(Skips::NONE, |(_, skips)| *skips),
+        }
+    })
+    .collect()
+}

@@ -1,0 +1,430 @@
+//! Columns of past samples as compressed bytes: times, numbers and other values.
+//!
+//! Times are offsets from a straight line in as few bits as the largest needs, because most PVs are processed
+//! periodically. Numbers are compressed by pco, or as runs if they seldom change. The measurements are in
+//! `docs/explanations/decisions.md#the-past-is-kept-in-columns-of-pco-lines-and-runs`.
+
+use std::sync::Arc;
+
+use pco::ChunkConfig;
+use pco::standalone::{simple_compress, simple_decompress};
+
+use super::PastValue;
+
+/// Effort of pco, of 12.
+const PCO_LEVEL: usize = 4;
+
+/// Numbers of which at most one in this many differs from the one before are runs.
+const SAMPLES_PER_RUN: usize = 8;
+
+/// Offsets that need more bits are compressed by pco if that is smaller.
+const MANY_BITS: u32 = 24;
+
+/// Times are whole multiples of one of these.
+const UNITS: [i64; 3] = [1_000_000, 1_000, 1];
+
+const LINE: u8 = 0;
+const PCO: u8 = 1;
+const RUNS: u8 = 2;
+const RAW: u8 = 3;
+
+fn config() -> ChunkConfig {
+    ChunkConfig::default().with_compression_level(PCO_LEVEL)
+}
+
+/// Longest column of values before its compression: a full chunk of the longest texts.
+const MAX_PLAIN_BYTES: usize = 1 << 20;
+
+/// Reads back what this module has written. Bytes from a disk may be others: they give other values, and never more of
+/// them than rows.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn bytes(&mut self, count: usize) -> &'a [u8] {
+        let (bytes, rest) = self.0.split_at(count.min(self.0.len()));
+        self.0 = rest;
+        bytes
+    }
+
+    fn word(&mut self) -> u64 {
+        let mut word = [0; 8];
+        let bytes = self.bytes(8);
+        word[..bytes.len()].copy_from_slice(bytes);
+        u64::from_le_bytes(word)
+    }
+
+    fn varint(&mut self) -> usize {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let [byte] = self.bytes(1) else { break };
+            value |= (usize::from(byte & 0x7f)) << shift;
+            if byte & 0x80 == 0 {
+                break;
+            }
+        }
+        value
+    }
+}
+
+pub(super) fn put_varint(out: &mut Vec<u8>, mut value: usize) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Compresses times in nanoseconds, which need not ascend.
+pub(super) fn pack_times(times: &[i64]) -> Vec<u8> {
+    let base = times.first().copied().unwrap_or_default();
+    let last = times.last().copied().unwrap_or_default();
+    let is_multiple = |unit: &i64| {
+        (times.iter()).all(|time| {
+            time.checked_sub(base)
+                .is_some_and(|delta| delta % unit == 0)
+        })
+    };
+    // Differences that exceed 64 bits wrap around; then the unit is 1.
+    let unit = UNITS.into_iter().find(is_multiple).unwrap_or(1);
+    let intervals = times.len().saturating_sub(1).max(1) as i64;
+    let step = last.wrapping_sub(base) / unit / intervals;
+    let offset = |(index, time): (usize, &i64)| {
+        let along = step.wrapping_mul(index as i64);
+        (time.wrapping_sub(base) / unit).wrapping_sub(along)
+    };
+    let offsets: Vec<i64> = times.iter().enumerate().map(offset).collect();
+    let least = offsets.iter().min().copied().unwrap_or_default();
+    let above = |offset: &i64| offset.wrapping_sub(least) as u64;
+    let largest = offsets.iter().map(above).max().unwrap_or_default();
+    let bits = u64::BITS - largest.leading_zeros();
+    let mut out = vec![LINE, bits as u8];
+    for number in [base, unit, step, least] {
+        out.extend(number.to_le_bytes());
+    }
+    let mut pending = 0_u128;
+    let mut pending_bits = 0;
+    for offset in &offsets {
+        pending |= u128::from(above(offset)) << pending_bits;
+        pending_bits += bits;
+        while pending_bits >= 8 {
+            out.push(pending as u8);
+            pending >>= 8;
+            pending_bits -= 8;
+        }
+    }
+    if pending_bits > 0 {
+        out.push(pending as u8);
+    }
+    if bits > MANY_BITS
+        && let Ok(smaller) = simple_compress(times, &config())
+        && smaller.len() + 1 < out.len()
+    {
+        out = vec![PCO];
+        out.extend(smaller);
+    }
+    out
+}
+
+/// The times of [`pack_times`].
+pub(super) fn unpack_times(bytes: &[u8], count: usize) -> Vec<i64> {
+    let mut reader = Reader(bytes);
+    if reader.bytes(1) == [PCO] {
+        return simple_decompress(reader.0).unwrap_or_default();
+    }
+    let bits = u32::from(reader.bytes(1).first().copied().unwrap_or_default()).min(u64::BITS);
+    let [base, unit, step, least] = [(); 4].map(|()| reader.word() as i64);
+    let mask = u128::from(u64::MAX >> (64 - bits.max(1))) * u128::from(bits > 0);
+    let (mut pending, mut pending_bits) = (0_u128, 0);
+    let time = |index: usize| {
+        while pending_bits < bits {
+            let byte = reader.bytes(1).first().copied().unwrap_or_default();
+            pending |= u128::from(byte) << pending_bits;
+            pending_bits += 8;
+        }
+        let above = (pending & mask) as u64;
+        pending >>= bits;
+        pending_bits -= bits;
+        let along = step.wrapping_mul(index as i64).wrapping_add(least);
+        let units = along.wrapping_add(above as i64);
+        base.wrapping_add(units.wrapping_mul(unit))
+    };
+    (0..count).map(time).collect()
+}
+
+/// Compresses numbers without a change of any bit.
+pub(super) fn pack_numbers(numbers: &[f64]) -> Vec<u8> {
+    let runs = || numbers.chunk_by(|one, next| one.to_bits() == next.to_bits());
+    if runs().count() * SAMPLES_PER_RUN <= numbers.len() + SAMPLES_PER_RUN {
+        let mut out = vec![RUNS];
+        for run in runs() {
+            put_varint(&mut out, run.len());
+            out.extend(run[0].to_le_bytes());
+        }
+        return out;
+    }
+    let mut out = vec![PCO];
+    match simple_compress(numbers, &config()) {
+        Ok(compressed) => out.extend(compressed),
+        Err(_) => {
+            out = vec![RAW];
+            out.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+        }
+    }
+    out
+}
+
+/// The numbers of [`pack_numbers`].
+pub(super) fn unpack_numbers(bytes: &[u8], rows: usize) -> Vec<f64> {
+    let mut reader = Reader(bytes);
+    match reader.bytes(1) {
+        [PCO] => simple_decompress(reader.0).unwrap_or_default(),
+        [RUNS] => {
+            let mut numbers = Vec::new();
+            while !reader.0.is_empty() {
+                let count = reader.varint().min(rows - numbers.len());
+                let number = f64::from_bits(reader.word());
+                numbers.resize(numbers.len() + count, number);
+            }
+            numbers
+        }
+        _ => {
+            let (words, _) = reader.0.as_chunks();
+            words.iter().copied().map(f64::from_le_bytes).collect()
+        }
+    }
+}
+
+/// Compresses values of several kinds. Equal values that follow each other are one.
+pub(super) fn pack_values(values: &[PastValue]) -> Vec<u8> {
+    let mut plain = Vec::new();
+    for run in values.chunk_by(PastValue::is_same) {
+        put_varint(&mut plain, run.len());
+        match &run[0] {
+            PastValue::Number(number) => {
+                plain.push(0);
+                plain.extend(number.to_le_bytes());
+            }
+            PastValue::Int64(number) => {
+                plain.push(1);
+                plain.extend(number.to_le_bytes());
+            }
+            PastValue::UInt64(number) => {
+                plain.push(2);
+                plain.extend(number.to_le_bytes());
+            }
+            PastValue::Text(text) => {
+                plain.push(3);
+                put_varint(&mut plain, text.len());
+                plain.extend(text.as_bytes());
+            }
+        }
+    }
+    lz4_flex::block::compress_prepend_size(&plain)
+}
+
+/// The values of [`pack_values`].
+pub(super) fn unpack_values(bytes: &[u8], rows: usize) -> Vec<PastValue> {
+    let sized = bytes
+        .split_first_chunk()
+        .map(|(size, packed)| (u32::from_le_bytes(*size), packed));
+    let fits = sized.filter(|(size, _)| *size as usize <= MAX_PLAIN_BYTES);
+    let plain =
+        fits.and_then(|(size, packed)| lz4_flex::block::decompress(packed, size as usize).ok());
+    let plain = plain.unwrap_or_default();
+    let mut reader = Reader(&plain);
+    let mut values = Vec::new();
+    while !reader.0.is_empty() {
+        let count = reader.varint().min(rows - values.len());
+        let value = match reader.bytes(1) {
+            [0] => PastValue::Number(f64::from_bits(reader.word())),
+            [1] => PastValue::Int64(reader.word() as i64),
+            [2] => PastValue::UInt64(reader.word()),
+            _ => {
+                let length = reader.varint();
+                PastValue::Text(Arc::from(String::from_utf8_lossy(reader.bytes(length))))
+            }
+        };
+        values.resize(values.len() + count, value);
+    }
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn periodic_times_need_as_many_bits_as_their_jitter() {
+        let jitter = |n: i64| (n * 7919) % 1000;
+        let times: Vec<_> = (0..512).map(|n| n * 100_000_000 + jitter(n)).collect();
+        assert!(pack_times(&times).len() <= 34 + 512 * 11 / 8);
+        let exact: Vec<_> = (0..512).map(|n| n * 100_000_000).collect();
+        assert!(pack_times(&exact).len() <= 34);
+        let micros: Vec<_> = times.iter().map(|time| time / 1000 * 1000).collect();
+        assert!(pack_times(&micros).len() <= 34 + 512 * 2 / 8);
+    }
+
+    proptest! {
+        #[test]
+        fn times_come_back_to_the_nanosecond(
+            times in prop::collection::vec(prop_oneof![
+                any::<i64>(), 0..1000_i64, (0..1000_i64).prop_map(|n| n * 1_000_000),
+                Just(i64::MIN), Just(i64::MAX),
+            ], 1..300)
+        ) {
+            prop_assert_eq!(unpack_times(&pack_times(&times), times.len()), times);
+        }
+
+        #[test]
+        fn ascending_times_come_back(steps in prop::collection::vec(0..1_000_000_000_i64, 1..600)) {
+            let mut now = 1_795_000_000_000_000_000;
+            let times: Vec<_> = steps.iter().map(|step| { now += step; now }).collect();
+            prop_assert_eq!(unpack_times(&pack_times(&times), times.len()), times);
+        }
+
+        #[test]
+        fn numbers_come_back_bit_by_bit(
+            bits in prop::collection::vec(prop_oneof![
+                any::<u64>(), Just(0x7ff8_0000_0000_0001), Just(1 << 63),
+                (0..50_u32).prop_map(|n| f64::from(n).to_bits()),
+            ], 1..300),
+            repeat in 1..20_usize,
+        ) {
+            let numbers: Vec<_> = bits.iter()
+                .flat_map(|bits| std::iter::repeat_n(f64::from_bits(*bits), repeat)).collect();
+            let back = unpack_numbers(&pack_numbers(&numbers), numbers.len());
+            let bits = |numbers: &[f64]| numbers.iter().map(|n| n.to_bits()).collect::<Vec<_>>();
+            prop_assert_eq!(bits(&back), bits(&numbers));
+        }
+    }
+
+    #[test]
+    fn values_of_all_kinds_come_back() {
+        let values = [
+            PastValue::Number(-0.0),
+            PastValue::Int64(i64::MIN),
+            PastValue::UInt64(u64::MAX),
+            PastValue::Text("".into()),
+            PastValue::Text("ä€".into()),
+            PastValue::Text("ä€".into()),
+        ];
+        let back = unpack_values(&pack_values(&values), values.len());
+        assert!(
+            back.len() == 6
+                && back
+                    .iter()
+                    .zip(&values)
+                    .all(|(one, other)| one.is_same(other))
+        );
+    }
+
+    /// Random numbers that are the same in every run.
+    struct Random(u64);
+
+    impl Random {
+        fn uniform(&mut self) -> f64 {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            (self.0 >> 11) as f64 / (1_u64 << 53) as f64
+        }
+
+        /// With a mean of 0 and a standard deviation of 1.
+        fn normal(&mut self) -> f64 {
+            (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
+        }
+    }
+
+    /// Prints the bytes and the time of a sample, and returns the bytes.
+    fn measure<T>(kind: &str, samples: &[T], pack: impl Fn(&[T]) -> Vec<u8>) -> f64 {
+        let begun = std::time::Instant::now();
+        let bytes: usize = samples.chunks(512).map(|chunk| pack(chunk).len()).sum();
+        let nanos = begun.elapsed().as_nanos() as f64 / samples.len() as f64;
+        let bytes = bytes as f64 / samples.len() as f64;
+        println!("{kind}: {bytes:.2} bytes, {nanos:.0} ns per sample");
+        bytes
+    }
+
+    #[test]
+    fn columns_take_no_more_bytes_than_the_decision_says() {
+        let mut random = Random(88_172_645_463_325_252);
+        let (mut drift, mut state) = (20.0, 0.0);
+        let adc = |random: &mut Random| (32_768.0 + random.normal() * 40.0).round();
+        let mut numbers = |make: &mut dyn FnMut(&mut Random, f64) -> f64| -> Vec<f64> {
+            (0..36_000_u32)
+                .map(|n| make(&mut random, f64::from(n)))
+                .collect()
+        };
+        let made = [
+            (
+                "noisy f64",
+                6.1,
+                numbers(&mut |random, _| 100.0 + random.normal() * 0.5),
+            ),
+            (
+                "noisy f32",
+                2.5,
+                numbers(&mut |random, _| f64::from((100.0 + random.normal() * 0.5) as f32)),
+            ),
+            (
+                "16-bit ADC",
+                1.2,
+                numbers(&mut |random, _| adc(random) * (10.0 / 65_536.0) - 5.0),
+            ),
+            (
+                "scaled ADC",
+                2.9,
+                numbers(&mut |random, _| (adc(random) * 0.000_305_175 - 5.0) * 1.7),
+            ),
+            (
+                "3 decimals",
+                1.1,
+                numbers(&mut |random, n| {
+                    let value = 25.0 + (n * 1e-4).sin() + random.normal() * 0.01;
+                    (value * 1000.0).round() / 1000.0
+                }),
+            ),
+            ("ramp", 0.2, numbers(&mut |_, n| n * 0.001)),
+            (
+                "slow drift of f64",
+                4.9,
+                numbers(&mut |random, _| {
+                    drift += random.normal() * 1e-4;
+                    drift
+                }),
+            ),
+            ("constant", 0.1, numbers(&mut |_, _| 42.5)),
+            ("counter", 0.2, numbers(&mut |_, n| n)),
+            (
+                "enum",
+                0.3,
+                numbers(&mut |random, _| {
+                    if random.uniform() < 0.02 {
+                        state = (random.uniform() * 4.0).floor();
+                    }
+                    state
+                }),
+            ),
+        ];
+        for (kind, most, samples) in made {
+            assert!(measure(kind, &samples, pack_numbers) <= most, "{kind}");
+        }
+        let mut times = |jitter_ns: f64, unit: i64| -> Vec<i64> {
+            let mut jitter = || (random.normal() * jitter_ns) as i64 / unit * unit;
+            (0..36_000).map(|n| n * 100_000_000 + jitter()).collect()
+        };
+        for (kind, most, samples) in [
+            ("times, jitter 50 us", 2.6, times(50_000.0, 1)),
+            ("times, jitter 1 us", 1.9, times(1_000.0, 1)),
+            (
+                "times in whole us, jitter 50 us",
+                1.4,
+                times(50_000.0, 1_000),
+            ),
+            ("times, exact", 0.1, times(0.0, 1)),
+        ] {
+            assert!(measure(kind, &samples, pack_times) <= most, "{kind}");
+        }
+    }
+}

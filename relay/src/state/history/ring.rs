@@ -1,0 +1,396 @@
+//! The ring of one PV: sealed chunks, the open one, and gaps.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pvwire_schema::types::PvId;
+
+use super::chunk::{OpenChunk, SealedChunk};
+use super::disk::batch::{Content, Piece};
+use super::disk::restore::RingContent;
+use super::{GapCause, PastGap, PastSample};
+
+/// Samples of a chunk.
+const CHUNK_SAMPLES: usize = 512;
+
+/// Gaps that are kept of a PV; further ones replace the oldest.
+const MAX_GAPS: usize = 1024;
+
+/// What a ring uses beside its name, chunks and gaps.
+const RING_BYTES: usize = 600;
+
+/// What eviction needs of a chunk.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Age {
+    /// Orders the chunks of all rings by their first sample.
+    pub(super) order: u64,
+    /// When its last sample arrived, in nanoseconds past the POSIX epoch.
+    pub(super) last_ns: i64,
+    /// Number of its first sample, when it is sealed.
+    first: u64,
+}
+
+/// Result of adding a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pushed {
+    /// It is the one before it, sent again.
+    Repeated,
+    Appended,
+    BegunChunk,
+}
+
+/// The past of one PV.
+#[derive(Debug)]
+pub(super) struct Ring {
+    /// What each sample changes is in one piece: rings are many, and each is touched seldom.
+    open: OpenChunk,
+    open_age: Age,
+    /// Samples at which the open chunk is sealed.
+    full: usize,
+    bytes: usize,
+    sealed: VecDeque<(Age, Arc<SealedChunk>)>,
+    pub(super) name: Arc<str>,
+    pub(super) keep: Duration,
+    gaps: VecDeque<PastGap>,
+    open_gap: Option<(GapCause, i64)>,
+    /// The open PV whose updates it takes.
+    pub(super) pv: Option<PvId>,
+    numbers: Numbers,
+    /// In order: numbers of samples before which none are missing. More than one: of rings that were removed, too.
+    starts: Vec<u64>,
+}
+
+/// Samples are numbered, so that a disk has each of them once.
+#[derive(Debug, Default)]
+struct Numbers {
+    /// That of the next sample.
+    next: u64,
+    /// Those before this one have been given to the disk.
+    written: u64,
+    /// Number of the newest gaps that have not.
+    new_gaps: usize,
+    is_open_gap_new: bool,
+    /// It waits to be given to the disk.
+    is_queued: bool,
+}
+
+/// What is read of a ring, to be decompressed without its lock.
+#[derive(Debug, Default)]
+pub(super) struct RingView {
+    pub(super) sealed: Vec<Arc<SealedChunk>>,
+    pub(super) open: Vec<PastSample>,
+    pub(super) gaps: Vec<PastGap>,
+}
+
+impl Ring {
+    /// `number` staggers the ring: rings that begin together must not seal their first chunks together. `start` is the
+    /// number of its first sample.
+    pub(super) fn new(name: Arc<str>, keep: Duration, number: usize, start: u64) -> Self {
+        let bytes = RING_BYTES + name.len();
+        Self {
+            open: OpenChunk::new(),
+            open_age: Age::default(),
+            full: CHUNK_SAMPLES / 2 + number * 97 % (CHUNK_SAMPLES / 2),
+            bytes,
+            sealed: VecDeque::new(),
+            name,
+            keep,
+            gaps: VecDeque::new(),
+            open_gap: None,
+            pv: None,
+            numbers: Numbers {
+                next: start,
+                written: start,
+                ..Numbers::default()
+            },
+            starts: vec![start],
+        }
+    }
+
+    /// Takes what a disk has of it.
+    pub(super) fn restore(&mut self, content: RingContent) {
+        self.starts = content.starts;
+        self.numbers.next = content.next;
+        self.numbers.written = content.next;
+        for (first, (last_ns, chunk)) in content.sealed {
+            self.bytes += chunk.bytes();
+            let order = 0;
+            let age = Age {
+                order,
+                last_ns,
+                first,
+            };
+            self.sealed.push_back((age, chunk));
+        }
+        self.bytes += content.open.bytes();
+        self.open = content.open;
+        self.open_age.last_ns = content.open_ns;
+        for gap in content.gaps {
+            match gap.to_ns {
+                Some(_) => self.add_gap(gap),
+                None => self.begin_gap(gap.cause, gap.from_ns),
+            }
+        }
+        (self.numbers.new_gaps, self.numbers.is_open_gap_new) = (0, false);
+    }
+
+    /// The ages of its chunks, oldest first.
+    pub(super) fn ages_mut(&mut self) -> impl Iterator<Item = &mut Age> {
+        let open = (self.open.len() > 0).then_some(&mut self.open_age);
+        self.sealed.iter_mut().map(|(age, _)| age).chain(open)
+    }
+
+    /// Number of the sample that follows.
+    pub(super) fn next_number(&self) -> u64 {
+        self.numbers.next
+    }
+
+    /// Whether it has anything new for the disk and didn't wait for it yet.
+    pub(super) fn queue(&mut self) -> bool {
+        !std::mem::replace(&mut self.numbers.is_queued, true)
+    }
+
+    /// Whether it waits to be given to the disk.
+    pub(super) fn is_queued(&self) -> bool {
+        self.numbers.is_queued
+    }
+
+    /// Adds what has not been given to the disk, or all of it, to `pieces`.
+    pub(super) fn give(&mut self, is_whole: bool, pieces: &mut Vec<Piece>) {
+        let piece = |first: u64, content| Piece {
+            name: Arc::clone(&self.name),
+            start: self.start_of(first),
+            content,
+        };
+        let (next, from) = match is_whole {
+            true => (self.numbers.next, 0),
+            false => (self.numbers.next, self.numbers.written),
+        };
+        let first = next - self.open.len() as u64;
+        let begin = pieces.len();
+        if next > from && self.open.len() > 0 {
+            let written = from.saturating_sub(first);
+            let content = Content::Samples {
+                first: first + written,
+                last_ns: self.open_age.last_ns,
+                samples: self.open.samples_from(written as usize),
+            };
+            pieces.push(piece(first, content));
+        }
+        for (age, chunk) in self.sealed.iter().rev() {
+            let first = age.first;
+            if first + chunk.len() as u64 <= from {
+                break;
+            }
+            let content = Content::Chunk {
+                first,
+                last_ns: age.last_ns,
+                chunk: Arc::clone(chunk),
+                written: from.saturating_sub(first) as usize,
+            };
+            pieces.push(piece(first, content));
+        }
+        pieces[begin..].reverse();
+        let new = if is_whole {
+            self.gaps.len()
+        } else {
+            self.numbers.new_gaps
+        };
+        let gaps = self
+            .gaps
+            .iter()
+            .skip(self.gaps.len().saturating_sub(new))
+            .copied();
+        pieces.extend(gaps.map(|gap| piece(next, Content::Gap(gap))));
+        let open_gap = self
+            .open_gap
+            .filter(|_| is_whole || self.numbers.is_open_gap_new);
+        pieces.extend(open_gap.map(|(cause, from_ns)| {
+            let gap = PastGap {
+                cause,
+                from_ns,
+                to_ns: None,
+            };
+            piece(next, Content::Gap(gap))
+        }));
+        self.numbers = Numbers {
+            written: self.numbers.next,
+            new_gaps: 0,
+            is_open_gap_new: false,
+            is_queued: self.numbers.is_queued && is_whole,
+            ..self.numbers
+        };
+    }
+
+    /// Number of the first sample of the ring that had this one.
+    fn start_of(&self, sample: u64) -> u64 {
+        let before = self.starts.partition_point(|start| *start <= sample);
+        let start = self.starts.get(before.saturating_sub(1));
+        start.copied().unwrap_or_default()
+    }
+
+    /// When the newest sample arrived.
+    pub(super) fn last_ns(&self) -> Option<i64> {
+        let open = (self.open.len() > 0).then_some(self.open_age.last_ns);
+        open.or_else(|| self.sealed.back().map(|(age, _)| age.last_ns))
+    }
+
+    /// Appends a sample; `order` is used if it begins a chunk. `is_first`: it is the first one of a connection, which
+    /// servers send again although it has not changed.
+    pub(super) fn push(
+        &mut self,
+        sample: PastSample,
+        now_ns: i64,
+        order: u64,
+        is_first: bool,
+    ) -> Pushed {
+        let is_repeat = |last: PastSample| {
+            last.time_ns == sample.time_ns
+                && last.alarm == sample.alarm
+                && last.value.is_same(&sample.value)
+        };
+        if is_first && self.last().is_some_and(is_repeat) {
+            return Pushed::Repeated;
+        }
+        let pushed = match self.open.len() {
+            0 => {
+                self.open_age.order = order;
+                Pushed::BegunChunk
+            }
+            _ => Pushed::Appended,
+        };
+        let before = self.open.bytes();
+        self.open.push(sample);
+        self.numbers.next += 1;
+        self.open_age.last_ns = now_ns;
+        self.bytes = self.bytes + self.open.bytes() - before;
+        if self.open.len() >= self.full {
+            let sealed = self.open.seal();
+            self.bytes = self.bytes + sealed.bytes() - self.open.bytes();
+            self.open_age.first = self.numbers.next - self.open.len() as u64;
+            self.sealed.push_back((self.open_age, Arc::new(sealed)));
+            self.open = OpenChunk::new();
+            self.full = CHUNK_SAMPLES;
+        }
+        pushed
+    }
+
+    /// The newest sample that is kept.
+    fn last(&self) -> Option<PastSample> {
+        let sealed = || self.sealed.back()?.1.samples().pop();
+        self.open.last().or_else(sealed)
+    }
+
+    /// Begins a gap, unless there is one.
+    pub(super) fn begin_gap(&mut self, cause: GapCause, from_ns: i64) {
+        if self.open_gap.is_none() {
+            self.open_gap = Some((cause, from_ns));
+            self.numbers.is_open_gap_new = true;
+        }
+    }
+
+    pub(super) fn end_gap(&mut self, to_ns: i64) {
+        if let Some((cause, from_ns)) = self.open_gap.take() {
+            self.add_gap(PastGap {
+                cause,
+                from_ns,
+                to_ns: Some(to_ns.max(from_ns)),
+            });
+        }
+    }
+
+    pub(super) fn add_gap(&mut self, gap: PastGap) {
+        if self.gaps.len() == MAX_GAPS {
+            self.gaps.pop_front();
+            self.bytes -= size_of::<PastGap>();
+        }
+        self.gaps.push_back(gap);
+        self.numbers.new_gaps += 1;
+        self.bytes += size_of::<PastGap>();
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn len(&self) -> usize {
+        let sealed = self.sealed.iter().map(|(_, chunk)| chunk.len());
+        sealed.sum::<usize>() + self.open.len()
+    }
+
+    /// Whether nothing is kept.
+    pub(super) fn is_empty(&self) -> bool {
+        self.sealed.is_empty() && self.open.len() == 0
+    }
+
+    /// Removes the oldest chunk; returns its order and its number of samples.
+    pub(super) fn evict(&mut self) -> Option<(u64, usize)> {
+        if let Some((age, chunk)) = self.sealed.pop_front() {
+            self.bytes -= chunk.bytes();
+            return Some((age.order, chunk.len()));
+        }
+        let open = std::mem::replace(&mut self.open, OpenChunk::new());
+        self.bytes -= open.bytes();
+        (open.len() > 0).then_some((self.open_age.order, open.len()))
+    }
+
+    /// Whether the last sample of the oldest chunk arrived more than `keep` ago.
+    pub(super) fn has_expired(&self, now_ns: i64) -> bool {
+        let open = (self.open.len() > 0).then_some(&self.open_age);
+        let oldest = self.sealed.front().map(|(age, _)| age).or(open);
+        oldest.is_some_and(|age| age.last_ns < self.oldest_ns(now_ns))
+    }
+
+    /// Removes gaps that ended more than `keep` ago.
+    pub(super) fn expire_gaps(&mut self, now_ns: i64) {
+        let oldest = self.oldest_ns(now_ns);
+        let has_expired = |gap: &mut PastGap| gap.to_ns.is_some_and(|to| to < oldest);
+        while self.gaps.pop_front_if(has_expired).is_some() {
+            self.bytes -= size_of::<PastGap>();
+        }
+    }
+
+    fn oldest_ns(&self, now_ns: i64) -> i64 {
+        now_ns.saturating_sub(i64::try_from(self.keep.as_nanos()).unwrap_or(i64::MAX))
+    }
+
+    pub(super) fn view(&self) -> RingView {
+        let sealed = self.sealed.iter().map(|(_, chunk)| Arc::clone(chunk));
+        let mut view = RingView {
+            sealed: sealed.collect(),
+            open: self.open.samples_from(0),
+            gaps: self.gaps.iter().copied().collect(),
+        };
+        view.gaps
+            .extend(self.open_gap.map(|(cause, from_ns)| PastGap {
+                cause,
+                from_ns,
+                to_ns: None,
+            }));
+        view
+    }
+}
+
+impl RingView {
+    /// Time of the oldest sample.
+    pub(super) fn first_ns(&self) -> Option<i64> {
+        let sealed = self.sealed.iter().map(|chunk| chunk.span_ns().0);
+        let open = self.open.iter().map(|sample| sample.time_ns);
+        sealed.chain(open).min()
+    }
+
+    /// Time of the newest sample.
+    pub(super) fn last_ns(&self) -> Option<i64> {
+        let sealed = self.sealed.iter().map(|chunk| chunk.span_ns().1);
+        let open = self.open.iter().map(|sample| sample.time_ns);
+        sealed.chain(open).max()
+    }
+
+    /// The gaps that overlap a range.
+    pub(super) fn gaps(&self, from_ns: i64, to_ns: i64) -> Vec<PastGap> {
+        let overlaps =
+            |gap: &&PastGap| gap.from_ns <= to_ns && gap.to_ns.is_none_or(|end| end >= from_ns);
+        self.gaps.iter().filter(overlaps).copied().collect()
+    }
+}

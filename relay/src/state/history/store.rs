@@ -1,0 +1,542 @@
+//! All rings, the numbers and names of their PVs, and the bound of their memory.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pvwire_schema::types::{Alarm, BlobValue, Connection, ConnectionState, PvId, Skips};
+use slab::Slab;
+
+use super::disk::batch::Piece;
+use super::disk::restore::Restore;
+use super::ring::{Pushed, Ring, RingView};
+use super::{GapCause, HistoryOptions, MAX_TEXT_BYTES, PastGap, PastSample, PastValue, Position};
+use crate::ingest::RowValue;
+use crate::state::table::{Changes, Lifecycle};
+
+/// One tick for the rings.
+#[derive(Debug)]
+pub(super) struct Tick {
+    pub(super) changes: Arc<Changes>,
+    /// The relay's clock, in nanoseconds past the POSIX epoch.
+    pub(super) now_ns: i64,
+    /// Set if ticks before this one were discarded.
+    pub(super) missed: Option<Missed>,
+}
+
+/// What discarded ticks have changed, besides values.
+#[derive(Debug, Default)]
+pub(super) struct Missed {
+    /// When the first of them was discarded.
+    pub(super) since_ns: i64,
+    /// PVs that were opened or closed.
+    pub(super) lifecycles: Vec<Lifecycle>,
+    pub(super) alarms: Vec<(PvId, Alarm)>,
+    pub(super) connections: Vec<(PvId, Connection)>,
+    /// The last updates of PVs, that of the tick after them included.
+    pub(super) positions: Vec<(PvId, Position)>,
+}
+
+/// An open PV.
+#[derive(Debug)]
+struct Followed {
+    name: Arc<str>,
+    keep: Duration,
+    /// It stays monitored while it has a past.
+    is_held: bool,
+    /// Present from its first value that can be kept.
+    ring: Option<usize>,
+    alarm: Alarm,
+    /// When it was disconnected; `None` while it is connected.
+    lost_ns: Option<i64>,
+    /// Its last update.
+    position: Position,
+}
+
+/// The rings.
+#[derive(Debug)]
+pub(super) struct Store {
+    options: HistoryOptions,
+    rings: Slab<Ring>,
+    by_name: HashMap<Arc<str>, usize>,
+    /// By the PV's number.
+    followed: Vec<Option<Followed>>,
+    /// The rings of all chunks, by the chunks' orders.
+    chunks: BTreeMap<u64, usize>,
+    next_order: u64,
+    bytes: usize,
+    pub(super) samples_total: u64,
+    pub(super) evicted_total: u64,
+    pub(super) tick: u64,
+    /// PVs that have connected and are to stay monitored.
+    pub(super) to_hold: Vec<Arc<str>>,
+    /// Rings that have something new for the disk; `None` without one.
+    for_disk: Option<Vec<usize>>,
+    /// Slots that wait for the disk, but whose rings were removed.
+    empty_waiting: HashSet<usize>,
+    /// Above the numbers of all samples that were removed with their rings.
+    next_start: u64,
+}
+
+impl Store {
+    pub(super) fn new(options: HistoryOptions) -> Self {
+        Self {
+            options,
+            rings: Slab::new(),
+            by_name: HashMap::new(),
+            followed: Vec::new(),
+            chunks: BTreeMap::new(),
+            next_order: 0,
+            bytes: 0,
+            samples_total: 0,
+            evicted_total: 0,
+            tick: 0,
+            to_hold: Vec::new(),
+            for_disk: None,
+            empty_waiting: HashSet::new(),
+            next_start: 0,
+        }
+    }
+
+    /// Takes what a disk has, which from now on gets what is added. Until now no PV with a past is monitored.
+    pub(super) fn restore(&mut self, restore: Restore, now_ns: i64) {
+        let seen_ns = restore.seen_ns;
+        self.for_disk = Some(Vec::new());
+        for restored in restore.into_rings() {
+            let name = Arc::clone(&restored.name);
+            let (keep, is_held) = self.options.of(&name);
+            let Some(content) = restored.into_content() else {
+                continue;
+            };
+            self.next_start = self.next_start.max(content.next);
+            if keep.is_zero() {
+                continue;
+            }
+            if is_held {
+                self.to_hold.push(Arc::clone(&name));
+            }
+            let entry = self.rings.vacant_entry();
+            let index = entry.key();
+            let ring = entry.insert(Ring::new(Arc::clone(&name), keep, index, 0));
+            ring.restore(content);
+            // The newest samples may have been written after all was.
+            let from_ns = ring.last_ns().map_or(seen_ns, |last| last.max(seen_ns));
+            ring.begin_gap(GapCause::NotMonitored, from_ns);
+            self.bytes += ring.bytes();
+            self.by_name.insert(name, index);
+            self.queue(index);
+        }
+        let rings = self.rings.iter_mut();
+        let ages = rings.flat_map(|(index, ring)| ring.ages_mut().map(move |age| (index, age)));
+        let mut ages: Vec<_> = ages.collect();
+        ages.sort_by_key(|(_, age)| age.last_ns);
+        for (index, age) in ages {
+            age.order = self.next_order;
+            self.chunks.insert(self.next_order, index);
+            self.next_order += 1;
+        }
+        self.expire(now_ns);
+        self.bound();
+        self.to_hold.retain(|name| self.by_name.contains_key(name));
+    }
+
+    /// A ring has something new for the disk.
+    fn queue(&mut self, ring: usize) {
+        if let Some(waiting) = &mut self.for_disk
+            && self.rings[ring].queue()
+        {
+            waiting.push(ring);
+        }
+    }
+
+    /// The rings that have something new for the disk, for [`Self::take_new`].
+    pub(super) fn take_queue(&mut self) -> Vec<usize> {
+        self.for_disk
+            .as_mut()
+            .map(std::mem::take)
+            .unwrap_or_default()
+    }
+
+    /// What is new in these rings.
+    pub(super) fn take_new(&mut self, rings: &[usize]) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        for index in rings {
+            match self.rings.get_mut(*index) {
+                Some(ring) => ring.give(false, &mut pieces),
+                // It was removed meanwhile.
+                None => {
+                    self.empty_waiting.remove(index);
+                }
+            }
+        }
+        pieces
+    }
+
+    /// Above the slots of all rings.
+    pub(super) fn slots(&self) -> usize {
+        self.rings
+            .iter()
+            .next_back()
+            .map_or(0, |(last, _)| last + 1)
+    }
+
+    /// All of the ring in a slot, if there is one.
+    pub(super) fn take_whole(&mut self, slot: usize) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        if let Some(ring) = self.rings.get_mut(slot) {
+            ring.give(true, &mut pieces);
+        }
+        pieces
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn samples(&self) -> usize {
+        self.rings.iter().map(|(_, ring)| ring.len()).sum()
+    }
+
+    /// Number of PVs with a past.
+    pub(super) fn rings(&self) -> usize {
+        self.rings.len()
+    }
+
+    /// Names of the PVs that are monitored from the start.
+    pub(super) fn names(&self) -> Vec<String> {
+        self.options.names().map(str::to_owned).collect()
+    }
+
+    /// The past of a PV, and its last update if it is open.
+    pub(super) fn view(&self, name: &str) -> Option<(RingView, Option<Position>)> {
+        let ring = &self.rings[*self.by_name.get(name)?];
+        let followed = ring
+            .pv
+            .and_then(|pv| self.followed.get(pv.index())?.as_ref());
+        Some((ring.view(), followed.map(|followed| followed.position)))
+    }
+
+    /// Applies one tick.
+    pub(super) fn take(&mut self, tick: &Tick) {
+        let (changes, now_ns) = (&*tick.changes, tick.now_ns);
+        if let Some(missed) = &tick.missed {
+            self.catch_up(missed, now_ns);
+        }
+        for (pv, metadata) in &changes.metadata {
+            self.take_epoch(*pv, metadata.epoch);
+        }
+        let first_values: HashSet<PvId> = changes.first_values.iter().copied().collect();
+        let (mut row, mut large, mut connection) = (0, 0, 0);
+        // Numbers of PVs are reused: what comes before an opening belongs to another PV.
+        let epochs = (changes.metadata.iter()).map(|(pv, metadata)| (*pv, metadata.epoch));
+        let epochs: HashMap<PvId, u32> = match changes.lifecycles.is_empty() {
+            true => HashMap::new(),
+            false => epochs.collect(),
+        };
+        for lifecycle in &changes.lifecycles {
+            let before = lifecycle.before;
+            self.take_connections(&changes.connections[connection..before.connection], now_ns);
+            self.take_rows(
+                changes,
+                (row..before.row, large..before.large),
+                &first_values,
+                now_ns,
+            );
+            (row, large, connection) = (before.row, before.large, before.connection);
+            self.live(lifecycle, now_ns);
+            if let Some(epoch) = epochs.get(&lifecycle.pv) {
+                self.take_epoch(lifecycle.pv, *epoch);
+            }
+        }
+        self.take_connections(&changes.connections[connection..], now_ns);
+        let rest = (row..changes.rows.len(), large..changes.large.len());
+        self.take_rows(changes, rest, &first_values, now_ns);
+        for (pv, position) in tick.missed.iter().flat_map(|missed| &missed.positions) {
+            if let Some(followed) = self.followed_mut(*pv) {
+                followed.position = *position;
+            }
+        }
+        self.tick = changes.tick;
+        self.bound();
+    }
+
+    fn catch_up(&mut self, missed: &Missed, now_ns: i64) {
+        for lifecycle in &missed.lifecycles {
+            self.live(lifecycle, now_ns);
+        }
+        self.take_connections(&missed.connections, now_ns);
+        for (pv, alarm) in &missed.alarms {
+            if let Some(followed) = self.followed_mut(*pv) {
+                followed.alarm = *alarm;
+            }
+        }
+        let gap = PastGap {
+            cause: GapCause::Lost,
+            from_ns: missed.since_ns,
+            to_ns: Some(now_ns),
+        };
+        let followed = self.followed.iter().flatten();
+        let rings: Vec<usize> = followed.filter_map(|followed| followed.ring).collect();
+        for index in rings {
+            let ring = &mut self.rings[index];
+            let before = ring.bytes();
+            ring.add_gap(gap);
+            self.bytes = self.bytes + ring.bytes() - before;
+            self.queue(index);
+        }
+    }
+
+    fn followed_mut(&mut self, pv: PvId) -> Option<&mut Followed> {
+        self.followed.get_mut(pv.index())?.as_mut()
+    }
+
+    /// Updates are numbered from 1 in each epoch.
+    fn take_epoch(&mut self, pv: PvId, epoch: u32) {
+        if let Some(followed) = self.followed_mut(pv)
+            && followed.position.epoch != epoch
+        {
+            followed.position = Position { epoch, sequence: 0 };
+        }
+    }
+
+    /// A PV was opened or closed.
+    fn live(&mut self, lifecycle: &Lifecycle, now_ns: i64) {
+        let index = lifecycle.pv.index();
+        if let Some(Some(followed)) = self.followed.get(index)
+            && let Some(index) = followed.ring
+        {
+            let ring = &mut self.rings[index];
+            ring.begin_gap(GapCause::NotMonitored, now_ns);
+            ring.pv = None;
+            self.queue(index);
+        }
+        if index >= self.followed.len() {
+            self.followed.resize_with(index + 1, || None);
+        }
+        self.followed[index] = lifecycle.opened.as_ref().and_then(|name| {
+            let (keep, is_held) = self.options.of(name);
+            let followed = Followed {
+                name: Arc::clone(name),
+                keep,
+                is_held,
+                ring: self.by_name.get(name).copied(),
+                alarm: Alarm::NONE,
+                lost_ns: Some(now_ns),
+                position: Position::default(),
+            };
+            (!keep.is_zero()).then_some(followed)
+        });
+        if let Some(Some(followed)) = self.followed.get(index)
+            && let Some(ring) = followed.ring
+        {
+            self.rings[ring].pv = Some(lifecycle.pv);
+        }
+    }
+
+    fn take_connections(&mut self, connections: &[(PvId, Connection)], now_ns: i64) {
+        for (pv, connection) in connections {
+            let Some(Some(followed)) = self.followed.get_mut(pv.index()) else {
+                continue;
+            };
+            let is_connected = connection.state == ConnectionState::Connected;
+            let is_current = is_connected && connection.heard_ns == 0;
+            if is_connected && followed.lost_ns.is_some() && followed.is_held {
+                self.to_hold.push(Arc::clone(&followed.name));
+            }
+            let lost_ns = if is_connected {
+                connection.heard_ns
+            } else {
+                connection.since_ns
+            };
+            followed.lost_ns = (!is_current).then_some(lost_ns);
+            let Some(index) = followed.ring else {
+                continue;
+            };
+            let ring = &mut self.rings[index];
+            let before = ring.bytes();
+            if is_current {
+                ring.end_gap(now_ns);
+            } else {
+                ring.begin_gap(GapCause::Disconnected, lost_ns);
+            }
+            self.bytes = self.bytes + ring.bytes() - before;
+            self.queue(index);
+        }
+    }
+
+    fn take_rows(
+        &mut self,
+        changes: &Changes,
+        (rows, large): (std::ops::Range<usize>, std::ops::Range<usize>),
+        first_values: &HashSet<PvId>,
+        now_ns: i64,
+    ) {
+        let is_first = |pv: &PvId| !first_values.is_empty() && first_values.contains(pv);
+        for row in &changes.rows[rows] {
+            let time = (row.time_ns, now_ns);
+            self.push(
+                row.pv,
+                time,
+                &row.value,
+                row.alarm,
+                row.skips,
+                is_first(&row.pv),
+            );
+        }
+        for row in &changes.large[large] {
+            let (latest, time) = (&row.latest, (row.latest.time_ns, now_ns));
+            let alarm = Some(latest.alarm);
+            self.push(
+                row.pv,
+                time,
+                &latest.value,
+                alarm,
+                row.skips,
+                is_first(&row.pv),
+            );
+        }
+    }
+
+    fn push(
+        &mut self,
+        pv: PvId,
+        (time_ns, now_ns): (i64, i64),
+        value: &RowValue,
+        alarm: Option<Alarm>,
+        skips: Skips,
+        is_first: bool,
+    ) {
+        let Some(Some(followed)) = self.followed.get_mut(pv.index()) else {
+            return;
+        };
+        followed.alarm = alarm.unwrap_or(followed.alarm);
+        let ahead = skips.total().wrapping_add(1);
+        followed.position.sequence = followed.position.sequence.wrapping_add(ahead);
+        let Some(value) = past_value(value) else {
+            return;
+        };
+        let index = match followed.ring {
+            Some(ring) => ring,
+            None => {
+                let entry = self.rings.vacant_entry();
+                let index = entry.key();
+                let name = Arc::clone(&followed.name);
+                let keep = followed.keep;
+                let ring = entry.insert(Ring::new(Arc::clone(&name), keep, index, self.next_start));
+                ring.pv = Some(pv);
+                if self.empty_waiting.remove(&index) {
+                    ring.queue();
+                }
+                self.bytes += ring.bytes();
+                self.by_name.insert(name, index);
+                followed.ring = Some(index);
+                index
+            }
+        };
+        let sample = PastSample {
+            time_ns,
+            value,
+            alarm: followed.alarm,
+            skips,
+        };
+        let ring = &mut self.rings[index];
+        let before = ring.bytes();
+        let pushed = ring.push(sample, now_ns, self.next_order, is_first);
+        self.bytes = self.bytes + ring.bytes() - before;
+        self.samples_total += u64::from(pushed != Pushed::Repeated);
+        if pushed == Pushed::BegunChunk {
+            self.chunks.insert(self.next_order, index);
+            self.next_order += 1;
+        }
+        self.queue(index);
+    }
+
+    /// Removes the oldest chunks of all rings until the rest is within the bound.
+    fn bound(&mut self) {
+        while self.bytes > self.options.max_bytes
+            && let Some((_, ring)) = self.chunks.first_key_value()
+        {
+            let ring = *ring;
+            self.evict(ring);
+        }
+    }
+
+    /// Removes the oldest chunk of a ring.
+    fn evict(&mut self, index: usize) {
+        let ring = &mut self.rings[index];
+        let before = ring.bytes();
+        if let Some((order, samples)) = ring.evict() {
+            self.bytes = self.bytes + ring.bytes() - before;
+            self.chunks.remove(&order);
+            self.evicted_total += samples as u64;
+        }
+        if self.rings[index].is_empty() {
+            self.remove(index);
+        }
+    }
+
+    fn remove(&mut self, index: usize) {
+        let ring = self.rings.remove(index);
+        if ring.is_queued() {
+            self.empty_waiting.insert(index);
+        }
+        self.next_start = self.next_start.max(ring.next_number());
+        self.bytes -= ring.bytes();
+        self.by_name.remove(&ring.name);
+        for followed in self.followed.iter_mut().flatten() {
+            if followed.ring == Some(index) {
+                followed.ring = None;
+            }
+        }
+    }
+
+    /// Removes chunks and gaps that are older than their PVs are kept.
+    pub(super) fn expire(&mut self, now_ns: i64) {
+        let rings: Vec<usize> = self.rings.iter().map(|(index, _)| index).collect();
+        for index in rings {
+            while self
+                .rings
+                .get(index)
+                .is_some_and(|ring| ring.has_expired(now_ns))
+            {
+                self.evict(index);
+            }
+            if let Some(ring) = self.rings.get_mut(index) {
+                let before = ring.bytes();
+                ring.expire_gaps(now_ns);
+                self.bytes = self.bytes + ring.bytes() - before;
+            }
+        }
+    }
+
+    /// Of these PVs, those that have been disconnected for longer than they are kept.
+    pub(super) fn lost_for_long(&self, names: &HashSet<Arc<str>>, now_ns: i64) -> Vec<Arc<str>> {
+        let followed = self.followed.iter().flatten();
+        let is_lost = |followed: &&Followed| {
+            let since = followed
+                .lost_ns
+                .map(|lost_ns| now_ns.saturating_sub(lost_ns));
+            since.is_some_and(|ns| u128::try_from(ns).is_ok_and(|ns| ns > followed.keep.as_nanos()))
+        };
+        let lost = followed.filter(|followed| names.contains(&followed.name));
+        lost.filter(is_lost)
+            .map(|followed| Arc::clone(&followed.name))
+            .collect()
+    }
+}
+
+/// The value, if it is kept.
+fn past_value(value: &RowValue) -> Option<PastValue> {
+    match value {
+        RowValue::Number(number) => Some(PastValue::Number(*number)),
+        RowValue::Blob(blob) => match &**blob {
+            BlobValue::Int64(number) => Some(PastValue::Int64(*number)),
+            BlobValue::UInt64(number) => Some(PastValue::UInt64(*number)),
+            BlobValue::Text(text) if text.len() <= MAX_TEXT_BYTES => {
+                Some(PastValue::Text(text.as_str().into()))
+            }
+            _ => None,
+        },
+        RowValue::Structure { .. } => None,
+    }
+}
