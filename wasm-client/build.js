@@ -21,6 +21,8 @@ import path from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 
+import { buildElements } from "./build_elements.js";
+
 const HERE = path.dirname(fileURLToPath(import.meta.url));
 const STAMP = path.join(HERE, "node_modules/.cache/dist.json");
 const TSC = createRequire(import.meta.url).resolve("typescript/bin/tsc");
@@ -29,6 +31,7 @@ const INPUTS = [
   "ts",
   "pkg",
   "build.js",
+  "build_elements.js",
   "package.json",
   "tsconfig.build.json",
   "../tsconfig.base.json",
@@ -38,6 +41,7 @@ const INPUTS = [
 ];
 
 const COPIED = [
+  ["ts/display/display.css", "dist/display/display.css"],
   ["../schema/PROTOCOL.md", "dist/PROTOCOL.md"],
   ["../LICENSE", "dist/LICENSE"],
 ];
@@ -83,6 +87,7 @@ if (before.inputs !== inputs || before.outputs !== fingerprint(["dist"])) {
     cpSync(path.join(HERE, from), path.join(HERE, to));
   }
   writeFileSync(path.join(HERE, "dist/widgets/widgets.css"), styleSheet("ts/widgets/widgets.css"));
+  await buildElements(HERE);
   mkdirSync(path.dirname(STAMP), { recursive: true });
   writeFileSync(STAMP, JSON.stringify({ inputs, outputs: fingerprint(["dist"]) }));
 }

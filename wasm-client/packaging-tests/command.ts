@@ -1,10 +1,10 @@
-/** Runs a command to its end, or a server until it is told to stop, and leaves no process. */
+/** Runs a command to its end, or a server until it is stopped, and leaves no process. */
 
 import { spawn, type ChildProcess } from "node:child_process";
 
 import { DEADLINE_MS } from "../../testbed/ts/deadline";
 
-/** Enough of what a program said to explain why it failed. */
+/** Enough of the output of a program to explain why it failed. */
 const MAX_OUTPUT_CHARS = 16 * 1024;
 
 /** What npm reports when the registry does not answer. */

@@ -2,6 +2,7 @@
 
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
+import { writeFile } from "node:fs/promises";
 import path from "node:path";
 import { promisify } from "node:util";
 
@@ -20,7 +21,7 @@ const NO_ALARM = "solid rgb(0, 0, 0)";
 const ALARM = "solid rgb(255, 0, 0)";
 const INVALID = "solid rgb(128, 0, 128)";
 
-/** Both tests use one installation and build: cs-web-lib is large. */
+/** All tests use one installation and build: cs-web-lib is large. */
 const test = base.extend<{ serve: (work: () => Promise<void>) => Promise<void> }, { app: string }>({
   app: [
     async ({ folder, tarball }, provide) => {
@@ -100,7 +101,7 @@ test("cs-web-lib: the published package's own widgets", async ({
 const SOURCES = ["ca", "pva"] as const;
 
 /** What `tools/truth.py` tells of a PV. */
-interface Told {
+interface Truth {
   readonly type: string;
   readonly value: string | readonly string[];
   readonly severity: number;
@@ -114,36 +115,36 @@ interface Told {
 }
 
 /** The state of PVs by an independent Channel Access client. */
-async function truthOf(network: EpicsNetwork, names: string[]): Promise<Record<string, Told>> {
+async function truthOf(network: EpicsNetwork, names: string[]): Promise<Record<string, Truth>> {
   const program = path.join(ROOT, "tools/truth.py");
   const env = { ...process.env, ...network.env };
   const { stdout } = await promisify(execFile)(PYTHON, [program, "get", ...names], { env });
-  return JSON.parse(stdout) as Record<string, Told>;
+  return JSON.parse(stdout) as Record<string, Truth>;
 }
 
 /** All that cs-web-lib can know of such a PV. */
-function expected(source: "ca" | "pva", told: Told): Record<string, unknown> {
+function expected(source: "ca" | "pva", known: Truth): Record<string, unknown> {
   const range = ([min, max]: readonly [string, string]): unknown => ({
     min: Number(min),
     max: Number(max),
   });
-  const { value } = told;
-  const isNumber = told.type === "Float64";
-  const isEnum = told.type === "Enum";
+  const { value } = known;
+  const isNumber = known.type === "Float64";
+  const isEnum = known.type === "Enum";
   return {
     connected: true,
     // A pvAccess server doesn't tell who may write.
-    readonly: source === "ca" && !told.write,
+    readonly: source === "ca" && !known.write,
     // It takes INVALID for valid.
-    quality: ["valid", "warning", "alarm", "valid"][told.severity],
-    seconds: Math.floor(told.time_ns / 1e9),
-    ...(isNumber ? { units: told.units, precision: told.precision } : {}),
-    ...(isEnum ? { text: told.choices[Number(value)], choices: told.choices } : {}),
+    quality: ["valid", "warning", "alarm", "valid"][known.severity],
+    seconds: Math.floor(known.time_ns / 1e9),
+    ...(isNumber ? { units: known.units, precision: known.precision } : {}),
+    ...(isEnum ? { text: known.choices[Number(value)], choices: known.choices } : {}),
     ...(typeof value === "string" ? {} : { elements: value.map(Number) }),
     ...(typeof value === "string" && isNumber
-      ? { text: String(Number(value)), alarm: range(told.alarm), warning: range(told.warning) }
+      ? { text: String(Number(value)), alarm: range(known.alarm), warning: range(known.warning) }
       : {}),
-    ...(told.type === "String" ? { text: value } : {}),
+    ...(known.type === "String" ? { text: value } : {}),
   };
 }
 
@@ -173,9 +174,9 @@ test("cs-web-lib without pvwire: its connection to PVWS", async ({
   const isTrue = async (message: string): Promise<void> => {
     const truth = await truthOf(network, names);
     const all = names.flatMap((name) => {
-      const told = truth[name];
-      if (told === undefined) throw new Error(`no IOC answers for ${name}`);
-      return SOURCES.map((source) => [`${source}://${name}`, expected(source, told)] as const);
+      const known = truth[name];
+      if (known === undefined) throw new Error(`no IOC answers for ${name}`);
+      return SOURCES.map((source) => [`${source}://${name}`, expected(source, known)] as const);
     });
     const known = (): Promise<unknown> =>
       page.evaluate(() => JSON.parse(JSON.stringify(window.known())) as unknown);
@@ -188,14 +189,14 @@ test("cs-web-lib without pvwire: its connection to PVWS", async ({
   };
 
   await serve(async () => {
-    const asked = new URLSearchParams({ server: `127.0.0.1:${String(relay.port)}` });
+    const query = new URLSearchParams({ server: `127.0.0.1:${String(relay.port)}` });
     for (const name of names) {
-      asked.append("pv", `ca://${name}`);
-      asked.append("pv", `pva://${name}`);
+      query.append("pv", `ca://${name}`);
+      query.append("pv", `pva://${name}`);
     }
-    asked.append("pv", constant);
-    asked.append("pv", local);
-    await page.goto(`${pageUrl}pvws.html?${asked.toString()}`);
+    query.append("pv", constant);
+    query.append("pv", local);
+    await page.goto(`${pageUrl}pvws.html?${query.toString()}`);
     await isTrue("at first");
     for (const source of SOURCES) {
       const of = (record: string): Locator => shown(`${source}://${prefix}:${record}`);
@@ -252,6 +253,69 @@ test("cs-web-lib without pvwire: its connection to PVWS", async ({
   });
   await relay.kill();
   await ioc.kill();
+});
+
+/** Records of one name, each of another class, and what cs-web-lib shows of them. */
+const CLASSES = {
+  number: ['ao, "$(P):X") { field(VAL, "20.5") field(EGU, "mm") field(PREC, "1")', "20.5 mm"],
+  array: [
+    'waveform, "$(P):X") { field(FTVL, "DOUBLE") field(NELM, "4") field(INP, [1.5, -2]) ' +
+      'field(EGU, "V") field(PREC, "2")',
+    "1.50, -2.00 V",
+  ],
+  text: ['stringout, "$(P):X") { field(VAL, "5")', "5"],
+  label: ['bo, "$(P):X") { field(VAL, "1") field(ZNAM, "off") field(ONAM, "on")', "on"],
+} as const;
+
+test("cs-web-lib without pvwire: a PV that comes back in another class", async ({
+  page,
+  pageUrl,
+  port,
+  serve,
+}, testInfo) => {
+  const prefix = `P${randomBytes(4).toString("hex")}`;
+  const network = await privateEpicsNetwork();
+  const relay = await Relay.start(network, [
+    "--pvws",
+    "--pvws-throttle-ms=0",
+    "--pvws-array-throttle-ms=0",
+    `--allow-origin=http://127.0.0.1:${String(port)}`,
+  ]);
+  const names = SOURCES.map((source) => `${source}://${prefix}:X`);
+  const iocOf = async (kind: keyof typeof CLASSES): Promise<SoftIoc> => {
+    const database = testInfo.outputPath(`${kind}.db`);
+    await writeFile(database, `record(${CLASSES[kind][0]} field(PINI, "YES") }\n`);
+    return SoftIoc.start(prefix, network, "pva", [database]);
+  };
+
+  await serve(async () => {
+    const query = new URLSearchParams({ server: `127.0.0.1:${String(relay.port)}` });
+    for (const name of names) query.append("pv", name);
+    await page.goto(`${pageUrl}pvws.html?${query.toString()}`);
+    const kinds = ["number", "array", "number", "text", "array", "text", "number"] as const;
+    const last = ["label", "array", "label", "text", "label", "number"] as const;
+    for (const kind of [...kinds, ...last]) {
+      const ioc = await iocOf(kind);
+      for (const name of names) {
+        const shown = textbox(page, `shown ${name}`);
+        await expect(shown, `${name} as ${kind}`).toHaveValue(CLASSES[kind][1]);
+      }
+      const known = await page.evaluate(
+        () => JSON.parse(JSON.stringify(window.known())) as unknown,
+      );
+      const elements = kind === "array" ? [1.5, -2] : [];
+      for (const name of names) {
+        const pv = (known as Record<string, { elements?: number[] }>)[name];
+        expect(pv?.elements ?? [], `elements of ${name} as ${kind}`).toEqual(elements);
+      }
+      await ioc.kill();
+      for (const name of names) {
+        const shown = textbox(page, `shown ${name}`);
+        await expect(shown, "the IOC is lost").not.toHaveValue(CLASSES[kind][1]);
+      }
+    }
+  });
+  await relay.kill();
 });
 
 declare global {

@@ -21,7 +21,7 @@ const PACKAGE = path.resolve(import.meta.dirname, "..");
 const APPS = path.join(import.meta.dirname, "apps");
 const SET_POINT_DB = path.join(import.meta.dirname, "set_point.db");
 
-/** What has been fetched before isn't asked for again. */
+/** What has been fetched before isn't requested again. */
 const NPM = ["--prefer-offline", "--no-audit", "--no-fund", "--loglevel=error"];
 
 interface PackagingWorker {
@@ -131,14 +131,20 @@ export async function install(app: string, folder: string, tarball: string): Pro
   return home;
 }
 
+/** A page with a live PV also shows a formula over it and a large array. */
+export async function seeFormulaAndArray(page: Page): Promise<void> {
+  await expect(page.locator("#formula"), "twice the counter").toHaveText(/^\d*[02468]$/);
+  await expect(page.locator("#large")).toHaveText("100000 elements");
+}
+
 /** Opens the page and waits until it shows a PV that changes. */
 export async function seeLive(page: Page, url: string, relay: Relay): Promise<void> {
-  const said: string[] = [];
-  page.on("console", (message) => said.push(message.text()));
-  page.on("pageerror", (error) => said.push(error.stack ?? error.message));
-  page.on("requestfailed", (request) => said.push(`failed: ${request.url()}`));
+  const output: string[] = [];
+  page.on("console", (message) => output.push(message.text()));
+  page.on("pageerror", (error) => output.push(error.stack ?? error.message));
+  page.on("requestfailed", (request) => output.push(`failed: ${request.url()}`));
   page.on("response", (response) => {
-    if (!response.ok()) said.push(`${String(response.status())}: ${response.url()}`);
+    if (!response.ok()) output.push(`${String(response.status())}: ${response.url()}`);
   });
   await page.goto(url);
   const shown = async (): Promise<string> => await page.locator("output").innerText();
@@ -150,7 +156,7 @@ export async function seeLive(page: Page, url: string, relay: Relay): Promise<vo
       .poll(async () => Number(await shown()), { message: "the PV changes" })
       .toBeGreaterThan(first + 2);
   } catch (error) {
-    const context = `The page said:\n${said.join("\n")}\nThe relay said:\n${relay.output}`;
+    const context = `The page printed:\n${output.join("\n")}\nThe relay printed:\n${relay.output}`;
     throw new Error(`${String(error)}\n${context}`, { cause: error });
   }
 }

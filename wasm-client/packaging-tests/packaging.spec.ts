@@ -3,12 +3,12 @@
 import { readFile, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 
-import type { Page } from "@playwright/test";
+import type { Locator, Page } from "@playwright/test";
 
 import type { Relay } from "../../testbed/ts/relay";
 import { run, serving } from "./command";
-import { expect, seeLive, test } from "./fixtures";
-import { serveFolder } from "./static_server";
+import { expect, seeFormulaAndArray, seeLive, test } from "./fixtures";
+import { serveFolder } from "../../testbed/ts/static_server";
 
 /** Written as `latest` in the README; pinned here, so that a test doesn't change by itself. */
 const CREATE_VITE = "vite@9.3.0";
@@ -79,22 +79,13 @@ test("Vite: built, type-checked, and while developing", async ({
   };
   await serving(["npm", "run", "preview", ...where], pageUrl, { cwd, env }, async () => {
     await seeWidgets();
+    await seeFormulaAndArray(page);
     await expect(page.locator("#graphql")).toHaveText(/^\d/);
   });
   await serving(["npm", "run", "dev", ...where], pageUrl, { cwd, env }, seeWidgets);
 });
 
-test("webpack: built", async ({ install, pageUrl, port, relayUrl, seeLive }) => {
-  const cwd = await install("webpack");
-  await run(["npm", "run", "build"], { cwd, env: { RELAY: relayUrl } });
-  // What was bundled needs nothing of what it was made from.
-  await rm(`${cwd}/node_modules`, { recursive: true });
-  const end = await serveFolder(cwd, port);
-  await seeLive(pageUrl);
-  await end();
-});
-
-test("Next.js: a client component on a server-rendered page", async ({
+test("Next.js: a provider in the server's layout, and client components below it", async ({
   install,
   page,
   pageUrl,
@@ -112,13 +103,28 @@ test("Next.js: a client component on a server-rendered page", async ({
       "<output></output>",
     );
     await seeLive(pageUrl);
+    await seeFormulaAndArray(page);
     await expect(page.locator("h1")).toHaveText("A counter");
+    await expect(page.locator(".pvwire-readback-text"), "a widget").toHaveText(/^\d+$/);
   });
 });
 
-test('plain <script type="module">', async ({ install, pageUrl, port, relayUrl, seeLive }) => {
+test('plain <script type="module">, and custom elements', async ({
+  install,
+  page,
+  pageUrl,
+  port,
+  relayUrl,
+  seeLive,
+}) => {
   const end = await serveFolder(await install("plain"), port);
-  await seeLive(`${pageUrl}?relay=${encodeURIComponent(relayUrl)}`);
+  const relay = encodeURIComponent(relayUrl);
+  await seeLive(`${pageUrl}?relay=${relay}`);
+  await page.goto(`${pageUrl}elements.html?relay=${relay}`);
+  const value = (label: string): Locator => page.locator(`[label="${label}"] [data-part="value"]`);
+  await expect(value("Count")).toHaveText(/^\d+$/);
+  await expect(value("Double")).toHaveText(/^\d*[02468]$/);
+  await expect(value("Large")).toHaveText("100,000 elements · V");
   await end();
 });
 
@@ -149,7 +155,7 @@ test("one connection for two tabs, in a worker that they share", async ({
   await expect.poll(shown, { message: "the other tab goes on" }).toBeGreaterThan(before + 5);
   await expect.poll(clients, { message: "they share one connection" }).toBe(1);
   await other.goto(url("dedicated"));
-  await expect.poll(shown, { message: "in a worker of its own" }).toBeGreaterThan(before + 5);
+  await expect.poll(shown, { message: "in a separate worker" }).toBeGreaterThan(before + 5);
   await other.close();
   await expect.poll(clients, { message: "the last tab ends the connection" }).toBe(0);
   await end();
@@ -172,12 +178,12 @@ async function counterOf({ port }: Relay, name: string): Promise<number> {
 
 /** Why the connection isn't where the page wanted it, as its console says. */
 function reasons(page: Page): string[] {
-  const said: string[] = [];
+  const reported: string[] = [];
   page.on("console", (message) => {
     const reason = /^pvwire: the connection can't be in (.*)/.exec(message.text());
-    if (reason?.[1] !== undefined) said.push(reason[1]);
+    if (reason?.[1] !== undefined) reported.push(reason[1]);
   });
-  return said;
+  return reported;
 }
 
 test("fallbacks of workers: another worker, or the page itself", async ({
@@ -194,12 +200,12 @@ test("fallbacks of workers: another worker, or the page itself", async ({
 
   await test.step("no SharedWorker in this browser", async () => {
     const page = await context.newPage();
-    const said = reasons(page);
+    const reported = reasons(page);
     await page.addInitScript(() => {
       Reflect.deleteProperty(window, "SharedWorker");
     });
     await seeLive(page, url, relay);
-    expect(said).toEqual(["a shared worker (there is no SharedWorker here)"]);
+    expect(reported).toEqual(["a shared worker (there is no SharedWorker here)"]);
     expect(page.workers()).toHaveLength(1);
 
     await page.workers()[0]?.evaluate(() => {
@@ -207,8 +213,8 @@ test("fallbacks of workers: another worker, or the page itself", async ({
         throw new Error("died in a test");
       });
     });
-    await expect.poll(() => said.length, { message: "a worker that fails" }).toBe(2);
-    expect(said[1]).toMatch(/^a dedicated worker \(.*died in a test/);
+    await expect.poll(() => reported.length, { message: "a worker that fails" }).toBe(2);
+    expect(reported[1]).toMatch(/^a dedicated worker \(.*died in a test/);
     await expect.poll(() => page.workers().length).toBe(0);
     const before = await shownOn(page);
     await expect
@@ -219,7 +225,7 @@ test("fallbacks of workers: another worker, or the page itself", async ({
 
   await test.step("a shared worker that ends while two tabs use it", async () => {
     const pages = [await context.newPage(), await context.newPage()];
-    const said = pages.map(reasons);
+    const reported = pages.map(reasons);
     for (const page of pages) await seeLive(page, url, relay);
     const session = await context.browser()?.newBrowserCDPSession();
     const { targetInfos = [] } = (await session?.send("Target.getTargets")) ?? {};
@@ -227,7 +233,7 @@ test("fallbacks of workers: another worker, or the page itself", async ({
     const sessions = (): Promise<number> => counterOf(relay, "pvwire_sessions_opened_total");
     const before = await sessions();
     await session?.send("Target.closeTarget", { targetId: worker?.targetId ?? "" });
-    // The time without a connection may be shorter than a look at it takes.
+    // The time without a connection may be shorter than a check of it.
     await expect.poll(sessions, { message: "a new worker" }).toBeGreaterThan(before);
     // The relay closes a counter that has had no client for some seconds; the counter then starts
     // again, below the frozen value.
@@ -236,18 +242,18 @@ test("fallbacks of workers: another worker, or the page itself", async ({
       await expect.poll(() => shownOn(page), { timeout: 60_000 }).not.toBe(frozen[at]);
     }
     await expect.poll(() => clientsOf(relay), { message: "they share a new worker" }).toBe(1);
-    expect(said).toEqual([[], []]);
+    expect(reported).toEqual([[], []]);
     for (const page of pages) await page.close();
   });
 
   await test.step("a page that may have no workers", async () => {
     const page = await context.newPage();
-    const said = reasons(page);
+    const reported = reasons(page);
     const html = await readFile(path.join(folder, "shared.html"), "utf8");
     const policy = `<meta http-equiv="Content-Security-Policy" content="worker-src 'none'" />`;
     await writeFile(path.join(folder, "no_workers.html"), html.replace("<meta", `${policy}<meta`));
     await seeLive(page, url.replace("shared.html", "no_workers.html"), relay);
-    expect(said.map((reason) => reason.split(" (")[0])).toEqual([
+    expect(reported.map((reason) => reason.split(" (")[0])).toEqual([
       "a shared worker",
       "a dedicated worker",
     ]);
@@ -264,9 +270,9 @@ test("fallbacks of workers: another worker, or the page itself", async ({
     await test.step(what, async () => {
       await spoil();
       const page = await context.newPage();
-      const said = reasons(page);
+      const reported = reasons(page);
       await seeLive(page, url, relay);
-      expect(said).toEqual([`a shared worker (${reason})`, `a dedicated worker (${reason})`]);
+      expect(reported).toEqual([`a shared worker (${reason})`, `a dedicated worker (${reason})`]);
       await page.close();
     });
   }
@@ -313,10 +319,4 @@ test("large values reach every tab of a worker by one stream", async ({
     await expect.poll(clients).toBe(0);
   }
   await end();
-});
-
-test("Node: in an application, with a relay and without", async ({ install, relayUrl }) => {
-  const cwd = await install("node");
-  const output = await run(["npm", "test"], { cwd, env: { RELAY: relayUrl } });
-  expect(output).toMatch(/pass 9\b/);
 });

@@ -17,10 +17,12 @@ test("attw resolves the types of every entry", async ({ tarball }) => {
     "--profile",
     "esm-only",
     "--exclude-entrypoints",
+    "display.css",
     "widgets.css",
     "wasm",
     "page.wasm",
     "graphql.wasm",
+    "archive.wasm",
   ];
   await run(["npx", "--no-install", "attw", tarball, ...options], { cwd });
 });

@@ -1,27 +1,20 @@
 /** Without a relay, or without files of the package, reads and writes say so at once. */
 
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 
 import { Lazy } from "../ts/client/lazy.js";
-import { LoadError, PvError, type PvClient, type PvData } from "../ts/index.js";
+import { LoadError, PvError, type PvData } from "../ts/index.js";
 import { whyRefused as explain } from "../ts/link/refusal.js";
 import { createFakeRelay } from "../ts/testing/index.js";
-import { fakeClient, FakeSocket, settle } from "./fake_relay.js";
+import { client, eachWithClient } from "./connected.js";
+import { FakeSocket, settle } from "./fake_relay.js";
 import { pageWasm, wasm } from "./golden.js";
-
-let client: PvClient;
 
 const whyRefused = (url: string): Promise<string | undefined> => explain(url, "pvwire.v1");
 
-beforeEach(async () => {
-  vi.useFakeTimers();
-  client = fakeClient();
-  await client.ready;
-});
+eachWithClient();
 
 afterEach(() => {
-  client.dispose();
-  vi.useRealTimers();
   vi.unstubAllGlobals();
   vi.restoreAllMocks();
 });
@@ -119,9 +112,9 @@ describe("JSON.stringify", () => {
       error: { code: "FAILED", message: "jammed", pv: "BIG", mayBeWritten: false },
     });
     relay.onPut = () => ({ readback: 7n });
-    const held = await own.put("BIG", 8n);
-    expect(held).toMatchObject({ ok: true, readback: 7n });
-    expect(read(held)).toMatchObject({ ok: true, readback: "7" });
+    const outcome = await own.put("BIG", 8n);
+    expect(outcome).toMatchObject({ ok: true, readback: 7n });
+    expect(read(outcome)).toMatchObject({ ok: true, readback: "7" });
     expect(read(new PvError("A", "TIMED_OUT", "late"))).toMatchObject({ message: "late" });
     own.dispose();
   });
@@ -138,13 +131,13 @@ describe("a refused page", () => {
   };
 
   it("is told what the relay says", async () => {
-    for (const [status, said] of [
+    for (const [status, sentence] of [
       [403, "pages of this origin may not connect: the operator adds it by --allow-origin"],
       [421, "this host name is not one of the relay's"],
       [400, "this port accepts TLS only: use https:// and wss://"],
     ] as const) {
-      answers({ "http://r.test/ws": [status, `${said}\n`] });
-      expect(await whyRefused("ws://r.test/ws")).toBe(said);
+      answers({ "http://r.test/ws": [status, `${sentence}\n`] });
+      expect(await whyRefused("ws://r.test/ws")).toBe(sentence);
     }
     answers({ "http://r.test/nothing": [404, "nothing here; try / /status /ws\n"] });
     expect(await whyRefused("ws://r.test/nothing")).toBe(

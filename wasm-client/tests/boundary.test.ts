@@ -1,23 +1,16 @@
 /** WebAssembly is called once for each frame, and views of its memory don't get out. */
 
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 
 import { Core, initSync } from "../pkg/pvwire_wasm.js";
-import type { PvClient, PvData } from "../ts/index.js";
-import { fakeClient, FakeSocket, GOLDEN_NAMES, settle } from "./fake_relay.js";
+import type { PvData } from "../ts/index.js";
+import { client, eachWithClient } from "./connected.js";
+import { FakeSocket, GOLDEN_NAMES, settle } from "./fake_relay.js";
 
-let client: PvClient;
-
-beforeEach(async () => {
-  vi.useFakeTimers();
-  client = fakeClient();
-  await client.ready;
-});
+eachWithClient();
 
 afterEach(() => {
   vi.restoreAllMocks();
-  client.dispose();
-  vi.useRealTimers();
 });
 
 async function atTheSnapshot(ids?: readonly number[]): Promise<FakeSocket> {
@@ -65,17 +58,17 @@ describe("the border to WebAssembly", () => {
       });
     };
     const few = flush();
-    const told = vi.fn();
+    const listener = vi.fn();
     for (let nth = 0; nth < 50; nth += 1) {
       client.pv("TEMP").subscribe(() => {
-        told();
+        listener();
       });
     }
     socket.frame("catch_up");
     const many = callsDuring(() => {
       vi.advanceTimersByTime(300);
     });
-    expect(told).toHaveBeenCalledTimes(50);
+    expect(listener).toHaveBeenCalledTimes(50);
     expect(many).toEqual(few);
   });
 });

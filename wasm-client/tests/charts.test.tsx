@@ -234,6 +234,25 @@ describe("the curve of a strip chart", () => {
     }
   });
 
+  it("begins at the left edge also of an axis that grows", async () => {
+    const now = Date.now();
+    relay.set("LONG", { value: 100, timeMs: now - 300 * SECOND });
+    relay.set("LONG", { value: 1000, timeMs: now - 100 * SECOND });
+    for (const [windowSeconds, hasStep] of [
+      [20, false],
+      [200, true],
+      [20, false],
+      [200, true],
+    ] as const) {
+      show(<StripChart name="LONG" windowSeconds={windowSeconds} yRange={[0, 1100]} />);
+      await until(() => {
+        const all = columns();
+        expect(all[0]?.at).toBeLessThan(0.02);
+        expect((all[0]?.top ?? 0) - (all.at(-1)?.top ?? 0) > 50).toBe(hasStep);
+      });
+    }
+  });
+
   it("has a gap while the PV is disconnected", async () => {
     relay.set("GAP", { value: 5, timeMs: Date.now() - 3600 * SECOND });
     show(<StripChart name="GAP" windowSeconds={2} />);
@@ -260,6 +279,10 @@ describe("the curve of a strip chart", () => {
       expect(part("value")).toBe("1");
     });
     expect(part("by-arrival")).toBe("");
+    // The chart is loaded after the value, and compares what it has seen itself.
+    await until(() => {
+      expect(columns().length).toBeGreaterThan(50);
+    });
     relay.set("STUCK", { value: 2, timeMs: 1_000_000_000_000 });
     await until(() => {
       expect(part("by-arrival")).toBe("By time of arrival: time stamps that don't change");

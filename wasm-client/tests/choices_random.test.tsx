@@ -4,16 +4,11 @@
  * may be sent.
  */
 
-import { flushSync } from "react-dom";
-import { createRoot, type Root } from "react-dom/client";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 
-import type { PvClient } from "../ts/index.js";
-import { PvProvider } from "../ts/react/index.js";
-import { createFakeRelay, type FakeRelay, type PutAnswer } from "../ts/testing/index.js";
 import { EnumChoice, SetPoint } from "../ts/widgets/index.js";
 import { randomNumbers } from "./random.js";
-import { until } from "./until.js";
+import { eachWithHeldPuts, ends, page, part, relay, show, until } from "./widget_page.js";
 
 const SEEDS = [1, 2, 3, 4, 5, 6, 7, 8];
 const STEPS = 60;
@@ -43,32 +38,7 @@ interface Choice {
   readonly text: string;
 }
 
-let relay: FakeRelay;
-let client: PvClient;
-let page: HTMLElement;
-let root: Root;
-/** Ends the puts that have no outcome yet, oldest first. */
-let ends: ((answer: PutAnswer) => void)[];
-
-beforeEach(async () => {
-  relay = createFakeRelay({});
-  ends = [];
-  relay.onPut = () => new Promise((resolve) => ends.push(resolve));
-  client = relay.client();
-  await client.ready;
-  page = document.createElement("div");
-  document.body.append(page);
-  root = createRoot(page);
-});
-
-afterEach(() => {
-  root.unmount();
-  client.dispose();
-  page.remove();
-});
-
-const part = (name: string): string =>
-  page.querySelector(`[data-part="${name}"]`)?.textContent ?? "";
+eachWithHeldPuts();
 const buttons = (): HTMLButtonElement[] => [
   ...page.querySelectorAll<HTMLButtonElement>(".pvwire-choice-buttons button"),
 ];
@@ -248,14 +218,8 @@ describe("set points of choices", () => {
       // Without labels a set point is a field of numbers.
       const hasField = seed % 2 === 0;
       const Widget = hasField ? SetPoint : EnumChoice;
-      const show = (): void => {
-        flushSync(() => {
-          root.render(
-            <PvProvider client={client}>
-              <Widget name={model.shown} />
-            </PvProvider>,
-          );
-        });
+      const showWidget = (): void => {
+        show(<Widget name={model.shown} />);
       };
       const agrees = async (step: string): Promise<void> => {
         const trace = `seed ${String(seed)}, ${step}, ${JSON.stringify(model)}`;
@@ -290,7 +254,7 @@ describe("set points of choices", () => {
           model.send({ index, text: button.textContent }, false);
         }
       };
-      show();
+      showWidget();
       await agrees("start");
       for (let step = 0; step < STEPS; step += 1) {
         // A put must not wait until it times out.
@@ -298,7 +262,7 @@ describe("set points of choices", () => {
         switch (kind) {
           case 0:
             model.show(randomName());
-            show();
+            showWidget();
             break;
           case 1:
           case 2:

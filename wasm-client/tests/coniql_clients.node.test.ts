@@ -213,7 +213,7 @@ it("graphql-ws is told that it subscribes too many PVs", async () => {
       const variables = { id: pv(0, "AO") };
       client.subscribe({ query: FOLLOW, variables }, { next, error, complete: () => undefined });
     });
-  for (let held = 0; held < MOST; held += 1) await begin();
+  for (let open = 0; open < MOST; open += 1) await begin();
   await expect(begin()).rejects.toMatchObject([
     { message: expect.stringContaining("max_subscriptions") as string },
   ]);

@@ -38,8 +38,8 @@ describe("a client", () => {
   });
 
   it("logs in where required, with a new token per connection", async () => {
-    let asked = 0;
-    replaceClient({ token: () => `token ${String((asked += 1))}` });
+    let calls = 0;
+    replaceClient({ token: () => `token ${String((calls += 1))}` });
     client.pv("TEMP").subscribe(() => undefined);
     for (const [nth, token] of ["token 1", "token 2"].entries()) {
       const socket = FakeSocket.last;
@@ -58,7 +58,7 @@ describe("a client", () => {
       socket.end(4401);
       vi.advanceTimersByTime(1000);
     }
-    expect(asked).toBe(2);
+    expect(calls).toBe(2);
   });
 
   it("tries again when no token can be had", async () => {
@@ -165,7 +165,7 @@ describe("a client", () => {
       vi.advanceTimersByTime(retryInMs);
       FakeSocket.last.end(1006);
     }
-    // Half of 5 s while a user looks at the page, otherwise half of 15 s.
+    // Half of 5 s while a user sees the page, otherwise half of 15 s.
     const most = typeof document === "object" ? 2500 : 7500;
     const expected = [125, 250, 500, 1000, 2000, 4000, 7500, 7500, 7500];
     expect(delays).toEqual(expected.map((delay) => Math.min(delay, most)));
@@ -184,8 +184,8 @@ describe("a client", () => {
     expect(state()).toBe("closed");
     vi.advanceTimersByTime(60_000);
     expect(FakeSocket.all).toHaveLength(1);
-    const asked = client.get(["A"]);
-    expect(await asked).toMatchObject([{ ok: false, error: { code: "CLOSED" } }]);
+    const answer = client.get(["A"]);
+    expect(await answer).toMatchObject([{ ok: false, error: { code: "CLOSED" } }]);
     expect((client.pv("TEMP").getSnapshot() as PvData).connection.state).toBe("relayLost");
   });
 
@@ -444,7 +444,7 @@ describe("a hidden page", () => {
   });
 
   it("takes the interval that it is given, and 0 for none", async () => {
-    for (const [hiddenIntervalMs, asked] of [
+    for (const [hiddenIntervalMs, expected] of [
       [250, [250, 0]],
       [0, []],
     ] as const) {
@@ -452,7 +452,7 @@ describe("a hidden page", () => {
       await open();
       show("hidden");
       show("visible");
-      expect(paces()).toEqual(asked);
+      expect(paces()).toEqual(expected);
     }
   });
 });

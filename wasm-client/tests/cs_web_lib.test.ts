@@ -150,10 +150,10 @@ it("puts report their result; unsubscribed PVs stop", async () => {
     expect(values.get("TEMP")?.at(-1)?.getDoubleValue()).toBe(30);
   });
   connection.unsubscribe("TEMP");
-  const told = values.get("TEMP")?.length;
+  const count = values.get("TEMP")?.length;
   relay.set("TEMP", 50);
   await valueOf("TEXT");
-  expect(values.get("TEMP")).toHaveLength(told ?? 0);
+  expect(values.get("TEMP")).toHaveLength(count ?? 0);
   connection.getDevice("dev://A");
   expect(values.get("dev://A")?.[0]?.getAlarm().quality).toBe("undefined");
 });

@@ -44,11 +44,11 @@ const ask = (type: "subscribe" | "unsubscribe", componentId: string, pvName = "T
   store.dispatch({ type, payload: { componentId, pvName } });
 
 /** The payloads of one type that reached the store. */
-const told = (type: string): { pvName?: string; value?: unknown }[] =>
+const dispatched = (type: string): { pvName?: string; value?: unknown }[] =>
   passed.filter((action) => action.type === type).map(({ payload }) => payload as object);
 
 const lastNumber = (): unknown => {
-  const value = told("value_changed").at(-1)?.value as { getDoubleValue: () => unknown };
+  const value = dispatched("value_changed").at(-1)?.value as { getDoubleValue: () => unknown };
   return (value as typeof value | undefined)?.getDoubleValue();
 };
 
@@ -60,7 +60,7 @@ it("a PV is had from its first widget to its last", async () => {
   await until(() => {
     expect(lastNumber()).toBe(21.5);
   });
-  expect(told("connection_changed").at(-1)).toEqual({
+  expect(dispatched("connection_changed").at(-1)).toEqual({
     pvName: "TEMP",
     value: { isConnected: true, isReadonly: false },
   });
@@ -76,8 +76,8 @@ it("a PV is had from its first widget to its last", async () => {
   await until(() => {
     expect(lastNumber()).toBe(1);
   });
-  expect(told("value_changed").filter(({ pvName }) => pvName === "TEMP")).toHaveLength(2);
-  expect(told("subscribe"), "cs-web-lib's own connection isn't asked").toEqual([]);
+  expect(dispatched("value_changed").filter(({ pvName }) => pvName === "TEMP")).toHaveLength(2);
+  expect(dispatched("subscribe"), "cs-web-lib's own connection isn't asked").toEqual([]);
 });
 
 it("writes and device queries are answered, other actions pass", async () => {
@@ -98,7 +98,7 @@ it("writes and device queries are answered, other actions pass", async () => {
     { name: "TEMP", value: "hot" },
   ]);
   store.dispatch({ type: "query_device", payload: { device: "dev://A" } });
-  expect(told("device_queried")).toMatchObject([{ device: "dev://A" }]);
+  expect(dispatched("device_queried")).toMatchObject([{ device: "dev://A" }]);
   const other = { type: "refresh_file", payload: { file: "a.bob" } };
   store.dispatch(other);
   expect(passed.at(-1)).toBe(other);
@@ -131,7 +131,7 @@ it("once ended, nothing comes and the store is as it was", async () => {
   });
   end();
   expect(store.dispatch).toBe(dispatch);
-  expect(told("connection_changed").at(-1)).toEqual({
+  expect(dispatched("connection_changed").at(-1)).toEqual({
     pvName: "TEMP",
     value: { isConnected: false, isReadonly: true },
   });

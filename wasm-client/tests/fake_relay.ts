@@ -20,7 +20,9 @@ export type RequestKind =
   | "authenticate"
   | "describe"
   | "putMany"
-  | "putWithin";
+  | "putWithin"
+  | "ask"
+  | "cancel";
 
 const KINDS: readonly RequestKind[] = [
   "subscribe",
@@ -35,6 +37,8 @@ const KINDS: readonly RequestKind[] = [
   "describe",
   "putMany",
   "putWithin",
+  "ask",
+  "cancel",
 ];
 
 /** A request as the relay reads it: enough of flatbuffers to tell id, kind, and names. */
@@ -84,11 +88,11 @@ export function readRequest(bytes: Uint8Array): ReadRequest {
       deadband === 0 ? 0 : view.getFloat64(deadband, true),
       uint32(field(table, 2)),
     );
-    const less = [3, 4, 5].map((nth) => uint32(field(table, nth)));
+    const reductions = [3, 4, 5].map((nth) => uint32(field(table, nth)));
     const float32 = field(table, 6);
     const average = field(table, 7);
-    if (float32 !== 0) filter.push(...less, view.getUint8(float32));
-    else if (average !== 0) filter.push(...less, 0);
+    if (float32 !== 0) filter.push(...reductions, view.getUint8(float32));
+    else if (average !== 0) filter.push(...reductions, 0);
     if (average !== 0) filter.push(view.getUint8(average));
   }
   if (kind === "ack") {

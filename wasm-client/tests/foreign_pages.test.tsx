@@ -18,10 +18,114 @@ import {
   WaveformPlot,
 } from "../ts/widgets/index.js";
 import "../ts/widgets/widgets.css";
-import poster from "./pages/poster.css?raw";
-import vite from "./pages/vite.css?raw";
-import vite5 from "./pages/vite_5.css?raw";
 import { until } from "./until.js";
+
+// The pages' style sheets.
+
+const poster = `
+/* A page that sets all that text inherits, and centres its items. */
+#root {
+  display: flex;
+  flex-direction: column;
+  align-items: center;
+  justify-items: center;
+  color: #808;
+  font: italic small-caps 700 40px/3 system-ui;
+  letter-spacing: 0.5em;
+  word-spacing: 1em;
+  text-align: right;
+  text-indent: 3em;
+  text-shadow: 2px 2px red;
+  text-transform: uppercase;
+  white-space: pre;
+}
+
+p,
+ul,
+table {
+  margin: 2em;
+}
+`;
+
+const vite = `
+/* Vite's template for React (create-vite 9.3.0): what it says of the root and of what is in it. */
+:root {
+  --text: #6b6375;
+  --bg: #fff;
+  --border: #e5e4e7;
+  --sans: system-ui, "Segoe UI", Roboto, sans-serif;
+
+  font: 18px/145% var(--sans);
+  letter-spacing: 0.18px;
+  color-scheme: light dark;
+  color: var(--text);
+  background: var(--bg);
+  font-synthesis: none;
+  text-rendering: optimizeLegibility;
+  -webkit-font-smoothing: antialiased;
+}
+
+#root {
+  width: 1126px;
+  max-width: 100%;
+  margin: 0 auto;
+  text-align: center;
+  border-inline: 1px solid var(--border);
+  min-height: 100svh;
+  display: flex;
+  flex-direction: column;
+  box-sizing: border-box;
+}
+
+body {
+  margin: 0;
+}
+
+p {
+  margin: 0;
+}
+`;
+
+const vite5 = `
+/* Vite's template for React as it was for years (create-vite 5.5.5): many apps began with it. */
+:root {
+  font-family: system-ui, Avenir, Helvetica, Arial, sans-serif;
+  line-height: 1.5;
+  font-weight: 400;
+  color-scheme: light dark;
+  color: rgba(255, 255, 255, 0.87);
+  background-color: #242424;
+  font-synthesis: none;
+  text-rendering: optimizeLegibility;
+}
+
+body {
+  margin: 0;
+  display: flex;
+  place-items: center;
+  min-width: 320px;
+  min-height: 100vh;
+}
+
+button {
+  border-radius: 8px;
+  border: 1px solid transparent;
+  padding: 0.6em 1.2em;
+  font-size: 1em;
+  font-weight: 500;
+  font-family: inherit;
+  background-color: #1a1a1a;
+  cursor: pointer;
+  transition: border-color 0.25s;
+}
+
+#root {
+  max-width: 1280px;
+  margin: 0 auto;
+  padding: 2rem;
+  text-align: center;
+}
+`;
 
 const NAMES =
   "Readback SetPoint EnumChoice slider text Led ByteMonitor Meter strip wave image table";

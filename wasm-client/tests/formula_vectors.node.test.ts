@@ -105,7 +105,7 @@ function link(page: Page, formula: number, client: Client): void {
   const names = page.names(formula);
   page.link(formula, Uint32Array.from(names.keys()));
   const inputs = names.flatMap((name, number) => {
-    const slot = client.pvs.held.get(name)?.slot;
+    const slot = client.pvs.entries.get(name)?.slot;
     return slot === undefined ? [] : [{ number, slot }];
   });
   readInputs(page, client.pvs.core(), planSelection(inputSelection()).number, inputs);

@@ -1,5 +1,7 @@
 /** The frames that every client reads, from the schema's tests; in Node from disk, in a browser over HTTP. */
 
+import messages from "../../schema/tests/golden.json";
+
 export const inNode = typeof window === "undefined";
 
 async function bytesOf(url: URL): Promise<ArrayBuffer> {
@@ -13,36 +15,7 @@ async function bytesOf(url: URL): Promise<ArrayBuffer> {
 export const textOf = async (url: URL): Promise<string> =>
   new TextDecoder().decode(await bytesOf(url));
 
-const FILES = [
-  "hello",
-  "hello_stranger",
-  "hello_fleet",
-  "snapshot",
-  "update",
-  "catch_up",
-  "skips",
-  "paced",
-  "special_numbers",
-  "not_numbers",
-  "disconnected",
-  "metadata_change",
-  "arrays",
-  "got",
-  "unsubscribed",
-  "pong",
-  "error",
-  "integers",
-  "structure",
-  "structure_part",
-  "unsaid",
-  "put_done",
-  "put_written",
-  "relays",
-  "put_held",
-  "rpc_done",
-] as const;
-
-export type GoldenName = (typeof FILES)[number];
+export type GoldenName = Exclude<keyof typeof messages, `request_${string}`>;
 
 /** A frame's description, as far as the tests read it. */
 export interface Described {
@@ -52,22 +25,17 @@ export interface Described {
   alarms: { row: number; severity: number; status: number }[];
 }
 
-const frames = new Map<GoldenName, { bytes: ArrayBuffer; described: Described }>();
-for (const name of FILES) {
-  const at = (ending: string): URL =>
-    new URL(`../../schema/tests/golden/${name}.${ending}`, import.meta.url);
-  const described = JSON.parse(await textOf(at("json"))) as Described;
-  frames.set(name, { bytes: await bytesOf(at("bin")), described });
-}
+const frames = messages as unknown as Record<GoldenName, { bytes: string[]; decoded: Described }>;
 
 /** A frame's bytes, a new copy each time. */
 export function golden(name: GoldenName): ArrayBuffer {
-  return (frames.get(name) as { bytes: ArrayBuffer }).bytes.slice(0);
+  const pairs = frames[name].bytes.join("").match(/../g) ?? [];
+  return Uint8Array.from(pairs, (pair) => parseInt(pair, 16)).buffer;
 }
 
 /** The content of a frame. */
 export function describes(name: GoldenName): Described {
-  return (frames.get(name) as { described: Described }).described;
+  return frames[name].decoded;
 }
 
 /** The WebAssembly module: Node can't fetch files. */
@@ -78,6 +46,11 @@ export const wasm = inNode
 /** The module of GraphQL documents. */
 export const graphqlWasm = inNode
   ? await bytesOf(new URL("../pkg/pvwire_graphql_bg.wasm", import.meta.url))
+  : undefined;
+
+/** The module of archived samples. */
+export const archiveWasm = inNode
+  ? await bytesOf(new URL("../pkg/pvwire_archive_bg.wasm", import.meta.url))
   : undefined;
 
 /** The module of formulas and local PVs. */

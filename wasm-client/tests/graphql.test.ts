@@ -7,6 +7,7 @@ import {
   type GraphqlClient,
   type GraphqlResult,
 } from "../ts/graphql/index.js";
+import { loadGraphql } from "../ts/graphql/module.js";
 import type { PvClient } from "../ts/index.js";
 import { fakeClient, FakeSocket, GOLDEN_NAMES, settle } from "./fake_relay.js";
 
@@ -17,7 +18,7 @@ beforeEach(async () => {
   vi.useFakeTimers();
   pvs = fakeClient();
   client = createGraphqlClient(pvs);
-  await pvs.ready;
+  await Promise.all([pvs.ready, loadGraphql(undefined)]);
 });
 
 afterEach(() => {
@@ -26,30 +27,30 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** What a subscription told. */
-interface Told {
+/** Results and errors of a subscription. */
+interface Received {
   results: GraphqlResult[];
   errors: unknown[];
   completed: number;
   stop: () => void;
 }
 
-async function listen(query: string, variables?: Record<string, unknown>): Promise<Told> {
-  const told: Told = { results: [], errors: [], completed: 0, stop: () => undefined };
-  told.stop = client.subscribe(
+async function listen(query: string, variables?: Record<string, unknown>): Promise<Received> {
+  const received: Received = { results: [], errors: [], completed: 0, stop: () => undefined };
+  received.stop = client.subscribe(
     { query, variables },
     {
-      next: (result) => told.results.push(result),
-      error: (error) => told.errors.push(error),
-      complete: () => (told.completed += 1),
+      next: (result) => received.results.push(result),
+      error: (error) => received.errors.push(error),
+      complete: () => (received.completed += 1),
     },
   );
   await settle();
   await settle();
-  return told;
+  return received;
 }
 
-const last = ({ results }: Told): unknown => results.at(-1)?.data;
+const last = ({ results }: Received): unknown => results.at(-1)?.data;
 
 /** Opens the connection; the relay knows the golden names, in the order of `names`. */
 async function connect(): Promise<FakeSocket> {
@@ -81,13 +82,13 @@ describe("a subscription to one PV", () => {
   }`;
 
   it("tells of all of it first, then of what changed", async () => {
-    const told = await listen(query, { id: "TEMP" });
+    const received = await listen(query, { id: "TEMP" });
     const socket = await connect();
-    expect(told.results, "nothing is known yet").toEqual([]);
+    expect(received.results, "nothing is known yet").toEqual([]);
     for (const name of GOLDEN_NAMES.slice(1)) pvs.pv(name).subscribe(() => undefined);
     socket.answer("snapshot", "subscribe");
     vi.advanceTimersByTime(300);
-    expect(told.results).toEqual([
+    expect(received.results).toEqual([
       {
         data: {
           temp: {
@@ -104,8 +105,8 @@ describe("a subscription to one PV", () => {
 
     socket.frame("update");
     vi.advanceTimersByTime(300);
-    expect(told.results).toHaveLength(2);
-    expect(last(told)).toEqual({
+    expect(received.results).toHaveLength(2);
+    expect(last(received)).toEqual({
       temp: {
         id: "ca://TEMP",
         value: { float: 81, string: "81.00 °C" },
@@ -115,35 +116,35 @@ describe("a subscription to one PV", () => {
         __typename: "Channel",
       },
     });
-    told.stop();
-    told.stop();
-    expect(told).toMatchObject({ completed: 1, errors: [] });
+    received.stop();
+    received.stop();
+    expect(received).toMatchObject({ completed: 1, errors: [] });
   });
 
   it("is told at once of what the page knows already", async () => {
     await atTheSnapshot();
-    const told = await listen(query, { id: "MODE" });
-    expect(last(told)).toMatchObject({
+    const received = await listen(query, { id: "MODE" });
+    expect(last(received)).toMatchObject({
       temp: { id: "ca://MODE", value: { float: 2, string: "State 2" }, display: { units: null } },
     });
   });
 
   it("isn't told of changes that it didn't select", async () => {
     const socket = await atTheSnapshot();
-    const told = await listen(
+    const received = await listen(
       'subscription { subscribeChannel(id: "TEMP") { display { units } } }',
     );
-    expect(told.results).toHaveLength(1);
+    expect(received.results).toHaveLength(1);
     socket.frame("update");
     vi.advanceTimersByTime(300);
-    expect(told.results).toHaveLength(1);
+    expect(received.results).toHaveLength(1);
     for (const frame of ["special_numbers", "disconnected"] as const) socket.frame(frame);
     vi.advanceTimersByTime(300);
-    expect(told.results).toHaveLength(1);
+    expect(received.results).toHaveLength(1);
     socket.frame("metadata_change");
     vi.advanceTimersByTime(300);
-    expect(told.results).toHaveLength(2);
-    expect(last(told)).toEqual({ subscribeChannel: { display: { units: "K" } } });
+    expect(received.results).toHaveLength(2);
+    expect(last(received)).toEqual({ subscribeChannel: { display: { units: "K" } } });
   });
 
   it("reports PVs that don't exist and names that are refused", async () => {
@@ -168,10 +169,10 @@ describe("a subscription to one PV", () => {
   });
 
   it("gives the PV back when it ends", async () => {
-    const told = await listen('subscription { subscribeChannel(id: "TEMP") { id } }');
+    const received = await listen('subscription { subscribeChannel(id: "TEMP") { id } }');
     const socket = await connect();
     socket.answer("snapshot", "subscribe");
-    told.stop();
+    received.stop();
     vi.advanceTimersByTime(3000);
     expect(socket.sent("unsubscribe")).toHaveLength(1);
   });
@@ -179,7 +180,7 @@ describe("a subscription to one PV", () => {
 
 describe("a subscription to many PVs", () => {
   it("tells of those that changed, together", async () => {
-    const told = await listen(
+    const received = await listen(
       "subscription($ids: [ID!]!) { subscribeChannels(ids: $ids) { id value { string } } }",
       { ids: GOLDEN_NAMES },
     );
@@ -187,8 +188,8 @@ describe("a subscription to many PVs", () => {
     socket.answer("snapshot", "subscribe");
     vi.advanceTimersByTime(300);
     await settle();
-    expect(told.results).toHaveLength(1);
-    expect(last(told)).toEqual({
+    expect(received.results).toHaveLength(1);
+    expect(last(received)).toEqual({
       subscribeChannels: [
         { id: "ca://", value: null },
         { id: "ca://TEMP", value: { string: "21.50" } },
@@ -199,8 +200,8 @@ describe("a subscription to many PVs", () => {
     socket.frame("update");
     vi.advanceTimersByTime(300);
     await settle();
-    expect(told.results).toHaveLength(2);
-    expect(last(told)).toEqual({
+    expect(received.results).toHaveLength(2);
+    expect(last(received)).toEqual({
       subscribeChannels: [
         { id: "ca://TEMP", value: { string: "81.00" } },
         { id: "ca://MODE", value: { string: "State 15" } },
@@ -212,7 +213,7 @@ describe("a subscription to many PVs", () => {
 
 describe("a query", () => {
   it("answers the valid alias of two and reports the other", async () => {
-    const asked = client.execute({
+    const answer = client.execute({
       query: `{
         good: getChannel(id: "A", timeout: 1) { id value { float } }
         bad: getChannel(id: "B", timeout: 1) { id value { float } }
@@ -223,7 +224,7 @@ describe("a query", () => {
     socket.open();
     expect(socket.sent("get").map((request) => request.names)).toEqual([["A", "B"]]);
     socket.answer("got", "get");
-    expect(await asked).toEqual({
+    expect(await answer).toEqual({
       data: { good: { id: "ca://A", value: { float: 21.5 } }, bad: null },
       errors: [
         {
@@ -247,22 +248,22 @@ describe("a query", () => {
   });
 
   it("answers a list with null for what isn't there", async () => {
-    const asked = client.execute({
+    const answer = client.execute({
       query: 'query($t: Float!) { all: getChannels(ids: ["A", "B"], timeout: $t) { id } }',
       variables: { t: 1 },
     });
     await settle();
     FakeSocket.last.open();
     FakeSocket.last.answer("got", "get");
-    expect(await asked).toMatchObject({
+    expect(await answer).toMatchObject({
       data: { all: [{ id: "ca://A" }, null] },
       errors: [{ path: ["all", 1] }],
     });
   });
 
   it("goes through subscribe as well, with one result", async () => {
-    const told = await listen("{ __typename a: __typename @skip(if: true) }");
-    expect(told).toMatchObject({
+    const received = await listen("{ __typename a: __typename @skip(if: true) }");
+    expect(received).toMatchObject({
       results: [{ data: { __typename: "Query" } }],
       completed: 1,
       errors: [],
@@ -272,9 +273,9 @@ describe("a query", () => {
 
 describe("a request that is wrong", () => {
   it("is told as errors of the document", async () => {
-    const told = await listen("subscription { subscribeChannel { vale } }");
-    expect(told.completed).toBe(0);
-    expect(told.errors).toEqual([
+    const received = await listen("subscription { subscribeChannel { vale } }");
+    expect(received.completed).toBe(0);
+    expect(received.errors).toEqual([
       [
         {
           message: 'Cannot query field "vale" on type "Channel". Did you mean "value"?',
@@ -298,8 +299,8 @@ describe("a request that is wrong", () => {
   });
 
   it("is told as a result when its variables are wrong", async () => {
-    const told = await listen("subscription($id: ID!) { subscribeChannel(id: $id) { id } }");
-    expect(told).toMatchObject({
+    const received = await listen("subscription($id: ID!) { subscribeChannel(id: $id) { id } }");
+    expect(received).toMatchObject({
       results: [{ errors: [{ message: /required type "ID!" was not provided/ }] }],
       completed: 1,
       errors: [],
@@ -430,11 +431,11 @@ describe("a mutation", () => {
 
 describe("fields that only GraphQL has", () => {
   const ask = async (id: string, selection: string): Promise<unknown> => {
-    const told = await listen(
+    const received = await listen(
       `subscription { subscribeChannel(id: ${JSON.stringify(id)}) ${selection} }`,
     );
-    told.stop();
-    return (last(told) as { subscribeChannel: unknown }).subscribeChannel;
+    received.stop();
+    return (last(received) as { subscribeChannel: unknown }).subscribeChannel;
   };
 
   it("show arrays as text and as typed arrays", async () => {
@@ -515,9 +516,9 @@ describe("the client", () => {
   });
 
   it("tells of the connection as graphql-ws does", async () => {
-    const told: unknown[] = [];
+    const received: unknown[] = [];
     for (const event of ["connecting", "opened", "connected", "error", "closed"] as const) {
-      client.on(event, (...args: never[]) => told.push([event, ...args]));
+      client.on(event, (...args: never[]) => received.push([event, ...args]));
     }
     await listen('subscription { subscribeChannel(id: "TEMP") { id } }');
     await connect();
@@ -525,7 +526,7 @@ describe("the client", () => {
     vi.advanceTimersByTime(1000);
     await connect();
     client.dispose();
-    expect(told).toEqual([
+    expect(received).toEqual([
       ["connecting", false],
       ["opened", undefined],
       ["connected", undefined, undefined, false],
@@ -537,9 +538,9 @@ describe("the client", () => {
   });
 
   it("completes subscriptions when disposed and refuses new ones", async () => {
-    const told = await listen('subscription { subscribeChannel(id: "TEMP") { id } }');
+    const received = await listen('subscription { subscribeChannel(id: "TEMP") { id } }');
     client.dispose();
-    expect(told.completed).toBe(1);
+    expect(received.completed).toBe(1);
     const late = await listen("{ __typename }");
     expect(late.errors).toMatchObject([{ code: "CLOSED" }]);
     expect(FakeSocket.last.closedWith, "the PVs' client is its owner's").toBeUndefined();

@@ -124,17 +124,17 @@ describe.each([
   it.each(["no-cache", "network-only"] as const)(
     "shows a subscription as it goes on, with fetch policy %s",
     async (fetchPolicy) => {
-      const told: unknown[] = [];
-      const subscription = apollo().subscribe(TEMP, fetchPolicy, {}, (data) => told.push(data));
+      const received: unknown[] = [];
+      const subscription = apollo().subscribe(TEMP, fetchPolicy, {}, (data) => received.push(data));
       await until(() => {
-        expect(told).toHaveLength(1);
+        expect(received).toHaveLength(1);
       });
-      expect(told[0]).toMatchObject(firstOfTemp);
+      expect(received[0]).toMatchObject(firstOfTemp);
       FakeSocket.last.frame("update");
       await until(() => {
-        expect(told).toHaveLength(2);
+        expect(received).toHaveLength(2);
       });
-      expect(told[1]).toMatchObject({
+      expect(received[1]).toMatchObject({
         subscribeChannel: { value: { float: 81 }, status: { quality: "ALARM" } },
       });
       subscription.unsubscribe();
@@ -148,20 +148,20 @@ describe.each([
     "gives a second equal subscription a whole first result, by an option %s",
     async (_, of, own) => {
       const shared = apollo(of);
-      const told: unknown[][] = [[], []];
+      const received: unknown[][] = [[], []];
       const subscribe = (at: number): { unsubscribe: () => void } =>
-        shared.subscribe(TEMP, "no-cache", own, (data) => told[at]?.push(data));
+        shared.subscribe(TEMP, "no-cache", own, (data) => received[at]?.push(data));
       const first = subscribe(0);
       await until(() => {
-        expect(told[0]).toMatchObject([firstOfTemp]);
+        expect(received[0]).toMatchObject([firstOfTemp]);
       });
       const second = subscribe(1);
       await until(() => {
-        expect(told[1]).toMatchObject([firstOfTemp]);
+        expect(received[1]).toMatchObject([firstOfTemp]);
       });
       FakeSocket.last.frame("update");
       await until(() => {
-        expect(told.map((results) => results.length)).toEqual([2, 2]);
+        expect(received.map((results) => results.length)).toEqual([2, 2]);
       });
       first.unsubscribe();
       second.unsubscribe();
@@ -206,33 +206,35 @@ describe("urql", () => {
     });
 
   it("shows a subscription as it goes on", async () => {
-    const told: unknown[] = [];
+    const received: unknown[] = [];
     const subscription = urql()
       .subscription(TEMP, {})
-      .subscribe((result) => told.push(result.data));
+      .subscribe((result) => received.push(result.data));
     await until(() => {
-      expect(told).toHaveLength(1);
+      expect(received).toHaveLength(1);
     });
-    expect(told[0]).toMatchObject(firstOfTemp);
+    expect(received[0]).toMatchObject(firstOfTemp);
     FakeSocket.last.frame("update");
     await until(() => {
-      expect(told).toHaveLength(2);
+      expect(received).toHaveLength(2);
     });
     subscription.unsubscribe();
   });
 
   it("gives a second equal subscription a whole first result, by another variable", async () => {
     const shared = urql();
-    const told: unknown[][] = [[], []];
+    const received: unknown[][] = [[], []];
     const subscribe = (component: number): { unsubscribe: () => void } =>
-      shared.subscription(TEMP, { component }).subscribe(({ data }) => told[component]?.push(data));
+      shared
+        .subscription(TEMP, { component })
+        .subscribe(({ data }) => received[component]?.push(data));
     const first = subscribe(0);
     await until(() => {
-      expect(told[0]).toMatchObject([firstOfTemp]);
+      expect(received[0]).toMatchObject([firstOfTemp]);
     });
     const second = subscribe(1);
     await until(() => {
-      expect(told[1]).toMatchObject([firstOfTemp]);
+      expect(received[1]).toMatchObject([firstOfTemp]);
     });
     first.unsubscribe();
     second.unsubscribe();

@@ -93,8 +93,8 @@ async function theirs({ document = "", operation, variables }: Case): Promise<Ex
 }
 
 /** A result as responses have it: the errors of an invalid document are its only member. */
-function response(told: unknown): unknown {
-  const { $errors: errors, ...result } = told as { $errors?: unknown };
+function response(received: unknown): unknown {
+  const { $errors: errors, ...result } = received as { $errors?: unknown };
   return errors === undefined ? result : { errors };
 }
 
@@ -102,11 +102,11 @@ describe("a request", () => {
   it.each(vectors.cases)("is answered as the reference does: $name: $document", async (of) => {
     const reference = plain(await theirs(of));
     const [expected] = of.steps.map((step) => step.expected as unknown[]);
-    expect(expected?.map((told) => plain(response(told)))).toEqual([reference]);
+    expect(expected?.map((received) => plain(response(received)))).toEqual([reference]);
     // The vectors are compared without the order of the keys.
     const { results } = await run(vectors, of);
-    const [told] = results as unknown[][];
-    expect(told?.map((one) => plain(response(one)))).toEqual([reference]);
+    const [received] = results as unknown[][];
+    expect(received?.map((one) => plain(response(one)))).toEqual([reference]);
   });
 });
 
@@ -124,14 +124,18 @@ describe("introspection", () => {
   }
 
   const withoutDescriptions = (value: unknown): unknown =>
-    JSON.parse(JSON.stringify(value), (key, held: unknown) => {
+    JSON.parse(JSON.stringify(value), (key, member: unknown) => {
       if (key === "description") return undefined;
       const named = (entry: unknown): entry is { name: string } =>
         typeof entry === "object" && entry !== null && "name" in entry;
-      if ((key === "types" || key === "directives") && Array.isArray(held) && held.every(named)) {
-        return [...held].sort((a, b) => a.name.localeCompare(b.name));
+      if (
+        (key === "types" || key === "directives") &&
+        Array.isArray(member) &&
+        member.every(named)
+      ) {
+        return [...member].sort((a, b) => a.name.localeCompare(b.name));
       }
-      return held;
+      return member;
     }) as unknown;
 
   it("says of the schema what the reference says", async () => {

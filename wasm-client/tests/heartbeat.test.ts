@@ -71,19 +71,19 @@ describe("a relay that hangs", () => {
     const socket = await open();
     const pv = client.pv(GOLDEN_NAMES[0]);
     const show = (): PvData => pv.getSnapshot() as PvData;
-    const told = vi.fn();
-    pv.subscribe(told);
+    const listener = vi.fn();
+    pv.subscribe(listener);
     socket.frame("pong");
     vi.advanceTimersByTime(2999);
     await settle();
     expect(socket.sent("ping")).toHaveLength(2);
     expect(client.connection.getSnapshot().silentSinceMs).toBeUndefined();
     expect(show().status.quality).toBe("VALID");
-    told.mockClear();
+    listener.mockClear();
     vi.advanceTimersByTime(1);
     const { silentSinceMs, state } = client.connection.getSnapshot();
     expect([state, silentSinceMs]).toEqual(["open", Date.now() - 3000]);
-    expect(told).toHaveBeenCalledOnce();
+    expect(listener).toHaveBeenCalledOnce();
     expect(show().status).toMatchObject({ quality: "UNDEFINED", message: "no news" });
     expect(show().connection).toMatchObject({
       connected: true,
@@ -92,7 +92,7 @@ describe("a relay that hangs", () => {
     });
     expect(local.getSnapshot()?.connection.unresponsive).toBe(false);
     socket.frame("pong");
-    expect(told).toHaveBeenCalledTimes(2);
+    expect(listener).toHaveBeenCalledTimes(2);
     expect(show().connection).toMatchObject({ unresponsive: false, lastHeard: null });
     expect(show().status.quality).toBe("VALID");
     expect(client.connection.getSnapshot().silentSinceMs).toBeUndefined();
@@ -107,10 +107,10 @@ describe("a relay that hangs", () => {
       `=\`${name}\` * 2`,
       `=1 + '${name}'`,
     ];
-    const told = formulas.map(() => vi.fn());
+    const listeners = formulas.map(() => vi.fn());
     const pvs = formulas.map((formula, at) => {
       const pv = client.pv(formula, "{ connection { state unresponsive } }");
-      pv.subscribe(told[at] ?? vi.fn());
+      pv.subscribe(listeners[at] ?? vi.fn());
       return pv;
     });
     const socket = await open();
@@ -124,11 +124,11 @@ describe("a relay that hangs", () => {
         return state === "connected" ? unresponsive : state;
       });
     expect(unresponsive()).toEqual([false, false, false, false, false]);
-    for (const each of told) each.mockClear();
+    for (const each of listeners) each.mockClear();
     vi.advanceTimersByTime(3000);
     expect(client.connection.getSnapshot().silentSinceMs).toBeDefined();
     expect(unresponsive()).toEqual([false, false, false, true, true]);
-    expect(told.map((each) => each.mock.calls.length)).toEqual([0, 0, 0, 1, 1]);
+    expect(listeners.map((each) => each.mock.calls.length)).toEqual([0, 0, 0, 1, 1]);
     socket.frame("pong");
     expect(unresponsive()).toEqual([false, false, false, false, false]);
   });
@@ -172,7 +172,7 @@ describe("a relay that hangs", () => {
       onSilent,
       onSilence,
     });
-    heartbeat.heard();
+    heartbeat.received();
     heartbeat.start(250);
     expect(sendPing).toHaveBeenCalledTimes(1);
     // The machine slept for an hour.

@@ -89,8 +89,8 @@ describe("a strip chart", () => {
   it("has a gap from when the server was last heard until a value is seen again", () => {
     const history = new History();
     history.add(T, { value: 1, stamp: T });
-    history.add(T + 12, { value: undefined, stamp: undefined, heard: T + 10 });
-    history.add(T + 13, { value: undefined, stamp: undefined, heard: T + 10 });
+    history.add(T + 12, { value: undefined, stamp: undefined, lastSeen: T + 10 });
+    history.add(T + 13, { value: undefined, stamp: undefined, lastSeen: T + 10 });
     history.add(T + 20, { value: 2, stamp: T });
     history.add(T + 25, { value: 3, stamp: T + 25 });
     const curve = history.curve(T + 30, 60, 400);
@@ -101,7 +101,7 @@ describe("a strip chart", () => {
     expect(valueAt(curve, -1)).toBe(3);
     const late = new History();
     late.add(T, { value: 1, stamp: T });
-    late.add(T + 30, { value: undefined, stamp: undefined, heard: T - 3600 });
+    late.add(T + 30, { value: undefined, stamp: undefined, lastSeen: T - 3600 });
     expect(valueAt(late.curve(T + 30, 60, 400), -6), "another clock erases little").toBe(1);
   });
 
@@ -173,7 +173,7 @@ function randomLife(random: () => number): { history: History; model: Shown[]; e
     if (!isGone && random() < 0.08) {
       isGone = true;
       model.push({ from: now, value: null });
-      history.add(now + random() * SLACK, { value: undefined, stamp: undefined, heard: now });
+      history.add(now + random() * SLACK, { value: undefined, stamp: undefined, lastSeen: now });
       continue;
     }
     // The clock of the source is set.

@@ -236,7 +236,7 @@ describe("usePvSelector", () => {
     expect({ count, objects }).toEqual({ count: before.count, objects: before.objects });
   });
 
-  it("takes a comparison of its own", async () => {
+  it("takes another comparison", async () => {
     let count = 0;
     function Near(): ReactNode {
       count += 1;

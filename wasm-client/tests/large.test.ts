@@ -225,7 +225,7 @@ describe("a stream of large values", () => {
   });
 
   it("that ends shortly before its connection is requested again by the next", async () => {
-    const { body, clock, socket, stream } = await held();
+    const { body, clock, socket, stream } = await waiting();
     body.end();
     await turns();
     clock.advance(400);
@@ -249,7 +249,7 @@ describe("a stream of large values", () => {
   }
 
   /** A stream in use, and a message that waits for the value announced before it. */
-  async function held() {
+  async function waiting() {
     const all = await used();
     all.stream.takes(ANNOUNCEMENT);
     all.stream.takes(message(16));
@@ -258,7 +258,7 @@ describe("a stream of large values", () => {
 
   it("that stalls or trickles ends the connection before 3 s, and says so", async () => {
     const warn = vi.spyOn(console, "warn").mockImplementation(() => undefined);
-    const { body, clock, socket, stream } = await held();
+    const { body, clock, socket, stream } = await waiting();
     const bytes = record(100, 40);
     for (let at = 0; at < 40; at += 1) {
       clock.advance(49);
@@ -273,7 +273,7 @@ describe("a stream of large values", () => {
   });
 
   it("that is slow, but brings each value in time, stays in use", async () => {
-    const { applied, body, clock, socket, stream } = await held();
+    const { applied, body, clock, socket, stream } = await waiting();
     for (let nth = 1; nth <= 10; nth += 1) {
       clock.advance(1900);
       body.give(record(100, 40));
@@ -290,7 +290,7 @@ describe("a stream of large values", () => {
 
   it("that brings one value after the other delays no message for longer than one", async () => {
     vi.spyOn(console, "warn").mockImplementation(() => undefined);
-    const { body, clock, socket, stream } = await held();
+    const { body, clock, socket, stream } = await waiting();
     for (const taken of [ANNOUNCEMENT, ANNOUNCEMENT, message(16)]) stream.takes(taken);
     clock.advance(1500);
     body.give(record(100, 40));
@@ -303,7 +303,7 @@ describe("a stream of large values", () => {
   });
 
   it("isn't blamed for a page that was suspended", async () => {
-    const { body, clock, socket, stream } = await held();
+    const { body, clock, socket, stream } = await waiting();
     let suspendedMs = 0;
     const now = clock.now.bind(clock);
     clock.now = () => now() + suspendedMs;

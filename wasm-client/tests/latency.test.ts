@@ -15,6 +15,7 @@ import {
   type FakeClock,
   type FakeRelay,
 } from "../ts/testing/index.js";
+import { settled } from "./faked.js";
 import { wasm } from "./golden.js";
 import { until } from "./until.js";
 
@@ -43,10 +44,6 @@ afterEach(() => {
   for (const end of ends) end();
   client.dispose();
 });
-
-const settled = async (): Promise<void> => {
-  for (let turn = 0; turn < 20; turn += 1) await Promise.resolve();
-};
 
 describe("the relay's clock", () => {
   it("is known from answered pings, but not of a lost relay", async () => {
@@ -116,7 +113,7 @@ describe("latency", () => {
     expect(latency.getSnapshot().stampToCallback.count).toBe(0);
   });
 
-  it("counts time stamps in the future apart", async () => {
+  it("counts time stamps in the future separately", async () => {
     const latency = measureLatency(client, ["TEMP"], {}, times);
     ends.push(latency.subscribe(() => undefined));
     await firstValue();

@@ -15,9 +15,9 @@ afterEach(() => {
 
 it("a failed load ends the client; later ones can succeed", async () => {
   client = fakeClient({ wasm: Promise.resolve(new Uint8Array(8)) });
-  const asked = client.get(["A"]);
+  const answer = client.get(["A"]);
   await expect(client.ready).rejects.toBeInstanceOf(LoadError);
-  await expect(asked).rejects.toMatchObject({ code: "LOAD" });
+  await expect(answer).rejects.toMatchObject({ code: "LOAD" });
   expect(client.connection.getSnapshot()).toMatchObject({ state: "closed" });
   expect(client.connection.getSnapshot().reason).toMatch(/can't be loaded/);
 });
@@ -26,15 +26,15 @@ it("PVs are undefined until it is loaded; errors are thrown then", async () => {
   client = fakeClient({ ...(wasm && { wasm: Promise.resolve(wasm) }) });
   const right = client.pv("X");
   const wrong = client.pv("X", "{ nonsense }");
-  const told = { right: vi.fn(), wrong: vi.fn() };
+  const listeners = { right: vi.fn(), wrong: vi.fn() };
   expect(right.getSnapshot()).toBeUndefined();
   expect(wrong.getSnapshot()).toBeUndefined();
-  right.subscribe(told.right);
-  wrong.subscribe(told.wrong);
+  right.subscribe(listeners.right);
+  wrong.subscribe(listeners.wrong);
   await client.ready;
   await settle();
-  expect(told.right).toHaveBeenCalledTimes(1);
-  expect(told.wrong).toHaveBeenCalledTimes(1);
+  expect(listeners.right).toHaveBeenCalledTimes(1);
+  expect(listeners.wrong).toHaveBeenCalledTimes(1);
   expect(right.getSnapshot()).toMatchObject({ id: "ca://X", connection: { state: "connecting" } });
   expect(() => wrong.getSnapshot()).toThrow(SelectionError);
   expect(() => client.pv("Y", "{ nonsense }")).toThrow(SelectionError);

@@ -1,24 +1,14 @@
 /** `loc://` PVs behave like others, without a relay. */
 
-import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { beforeAll, describe, expect, it, vi } from "vitest";
 
-import type { PvClient, PvData } from "../ts/index.js";
-import { fakeClient, FakeSocket, loadedPage, settle } from "./fake_relay.js";
-
-let client: PvClient;
+import type { PvData } from "../ts/index.js";
+import { client, eachWithClient } from "./connected.js";
+import { FakeSocket, loadedPage, settle } from "./fake_relay.js";
 
 beforeAll(loadedPage);
 
-beforeEach(async () => {
-  vi.useFakeTimers();
-  client = fakeClient();
-  await client.ready;
-});
-
-afterEach(() => {
-  client.dispose();
-  vi.useRealTimers();
-});
+eachWithClient();
 
 function listen(name: string): { shown: () => PvData; calls: () => number } {
   const pv = client.pv(name);
@@ -101,8 +91,8 @@ describe("a local PV", () => {
 
   it("is read once by get, among others", async () => {
     await client.put("loc://x", 4);
-    const asked = client.get(["loc://x"]);
-    await expect(asked).resolves.toMatchObject([{ ok: true, data: { value: { number: 4 } } }]);
+    const answer = client.get(["loc://x"]);
+    await expect(answer).resolves.toMatchObject([{ ok: true, data: { value: { number: 4 } } }]);
   });
 
   it("says what is wrong with its name", async () => {

@@ -93,7 +93,7 @@ it("reports fields that only GraphQL documents may have", () => {
 });
 
 describe("puts of several PVs", () => {
-  it("are sent in order, and each has an outcome of its own", async () => {
+  it("are sent in order, and each has a separate outcome", async () => {
     relay.set("FLOW", 1);
     relay.set("LOCKED", { value: 1, mutable: false });
     const results = await client.putMany([

@@ -27,8 +27,8 @@ it("programs that claim ports at once share none", async () => {
   const ours = await Promise.all(Array.from({ length: COUNT }, freePort));
   const all = new Set(ours);
   for (const other of others) {
-    const said = await other.waitForOutput(new RegExp(`(\\d+\\n){${String(COUNT)}}`));
-    for (const port of said[0].trim().split("\n")) all.add(Number(port));
+    const output = await other.waitForOutput(new RegExp(`(\\d+\\n){${String(COUNT)}}`));
+    for (const port of output[0].trim().split("\n")) all.add(Number(port));
   }
   await Promise.all(others.map((other) => other.kill()));
   expect(all.size).toBe((1 + others.length) * COUNT);

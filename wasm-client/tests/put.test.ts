@@ -1,23 +1,13 @@
 /** Each put and call gets its result, and nothing is sent later than it was meant for. */
 
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 
 import type { PvClient } from "../ts/index.js";
 import { PutError } from "../ts/index.js";
-import { fakeClient, FakeSocket, settle } from "./fake_relay.js";
+import { client, eachWithClient } from "./connected.js";
+import { FakeSocket, settle } from "./fake_relay.js";
 
-let client: PvClient;
-
-beforeEach(async () => {
-  vi.useFakeTimers();
-  client = fakeClient();
-  await client.ready;
-});
-
-afterEach(() => {
-  client.dispose();
-  vi.useRealTimers();
-});
+eachWithClient();
 
 /** A connected client and its socket. */
 async function connected(): Promise<FakeSocket> {
@@ -37,6 +27,29 @@ describe("a put", () => {
     expect(socket.sent("put").map((request) => request.names)).toEqual([["A"]]);
     socket.answer("put_written", "put");
     await expect(result).resolves.toEqual({ ok: true, superseded: false });
+  });
+
+  it("larger than the relay's longest request says so and is not sent, alone or among others", async () => {
+    const socket = await connected();
+    const large = new Float64Array(200_000);
+    const refused = {
+      ok: false,
+      error: expect.objectContaining({ code: "BAD_VALUE", mayBeWritten: false }) as PutError,
+    };
+    await expect(client.put("A", large)).resolves.toEqual(refused);
+    await expect(client.rpc("S", { large })).resolves.toEqual(refused);
+    const both = client.putMany([
+      ["A", large],
+      ["B", 1],
+    ]);
+    await settle();
+    expect(socket.sent("put").map((request) => request.names)).toEqual([["B"]]);
+    socket.answer("put_written", "put");
+    const results = await both;
+    expect(results).toEqual([refused, { ok: true, superseded: false }]);
+    const [first] = results;
+    expect(first?.ok === false && first.error.message).toMatch(/1048576 bytes/);
+    expect(client.connection.getSnapshot().state).toBe("open");
   });
 
   it("says what the PV holds when the IOC limited or cut the value", async () => {

@@ -1,24 +1,14 @@
 /** A PV shows what the frames contain. */
 
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 
-import type { PvClient, PvData } from "../ts/index.js";
+import type { PvData } from "../ts/index.js";
 import { SelectionError } from "../ts/index.js";
-import { fakeClient, FakeSocket, GOLDEN_NAMES, settle } from "./fake_relay.js";
+import { client, eachWithClient } from "./connected.js";
+import { FakeSocket, GOLDEN_NAMES, settle } from "./fake_relay.js";
 import { describes } from "./golden.js";
 
-let client: PvClient;
-
-beforeEach(async () => {
-  vi.useFakeTimers();
-  client = fakeClient();
-  await client.ready;
-});
-
-afterEach(() => {
-  client.dispose();
-  vi.useRealTimers();
-});
+eachWithClient();
 
 /** Subscribes the golden names and answers with their snapshot. */
 async function atTheSnapshot(): Promise<FakeSocket> {
@@ -478,13 +468,13 @@ describe("a selection", () => {
 
 describe("get", () => {
   it("answers each name by itself", async () => {
-    const asked = client.get(["A", "B"], { timeoutMs: 1000 });
+    const answer = client.get(["A", "B"], { timeoutMs: 1000 });
     await settle();
     const socket = FakeSocket.last;
     socket.open();
     expect(socket.sent("get").map((request) => request.names)).toEqual([["A", "B"]]);
     socket.answer("got", "get");
-    const [a, b] = await asked;
+    const [a, b] = await answer;
     expect(a).toMatchObject({
       name: "A",
       ok: true,
@@ -494,7 +484,7 @@ describe("get", () => {
   });
 
   it("is sent again on the next connection until it times out", async () => {
-    const asked = client.get(["A"], { timeoutMs: 1000 });
+    const answer = client.get(["A"], { timeoutMs: 1000 });
     await settle();
     FakeSocket.last.open();
     FakeSocket.last.end(1006);
@@ -503,6 +493,6 @@ describe("get", () => {
     expect(FakeSocket.all).toHaveLength(2);
     expect(FakeSocket.last.sent("get")).toHaveLength(1);
     vi.advanceTimersByTime(6000);
-    expect(await asked).toMatchObject([{ ok: false, error: { code: "TIMED_OUT" } }]);
+    expect(await answer).toMatchObject([{ ok: false, error: { code: "TIMED_OUT" } }]);
   });
 });

@@ -63,7 +63,7 @@ class Host {
     const { core } = this.wasm;
     if ("frame" in input) {
       this.#apply(Uint8Array.from(Buffer.from(input.frame, "base64")).buffer);
-      this.#heard(NaN);
+      this.#setLastHeard(NaN);
       // The first message is the relay's Hello.
       if (this.#slots.length === 0) this.#subscribe();
     } else if ("put" in input) {
@@ -73,7 +73,7 @@ class Host {
     } else if ("lostMs" in input) {
       core.relay_lost(input.lostMs, input.heardMs);
     } else {
-      this.#heard(input.silentSinceMs);
+      this.#setLastHeard(input.silentSinceMs);
     }
   }
 
@@ -84,7 +84,7 @@ class Host {
     core.subscribe(indices, 0, 0, 1, 0, 0, 0, false, false);
   }
 
-  #heard(ms: number): void {
+  #setLastHeard(ms: number): void {
     if (Object.is(this.wasm.heardMs, ms)) return;
     for (const { index } of this.#slots) this.wasm.core.touch(index);
     this.wasm.heardMs = ms;
@@ -123,9 +123,9 @@ class Host {
       shown[number] = plan.show(slot, results, parts, last[number]);
     };
     const later: [number, number][] = [];
-    const told = results.flush(heardMs, []);
-    for (let at = 0; at < told.length; at += 2) {
-      const [flags, parts] = [told[at] as number, told[at + 1] as number];
+    const changed = results.flush(heardMs, []);
+    for (let at = 0; at < changed.length; at += 2) {
+      const [flags, parts] = [changed[at] as number, changed[at + 1] as number];
       if (flags >= EXECUTED) make(flags & WATCHER, parts);
       else later.push([flags & WATCHER, parts]);
     }
@@ -193,7 +193,7 @@ is  ${JSON.stringify(given)}\nnot ${JSON.stringify(results[at])}`,
 }
 
 it(`gives equal results for ${CASES} cases`, async () => {
-  expect(existsSync(PROGRAM), "cargo build -p pvwire-core --example random_cases").toBe(true);
+  expect(existsSync(PROGRAM), "cargo build -p pvwire-oracle --example random_cases").toBe(true);
   await load(module);
   await loadGraphql(graphqlWasm);
   const program = spawn(PROGRAM, [CASES], { stdio: ["ignore", "pipe", "inherit"] });

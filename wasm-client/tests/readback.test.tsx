@@ -243,6 +243,25 @@ describe("a value", () => {
     expect(former()).not.toContain("1.0");
   });
 
+  it("that is missing or lacks its labels comes with the reason", () => {
+    const condition = (): string | null | undefined =>
+      page.querySelector("[data-part=condition]")?.textContent;
+    const connection = { ...DATA.connection, reason: "the server is silent" };
+    store().set(1, { connection });
+    show(<Readback name="A" />);
+    expect(condition()).toBe("No alarm · the server is silent");
+    for (const [state, text] of [
+      ["connected", "the server is silent"],
+      ["connecting", "Connecting: the server is silent"],
+      ["notFound", "Not found: the server is silent"],
+    ] as const) {
+      const connected = state === "connected";
+      store().set(1, { value: null, connection: { ...connection, state, connected } });
+      flushSync(() => undefined);
+      expect(condition()).toBe(text);
+    }
+  });
+
   it("may be an empty text", () => {
     const text = (string: string): ReadbackData["value"] => ({ string, number: null });
     store().set(1, { value: text("") });

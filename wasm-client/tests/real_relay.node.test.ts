@@ -20,6 +20,7 @@ import { wasm } from "./golden.js";
 
 const RECORDS = `
   record(ao, "$(P):SET") { field(VAL, "1") field(PINI, "YES") }
+  record(ao, "$(P):PAST:SET") { field(VAL, "1") field(PINI, "YES") }
   record(stringout, "$(P):TEXT:SET") { field(VAL, "before") field(PINI, "YES") }
   record(ao, "$(P):LOCKED") { field(VAL, "2") field(PINI, "YES") }
   record(ao, "$(P):SECRET") { field(VAL, "3") field(PINI, "YES") }
@@ -54,7 +55,13 @@ beforeAll(async () => {
     env: { PVXS_QSRV_ENABLE: "YES", ...network.env },
   });
   await ioc.waitForOutput(/complete/);
-  const flags = ["--config", rules, "--enable-put", `--allow-put=${prefix}:*SET`];
+  const flags = [
+    "--config",
+    rules,
+    `--history=${pv("PAST:SET")}=1h`,
+    "--enable-put",
+    `--allow-put=${prefix}:*SET`,
+  ];
   relay = await Relay.start(network, flags);
   const url = `ws://127.0.0.1:${String(relay.port)}/ws`;
   // Node 20 has none.
@@ -72,6 +79,17 @@ afterAll(async () => {
 /** What became of puts, as codes. */
 const codes = (results: readonly PutResult[]): string[] =>
   results.map((result) => (result.ok ? "DONE" : result.error.code));
+
+it("reads the past of a PV that the relay keeps, and no other", async () => {
+  const name = pv("PAST:SET");
+  await client.get([name], PATIENT);
+  await client.put(name, 5, { wait: true });
+  const { numbers, timeNs } = await client.history(name, { from: "-1h" });
+  expect([...numbers]).toEqual([1, 5]);
+  expect(Math.abs(Number(timeNs[1]) / 1e6 - Date.now())).toBeLessThan(DEADLINE_MS);
+  await expect(client.history(pv("SECRET"))).rejects.toMatchObject({ code: "NOT_ALLOWED" });
+  await expect(client.history(name, { points: 3 })).rejects.toMatchObject({ code: "BAD_VALUE" });
+});
 
 it("get of a denied name says which rule denies it", async () => {
   const [secret, open] = await client.get([pv("SECRET"), pv("SET")], PATIENT);
@@ -143,14 +161,14 @@ it("a relay that hangs shows on every PV within 3 s", async () => {
   }
   const selection = "{ status { quality } connection { unresponsive lastHeard } }";
   const shown = client.pv<Shown>(pv("SET"), selection);
-  let told = 0;
-  const end = shown.subscribe(() => (told += 1));
+  let calls = 0;
+  const end = shown.subscribe(() => (calls += 1));
   const now = (): Shown | undefined => shown.getSnapshot();
   await expect.poll(() => now()?.status.quality).toBe("VALID");
-  const before = told;
+  const before = calls;
   let heardMs = NaN;
   await within(3500, async () => {
-    relay.goOn();
+    relay.resume();
     await expect.poll(() => now()?.connection.unresponsive).toBe(false);
     const beganMs = Date.now();
     relay.hang();
@@ -160,11 +178,11 @@ it("a relay that hangs shows on every PV within 3 s", async () => {
     // Nothing may have come for up to two seconds before.
     return Math.abs(heardMs - beganMs) < 2500 ? tookMs : Infinity;
   });
-  expect(told).toBeGreaterThan(before);
+  expect(calls).toBeGreaterThan(before);
   expect(now()?.status.quality).toBe("UNDEFINED");
   const { silentSinceMs, state } = client.connection.getSnapshot();
   expect([state, silentSinceMs]).toEqual(["open", expect.closeTo(heardMs, -2)]);
-  relay.goOn();
+  relay.resume();
   await expect.poll(() => now()?.status.quality).toBe("VALID");
   expect(now()?.connection).toEqual({ unresponsive: false, lastHeard: null });
   expect(client.connection.getSnapshot().silentSinceMs).toBeUndefined();

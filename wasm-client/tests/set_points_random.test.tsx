@@ -3,16 +3,11 @@
  * model of what an operator may see, and of what may be sent.
  */
 
-import { flushSync } from "react-dom";
-import { createRoot, type Root } from "react-dom/client";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 
-import type { PvClient } from "../ts/index.js";
-import { PvProvider } from "../ts/react/index.js";
-import { createFakeRelay, type FakeRelay, type PutAnswer } from "../ts/testing/index.js";
 import { SetPoint } from "../ts/widgets/index.js";
 import { randomNumbers } from "./random.js";
-import { until } from "./until.js";
+import { eachWithHeldPuts, ends, page, part, relay, show, until } from "./widget_page.js";
 
 const SEEDS = [1, 2, 3, 4];
 const STEPS = 25;
@@ -20,42 +15,7 @@ const NAMES = ["S", "T", "U"] as const;
 
 type Name = (typeof NAMES)[number];
 
-let relay: FakeRelay;
-let client: PvClient;
-let page: HTMLElement;
-let root: Root;
-/** Ends the puts that have no outcome yet, oldest first. */
-let ends: ((answer: PutAnswer) => void)[];
-
-beforeEach(async () => {
-  relay = createFakeRelay({});
-  ends = [];
-  relay.onPut = () => new Promise((resolve) => ends.push(resolve));
-  client = relay.client();
-  await client.ready;
-  page = document.createElement("div");
-  document.body.append(page);
-  root = createRoot(page);
-});
-
-afterEach(() => {
-  root.unmount();
-  client.dispose();
-  page.remove();
-});
-
-const part = (name: string): string =>
-  page.querySelector(`[data-part="${name}"]`)?.textContent ?? "";
-
-function show(name: Name): void {
-  flushSync(() => {
-    root.render(
-      <PvProvider client={client}>
-        <SetPoint name={name} />
-      </PvProvider>,
-    );
-  });
-}
+eachWithHeldPuts();
 
 /** Sets a field's text as a browser does when a user types it. */
 function type(field: HTMLInputElement, text: string): void {
@@ -76,7 +36,7 @@ describe("set points of numbers", () => {
       let shown: Name = "S";
       let typed: string | undefined;
       let isSending = false;
-      show(shown);
+      show(<SetPoint name={shown} />);
       const field = (): HTMLInputElement => page.querySelector("input") as HTMLInputElement;
       const agrees = async (): Promise<void> => {
         await until(() => {
@@ -102,7 +62,7 @@ describe("set points of numbers", () => {
               isSending = false;
             }
             shown = next;
-            show(shown);
+            show(<SetPoint name={shown} />);
             break;
           }
           case 1:

@@ -1,4 +1,9 @@
-/** Limits for the compressed size of each entry. */
+/** The build: limits for the compressed size of each entry, and that it does nothing when nothing changed. */
+
+import { execFileSync } from "node:child_process";
+import { existsSync, readFileSync, statSync, utimesSync } from "node:fs";
+import path from "node:path";
+import { gzipSync } from "node:zlib";
 
 import { expect, it } from "vitest";
 
@@ -8,22 +13,28 @@ const bundle = async (entry: string) => await bundled(new URL(entry, import.meta
 
 const MAX_GZIP_BYTES = 16.5 * 1024;
 
-/** What `pvwire/graphql` may add, its WebAssembly module aside. */
+/** What `pvwire/graphql` may add, without its WebAssembly module. */
 const MAX_GRAPHQL_GZIP_BYTES = 6.6 * 1024;
 
-/** What is fetched when the first large value comes, its worker aside, with the connection, or with the first `get`. */
+/** What is fetched when the first large value comes, without its worker, with the connection, or with the first `get`. */
 const MAX_LAZY_GZIP_BYTES = 2.25 * 1024;
 
-/** What formulas and `loc://` PVs load with the first of them, their WebAssembly module aside. */
+/** What formulas and `loc://` PVs, and archived samples, load with the first of them, without their WebAssembly module. */
 const MAX_PAGE_GZIP_BYTES = 5 * 1024;
 
 /** What `pvwire/worker` may weigh in the page, and in the worker, which reads large values too. */
 const MAX_WORKER_PAGE_GZIP_BYTES = 2 * 1024;
-const MAX_WORKER_GZIP_BYTES = 3.75 * 1024;
+const MAX_WORKER_GZIP_BYTES = 3.8 * 1024;
 
 /** What `pvwire/react` may add, and how much `pvwire/widgets` is beside the client, React and uPlot. */
 const MAX_REACT_GZIP_BYTES = 3 * 1024;
 const MAX_WIDGETS_GZIP_BYTES = 14 * 1024;
+
+/** What `pvwire/display` may be beside the client, React and the widgets' style sheet; plots are loaded on demand. */
+const MAX_DISPLAY_GZIP_BYTES = 60 * 1024;
+
+/** A plain page with `<pv-value>`: all that it loads, the WebAssembly module included. */
+const MAX_PLAIN_PAGE_GZIP_BYTES = 90 * 1024;
 
 /** What `pvwire/latency` may add. */
 const MAX_LATENCY_GZIP_BYTES = 2 * 1024;
@@ -33,12 +44,13 @@ it("is at most 16.5 KB of JavaScript plus the WebAssembly module", async () => {
   expect(codeOf(core)).toContain("pvwire.v1");
   expect(codeOf(core)).toContain("pvwire_wasm_bg.wasm");
   expect(weigh(core)).toBeLessThanOrEqual(MAX_GZIP_BYTES);
-  // Large values, what is read once, puts and calls, and PVs of the page itself.
-  expect(lazy).toHaveLength(4);
+  // Large values, what is read once, puts and calls, questions, the past, that of archivers, and PVs of the page itself.
+  expect(lazy).toHaveLength(7);
   expect(codeOf(lazy)).toContain("large_worker");
   for (const part of lazy) {
-    const isPage = codeOf([part]).includes("pvwire_page_bg.wasm");
-    expect(weigh([part])).toBeLessThanOrEqual(isPage ? MAX_PAGE_GZIP_BYTES : MAX_LAZY_GZIP_BYTES);
+    const hasModule = /pvwire_(page|archive)_bg\.wasm/.test(codeOf([part]));
+    const most = hasModule ? MAX_PAGE_GZIP_BYTES : MAX_LAZY_GZIP_BYTES;
+    expect(weigh([part])).toBeLessThanOrEqual(most);
   }
   console.log(`JavaScript: ${String(weigh(core))} bytes compressed`);
 }, 30_000);
@@ -48,7 +60,7 @@ it("adds at most 6.6 KB for GraphQL, the schema's text included", async () => {
   const bytes = weigh(core) - weigh((await bundle("../ts/index.ts")).core);
   expect(bytes).toBeLessThanOrEqual(MAX_GRAPHQL_GZIP_BYTES);
   expect(codeOf(core)).toContain("pvwire_graphql_bg.wasm");
-  expect(lazy).toHaveLength(4);
+  expect(lazy).toHaveLength(7);
   console.log(`GraphQL: ${String(bytes)} bytes more, ${String(weigh(lazy))} on demand`);
 }, 30_000);
 
@@ -59,7 +71,7 @@ it("adds at most 2 KB for latency", async () => {
   console.log(`Latency: ${String(latency - core)} bytes more`);
 }, 30_000);
 
-it("adds at most 2 KB for workers, and 3.75 KB in the worker", async () => {
+it("adds at most 2 KB for workers, and 3.8 KB in the worker", async () => {
   const page = weigh((await bundle("../ts/worker/index.ts")).core);
   const worker = weigh((await bundle("../ts/worker/socket_worker.ts")).core);
   expect(page).toBeLessThanOrEqual(MAX_WORKER_PAGE_GZIP_BYTES);
@@ -75,3 +87,41 @@ it("adds at most 3 KB for React, and 14 KB for all widgets", async () => {
   expect(widgets).toBeLessThanOrEqual(MAX_WIDGETS_GZIP_BYTES);
   console.log(`React: ${String(react - core)} bytes more, widgets: ${String(widgets)}`);
 }, 30_000);
+
+it("adds at most 60 KiB for displays, and loads their plots on demand", async () => {
+  const { core, lazy } = await bundle("../ts/display/index.ts");
+  const bytes = weigh([...core, ...lazy]);
+  expect(bytes).toBeLessThanOrEqual(MAX_DISPLAY_GZIP_BYTES);
+  // The lazy part draws the curves.
+  expect(codeOf(lazy)).toContain("setLineDash");
+  expect(codeOf(core)).not.toContain("setLineDash");
+  console.log(`Displays: ${String(weigh(core))} bytes, ${String(weigh(lazy))} on demand`);
+}, 30_000);
+
+it("is at most 90 KiB, with the WebAssembly module, on a plain page with <pv-value>", () => {
+  const sizeOf = (file: string): number =>
+    gzipSync(readFileSync(new URL(`../dist/${file}`, import.meta.url)), { level: 9 }).length;
+  const bytes = sizeOf("pvwire.js") + sizeOf("pvwire_wasm_bg.wasm");
+  expect(bytes).toBeLessThanOrEqual(MAX_PLAIN_PAGE_GZIP_BYTES);
+  // Nothing else is imported before it is needed.
+  const code = readFileSync(new URL("../dist/pvwire.js", import.meta.url), "utf8");
+  expect(code).not.toMatch(/\bfrom\s*["'`]|^import\s*["'`]/m);
+  console.log(`Plain page: ${String(bytes)} bytes compressed`);
+});
+
+const PACKAGE = path.resolve(import.meta.dirname, "..");
+const LICENSE = path.join(PACKAGE, "dist/LICENSE");
+const INDEX = path.join(PACKAGE, "dist/index.js");
+
+function build(): void {
+  execFileSync(process.execPath, ["build.js"], { cwd: PACKAGE });
+}
+
+it("a build with nothing changed leaves dist alone", { timeout: 120_000 }, () => {
+  build();
+  const long = new Date(2001, 1, 1);
+  utimesSync(INDEX, long, long);
+  build();
+  expect(statSync(INDEX).mtimeMs).toBe(long.getTime());
+  expect(existsSync(LICENSE)).toBe(true);
+});

@@ -1,48 +1,26 @@
 /** A PV without a connection shows its last value as old, or no value. */
 
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 
-import type { PvClient, PvData } from "../ts/index.js";
-import {
-  createFakeClock,
-  createFakeRelay,
-  type FakeClock,
-  type FakeRelay,
-} from "../ts/testing/index.js";
-import { wasm } from "./golden.js";
+import type { PvData } from "../ts/index.js";
+import type { FakeRelay } from "../ts/testing/index.js";
+import { client, clock, eachWithFakeRelay, relay, settled } from "./faked.js";
 import { until } from "./until.js";
 
-let clock: FakeClock;
-let relay: FakeRelay;
-let client: PvClient;
-let told: number;
+let calls: number;
 
-const settled = async (): Promise<void> => {
-  for (let turn = 0; turn < 20; turn += 1) await Promise.resolve();
-};
+eachWithFakeRelay({ TEMP: { value: 21.5, units: "V" } });
 
 beforeEach(async () => {
-  clock = createFakeClock();
-  relay = createFakeRelay({
-    clock,
-    ...(wasm && { wasm }),
-    pvs: { TEMP: { value: 21.5, units: "V" } },
-  });
-  client = relay.client();
-  await client.ready;
-  told = 0;
+  calls = 0;
   const answers = client.pv("TEMP", "{ connection { unresponsive } }");
   answers.subscribe(() => {
-    told += 1;
+    calls += 1;
     answers.getSnapshot();
   });
   await settled();
   clock.advance(20);
   answers.getSnapshot();
-});
-
-afterEach(() => {
-  client.dispose();
 });
 
 const temp = (): PvData => client.pv("TEMP").getSnapshot() as PvData;
@@ -56,17 +34,17 @@ async function change(pv: Parameters<FakeRelay["set"]>[1]): Promise<void> {
 describe("a PV whose server doesn't answer", () => {
   it("is connected and says since when there is no news", async () => {
     expect(temp().connection).toMatchObject({ unresponsive: false, lastHeard: null });
-    const before = told;
-    const heard = new Date(clock.epochMs()).toISOString();
+    const before = calls;
+    const lastSeen = new Date(clock.epochMs()).toISOString();
     await change({ unresponsive: true });
     await until(() => {
-      expect(told).toBe(before + 1);
+      expect(calls).toBe(before + 1);
     });
     expect(temp().value?.number).toBe(21.5);
     expect(temp().connection).toMatchObject({
       state: "connected",
       unresponsive: true,
-      lastHeard: heard,
+      lastHeard: lastSeen,
     });
     await change({ unresponsive: false });
     expect(temp().connection).toMatchObject({ unresponsive: false, lastHeard: null });
@@ -92,14 +70,14 @@ describe("a PV that may not be read any more", () => {
 describe("a lost relay", () => {
   it("dates old values from the last message, not its notice", async () => {
     await change(23);
-    const heard = clock.epochMs();
+    const lastSeen = clock.epochMs();
     clock.advance(700);
     relay.lose();
     await settled();
     clock.advance(20);
     const { lastHeard, since, state } = temp().connection;
     expect(state).toBe("relayLost");
-    expect(Date.parse(since ?? "") - heard).toBeGreaterThanOrEqual(700);
-    expect(Date.parse(lastHeard ?? "")).toBeLessThanOrEqual(heard);
+    expect(Date.parse(since ?? "") - lastSeen).toBeGreaterThanOrEqual(700);
+    expect(Date.parse(lastHeard ?? "")).toBeLessThanOrEqual(lastSeen);
   });
 });

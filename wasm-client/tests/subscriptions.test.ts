@@ -48,8 +48,8 @@ describe("subscriptions", () => {
       expect(socket.sent("subscribe"), "one at a time").toHaveLength(answered);
       socket.answer("snapshot", "subscribe", [answered, answered + 10, 30, 31, 32]);
     }
-    const asked = socket.sent("subscribe").map(({ names, filter }) => [names, filter]);
-    expect(asked).toEqual([
+    const requests = socket.sent("subscribe").map(({ names, filter }) => [names, filter]);
+    expect(requests).toEqual([
       [["TEMP"], []],
       [
         ["TEMP", "MODE"],

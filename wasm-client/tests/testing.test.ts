@@ -1,52 +1,25 @@
 /** The fake relay behaves like a real one. */
 
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 
-import type { PutResult, PvClient, PvData } from "../ts/index.js";
-import {
-  createFakeClock,
-  createFakeRelay,
-  type FakeClock,
-  type FakeRelay,
-} from "../ts/testing/index.js";
-import { wasm } from "./golden.js";
+import type { PutResult, PvData } from "../ts/index.js";
+import { client, clock, eachWithFakeRelay, relay, settled } from "./faked.js";
 
-let clock: FakeClock;
-let relay: FakeRelay;
-let client: PvClient;
-
-beforeEach(async () => {
-  clock = createFakeClock();
-  relay = createFakeRelay({
-    clock,
-    ...(wasm && { wasm }),
-    pvs: {
-      TEMP: {
-        value: 21.54,
-        units: "°C",
-        precision: 1,
-        description: "Magnet 1",
-        warningRange: { min: null, max: 60 },
-      },
-      MODE: { value: 1, choices: ["Off", "On"] },
-      TEXT: "ready",
-      LARGE: 2n ** 60n,
-      WAVE: { value: Float64Array.of(1, 2, 3) },
-      NAMES: { value: ["a", "bc"] },
-      TABLE: { value: { labels: ["x"], value: { x: Int32Array.of(1, 2), s: ["p", "q"] } } },
-    },
-  });
-  client = relay.client();
-  await client.ready;
+eachWithFakeRelay({
+  TEMP: {
+    value: 21.54,
+    units: "°C",
+    precision: 1,
+    description: "Magnet 1",
+    warningRange: { min: null, max: 60 },
+  },
+  MODE: { value: 1, choices: ["Off", "On"] },
+  TEXT: "ready",
+  LARGE: 2n ** 60n,
+  WAVE: { value: Float64Array.of(1, 2, 3) },
+  NAMES: { value: ["a", "bc"] },
+  TABLE: { value: { labels: ["x"], value: { x: Int32Array.of(1, 2), s: ["p", "q"] } } },
 });
-
-afterEach(() => {
-  client.dispose();
-});
-
-const settled = async (): Promise<void> => {
-  for (let turn = 0; turn < 20; turn += 1) await Promise.resolve();
-};
 
 /** Listens, and gives what is seen from now on. */
 async function watch(name: string): Promise<() => PvData> {

@@ -36,7 +36,7 @@ function show(of: PvClient, children: ReactNode): void {
 }
 
 it("a module that can't be loaded is said by widgets and by the console", async () => {
-  const said = vi.spyOn(console, "error").mockImplementation(() => undefined);
+  const logged = vi.spyOn(console, "error").mockImplementation(() => undefined);
   // Before anything else of this page has loaded the module.
   const of = createClient({ url: "ws://127.0.0.1:9/ws", wasm: "/nowhere/pvwire.wasm" });
   show(
@@ -51,7 +51,7 @@ it("a module that can't be loaded is said by widgets and by the console", async 
   });
   expect(part("condition")).toMatch(/^Not connected to a relay: /);
   expect(part("hint")).toContain("the WebAssembly module can't be loaded");
-  expect(said.mock.calls.join()).toContain("the WebAssembly module can't be loaded");
+  expect(logged.mock.calls.join()).toContain("the WebAssembly module can't be loaded");
 });
 
 it("a relay that was never there isn't lost", async () => {

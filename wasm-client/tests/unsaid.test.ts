@@ -1,52 +1,25 @@
 /** Nothing is shown that the server doesn't send: no time, alarm, precision or right to write. */
 
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 
-import type { PvClient, PvData } from "../ts/index.js";
+import type { PvData } from "../ts/index.js";
 import { createGraphqlClient } from "../ts/graphql/index.js";
-import {
-  createFakeClock,
-  createFakeRelay,
-  type FakeClock,
-  type FakeRelay,
-  type FakeValue,
-} from "../ts/testing/index.js";
-import { wasm } from "./golden.js";
+import type { FakeValue } from "../ts/testing/index.js";
+import { client, clock, eachWithFakeRelay, relay, settled } from "./faked.js";
 
-let clock: FakeClock;
-let relay: FakeRelay;
-let client: PvClient;
-
-beforeEach(async () => {
-  clock = createFakeClock();
-  relay = createFakeRelay({
-    clock,
-    ...(wasm && { wasm }),
-    pvs: {
-      "pva://BARE": { value: 0.1, timeMs: null, severity: null },
-      "pva://WAVE": { value: Float64Array.of(3.5, 0.1) },
-      "pva://SINGLE": { value: 0.10000000149011612, type: "Float32", units: "V" },
-      "pva://FLAG": { value: true },
-      "pva://FLAGS": { value: Uint8Array.of(1, 0), type: "Boolean" },
-      "pva://ROUND": { value: 0.1, precision: 0 },
-      "pva://OPEN": { value: 1, mutable: null },
-      FIXED: { value: 1, mutable: false },
-      "pva://CLOSED": { value: 1, mutable: null },
-      "pva://X/a": { state: "notFound", missingField: 'the structure has no field "a"; it has: b' },
-      "pva://X/points": { value: [{ x: 1 }, { x: 2 }] as unknown as FakeValue, type: "Structure" },
-    },
-  });
-  client = relay.client();
-  await client.ready;
+eachWithFakeRelay({
+  "pva://BARE": { value: 0.1, timeMs: null, severity: null },
+  "pva://WAVE": { value: Float64Array.of(3.5, 0.1) },
+  "pva://SINGLE": { value: 0.10000000149011612, type: "Float32", units: "V" },
+  "pva://FLAG": { value: true },
+  "pva://FLAGS": { value: Uint8Array.of(1, 0), type: "Boolean" },
+  "pva://ROUND": { value: 0.1, precision: 0 },
+  "pva://OPEN": { value: 1, mutable: null },
+  FIXED: { value: 1, mutable: false },
+  "pva://CLOSED": { value: 1, mutable: null },
+  "pva://X/a": { state: "notFound", missingField: 'the structure has no field "a"; it has: b' },
+  "pva://X/points": { value: [{ x: 1 }, { x: 2 }] as unknown as FakeValue, type: "Structure" },
 });
-
-afterEach(() => {
-  client.dispose();
-});
-
-const settled = async (): Promise<void> => {
-  for (let turn = 0; turn < 20; turn += 1) await Promise.resolve();
-};
 
 /** Lets time pass, in which the relay answers pings. */
 async function pass(ms: number): Promise<void> {

@@ -176,7 +176,7 @@ function contents({ array, type, value }: Node): Contents {
 function node(of: Node): Part {
   const { array, fields, holds, name = "", type } = of;
   const inner = fields ?? (type === "String" ? undefined : array?.filter(isNode));
-  const held = holds === undefined ? inner : holds === null ? [] : [holds];
+  const nested = holds === undefined ? inner : holds === null ? [] : [holds];
   const isCompound = ["Structure", "Union", "Any"].includes(type);
   return table(NodeField, {
     name: text(name),
@@ -187,7 +187,7 @@ function node(of: Node): Part {
           count: u32(array?.length ?? 1),
         }
       : contents(of)),
-    fields: isCompound ? list((held ?? []).map(node)) : undefined,
+    fields: isCompound ? list((nested ?? []).map(node)) : undefined,
   });
 }
 
@@ -351,7 +351,9 @@ export function frame(
         ],
   );
   const sequences = Uint32Array.from(ordered, ({ sequence }) => sequence);
-  const told = pvs.filter(({ sent }) => sent.refused === undefined && sent.missing === undefined);
+  const readable = pvs.filter(
+    ({ sent }) => sent.refused === undefined && sent.missing === undefined,
+  );
   return message(
     "PVWF",
     table(FrameField, {
@@ -359,10 +361,12 @@ export function frame(
       tick: i64(tick),
       prevTick: i64(prevTick),
       metadata: list(
-        told.flatMap(({ id, sent }) => (sent.metadata ? [metadata(id, sent.metadata)] : [])),
+        readable.flatMap(({ id, sent }) => (sent.metadata ? [metadata(id, sent.metadata)] : [])),
       ),
       connections: list(
-        told.flatMap(({ id, sent }) => (sent.connection ? [connection(id, sent.connection)] : [])),
+        readable.flatMap(({ id, sent }) =>
+          sent.connection ? [connection(id, sent.connection)] : [],
+        ),
       ),
       numbers:
         columns.length === 0

@@ -305,7 +305,7 @@ export function tagged(value: unknown): unknown {
   }
   if (Array.isArray(value)) return value.map(tagged);
   if (typeof value !== "object" || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, held]) => [key, tagged(held)]));
+  return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, tagged(member)]));
 }
 
 /** A client whose connection is to this relay. */
@@ -425,15 +425,15 @@ async function execute(
   events: readonly Event[],
 ): Promise<unknown[]> {
   const results: unknown[] = [];
-  let told: unknown[] = [];
+  let received: unknown[] = [];
   for (const [at, event] of events.entries()) {
     relay.change(event);
     if (at === 0) {
       createGraphqlClient(client).subscribe(
         { query, operationName: operation, variables },
         {
-          next: (result) => told.push(tagged(result)),
-          error: (errors) => told.push({ $errors: tagged(errors) }),
+          next: (result) => received.push(tagged(result)),
+          error: (errors) => received.push({ $errors: tagged(errors) }),
           complete: () => undefined,
         },
       );
@@ -442,8 +442,8 @@ async function execute(
     mustBeWell(client, event);
     // A mutation puts by itself.
     await put(client, query.startsWith("subscription") ? event : {});
-    results.push(told);
-    told = [];
+    results.push(received);
+    received = [];
   }
   return results;
 }

@@ -1,4 +1,4 @@
-/** A page with widgets, a client and a fake relay with a PV of each kind, new for each test. */
+/** A page with widgets, a client and a fake relay, new for each test. */
 
 import type { ReactNode } from "react";
 import { flushSync } from "react-dom";
@@ -7,7 +7,12 @@ import { afterEach, beforeEach } from "vitest";
 
 import type { PvClient, PvStructure } from "../ts/index.js";
 import { PvProvider } from "../ts/react/index.js";
-import { createFakeRelay, type FakeRelay } from "../ts/testing/index.js";
+import {
+  createFakeRelay,
+  type FakeRelay,
+  type FakeRelayOptions,
+  type PutAnswer,
+} from "../ts/testing/index.js";
 import "../ts/widgets/widgets.css";
 
 export let relay: FakeRelay;
@@ -15,30 +20,49 @@ export let client: PvClient;
 export let page: HTMLElement;
 let root: Root;
 
-/** Called once at the top of a test file. */
+type Pvs = NonNullable<FakeRelayOptions["pvs"]>;
+
+/** A PV of each kind. */
+const EACH_KIND: Pvs = {
+  TEMP: {
+    value: 21.5,
+    units: "°C",
+    precision: 1,
+    displayRange: { min: 0, max: 100 },
+    controlRange: { min: 0, max: 90 },
+    warningRange: { min: null, max: 60 },
+    alarmRange: { min: null, max: 80 },
+  },
+  MODE: { value: 1, choices: ["Off", "On"] },
+  BITS: { value: 5, type: "Int32" },
+  WAVE: { value: Float64Array.from({ length: 2000 }, (_, at) => Math.sin(at / 100)) },
+  CAMERA: { value: image([3, 2], "ubyteValue", Uint8Array.of(0, 1, 2, 3, 4, 255)) },
+  TABLE: {
+    value: { labels: ["Name", "Size"], value: { n: ["a", "b"], s: Int32Array.of(1, 2) } },
+  },
+};
+
+/** Called once at the top of a test file. The relay has a PV of each kind. */
 export function eachWithWidgetPage(): void {
+  eachWithPage(EACH_KIND, 0);
+}
+
+/** Ends the puts that have no outcome yet, oldest first. */
+export let ends: ((answer: PutAnswer) => void)[];
+
+/** Called once at the top of a test file. The relay has no PVs, and the test ends the puts. */
+export function eachWithHeldPuts(): void {
+  eachWithPage({});
+  beforeEach(() => {
+    ends = [];
+    relay.onPut = () => new Promise((resolve) => ends.push(resolve));
+  });
+}
+
+function eachWithPage(pvs: Pvs, unsubscribeDelayMs?: number): void {
   beforeEach(async () => {
-    relay = createFakeRelay({
-      pvs: {
-        TEMP: {
-          value: 21.5,
-          units: "°C",
-          precision: 1,
-          displayRange: { min: 0, max: 100 },
-          controlRange: { min: 0, max: 90 },
-          warningRange: { min: null, max: 60 },
-          alarmRange: { min: null, max: 80 },
-        },
-        MODE: { value: 1, choices: ["Off", "On"] },
-        BITS: { value: 5, type: "Int32" },
-        WAVE: { value: Float64Array.from({ length: 2000 }, (_, at) => Math.sin(at / 100)) },
-        CAMERA: { value: image([3, 2], "ubyteValue", Uint8Array.of(0, 1, 2, 3, 4, 255)) },
-        TABLE: {
-          value: { labels: ["Name", "Size"], value: { n: ["a", "b"], s: Int32Array.of(1, 2) } },
-        },
-      },
-    });
-    client = relay.client({ unsubscribeDelayMs: 0 });
+    relay = createFakeRelay({ pvs });
+    client = relay.client(unsubscribeDelayMs === undefined ? {} : { unsubscribeDelayMs });
     await client.ready;
     page = document.createElement("div");
     page.style.width = "400px";

@@ -100,7 +100,7 @@ describe("every widget", () => {
         expect(part("condition")).toBe("Not found · still searching");
       });
       const missing = widget().querySelector("svg")?.innerHTML;
-      expect(new Set([stale, gone, lost, missing]).size, "each has a shape of its own").toBe(4);
+      expect(new Set([stale, gone, lost, missing]).size, "each has a different shape").toBe(4);
     });
   }
 });
@@ -121,10 +121,10 @@ describe("a widget for another kind of PV", () => {
       [<StripChart key={6} name="WAVE" />, "A strip chart shows numbers; this is an array"],
       [<Meter key={7} name="TABLE" />, "A meter shows numbers; this is a structure"],
     ];
-    for (const [widget, said] of cases) {
+    for (const [widget, expected] of cases) {
       show(widget);
       await until(() => {
-        expect(nothing()).toBe(said);
+        expect(nothing()).toBe(expected);
       });
       expect(page.textContent).not.toContain("0 rows");
     }

@@ -7,7 +7,9 @@ export interface Clock {
   now(): number;
   /** Milliseconds past the POSIX epoch, for display. */
   epochMs(): number;
+  /** Calls a function after a delay in milliseconds of this clock. */
   setTimeout(callback: () => void, delayMs: number): Timer;
+  /** Cancels a timer. */
   clearTimeout(timer: Timer | undefined): void;
 }
 

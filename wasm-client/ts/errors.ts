@@ -3,6 +3,7 @@
 /** Any error of this package. `BAD_OPTION`: a number in the options is out of range. */
 export class PvwireError extends Error {
   constructor(
+    /** What is wrong, for programs. */
     readonly code: string,
     message: string,
   ) {
@@ -46,6 +47,7 @@ export class SelectionError extends PvwireError {
  */
 export class PvError extends PvwireError {
   constructor(
+    /** The PV's name. */
     readonly pv: string,
     code: string,
     message: string,
@@ -62,6 +64,7 @@ export class PvError extends PvwireError {
  */
 export class PutError extends PvwireError {
   constructor(
+    /** The PV's name. */
     readonly pv: string,
     code: string,
     message: string,
@@ -71,6 +74,12 @@ export class PutError extends PvwireError {
     super(code, message);
   }
 }
+
+/**
+ * A question to the relay that has no answer. Codes: `BAD_VALUE`, `NOT_ALLOWED` by the relay's rules or limits,
+ * `NOT_SUPPORTED` by a relay of an older version, `FAILED`, `TIMED_OUT`, `RELAY_LOST`, `CLOSED`, `UNKNOWN`.
+ */
+export class AskError extends PvwireError {}
 
 /** The WebAssembly module, or another file of this package, could not be loaded. */
 export class LoadError extends PvwireError {

@@ -3,7 +3,7 @@
 import { Client } from "./client/client.js";
 import type { ClientOptions, PvClient } from "./types.js";
 
-export { LoadError, PutError, PvError, PvwireError, SelectionError } from "./errors.js";
+export { AskError, LoadError, PutError, PvError, PvwireError, SelectionError } from "./errors.js";
 export type * from "./types.js";
 
 /**

@@ -53,6 +53,7 @@ export const ReplyBody = {
   PutDone: 7,
   RpcDone: 8,
   Relays: 9,
+  AnswerPage: 10,
 } as const;
 
 export const RequestBody = {
@@ -69,6 +70,8 @@ export const RequestBody = {
   Describe: 10,
   PutMany: 11,
   PutWithin: 12,
+  Ask: 13,
+  Cancel: 14,
 } as const;
 
 export const RequestProblem = {
@@ -111,9 +114,23 @@ export const AckField = {
   tick: 0,
 } as const;
 
+export const AnswerPageField = {
+  outcome: 0,
+  message: 1,
+  page: 2,
+  last: 3,
+  bytes: 4,
+  data: 5,
+} as const;
+
 export const ArgumentField = {
   name: 0,
   value: 1,
+} as const;
+
+export const AskField = {
+  service: 0,
+  body: 1,
 } as const;
 
 export const AuthenticateField = {
@@ -130,6 +147,10 @@ export const BlobField = {
   text: 6,
   structure: 7,
   partial: 8,
+} as const;
+
+export const CancelField = {
+  request: 0,
 } as const;
 
 export const ConnectionField = {

@@ -68,6 +68,7 @@ export interface PvStructure {
   readonly [field: string]: PvField;
 }
 
+/** A value in all forms; those that don't fit its type are `null`. */
 export interface PvValue {
   /** The number or the enum's index; `null` for NaN, ±Infinity, strings and arrays. */
   readonly float: number | null;
@@ -92,6 +93,7 @@ export interface PvValue {
   readonly structures: readonly PvField[] | null;
 }
 
+/** A time stamp. */
 export interface PvTime {
   /** ISO 8601 in UTC with microseconds: `2026-01-31T12:00:00.123456Z`. */
   readonly datetime: string;
@@ -102,10 +104,13 @@ export interface PvTime {
   readonly seconds: number;
   /** The fraction of the second exactly: 0 to 999,999,999. */
   readonly nanoseconds: number;
+  /** The server's own number, 0 unless it sets one. */
   readonly userTag: number;
 }
 
+/** The alarm and the access rights of a PV. */
 export interface PvStatus {
+  /** The severity by Coniql's names. */
   readonly quality: Quality;
   /**
    * The last known severity, kept while disconnected; `null` before the first value and where the server
@@ -132,11 +137,15 @@ export interface PvStatus {
 
 /** `null` where the source gives no limit. */
 export interface PvRange {
+  /** The lower limit; `null` without one. */
   readonly min: number | null;
+  /** The upper limit; `null` without one. */
   readonly max: number | null;
 }
 
+/** How to draw a value, and what may be written. */
 export interface PvDisplay {
+  /** Element type of the value at its source. */
   readonly type: PvType;
   /** Maximum number of elements; 1 for a scalar. */
   readonly elementCount: number;
@@ -168,7 +177,9 @@ export interface PvDisplay {
   readonly warningRange: PvRange | null;
 }
 
+/** The connection of a PV. */
 export interface PvConnection {
+  /** The state; the value is kept in all states. */
   readonly state: PvConnectionState;
   /** `state === "connected"`. The value is current only then, and only while not `unresponsive`. */
   readonly connected: boolean;
@@ -177,7 +188,8 @@ export interface PvConnection {
   /**
    * While the value may be old (`disconnected`, `relayLost`, `unresponsive`): when the PV's server, or
    * the relay, was last heard from, ISO 8601. The value was current until then. It can be well before
-   * `since`, when a network failed silently. `null` otherwise.
+   * `since`, when a network failed silently. Also while a PV is `notFound` whose server answers searches
+   * and doesn't connect it. `null` otherwise.
    */
   readonly lastHeard: string | null;
   /**
@@ -218,9 +230,11 @@ export interface PvData {
   readonly value: PvValue | null;
   /** Time stamp of the value, as the IOC set it; `null` where the server gives none. */
   readonly time: PvTime | null;
+  /** The alarm and the access rights. */
   readonly status: PvStatus;
   /** How to draw it; `null` before it is known. */
   readonly display: PvDisplay | null;
+  /** The connection, and why there is no value. */
   readonly connection: PvConnection;
   /** Number of values that this client didn't get, for any cause. */
   readonly skipped: number;
@@ -264,6 +278,7 @@ export interface PvOptions {
 
 /** One PV seen through one selection. */
 export interface Pv<T = PvData> {
+  /** The name as it was given. */
   readonly name: string;
   /** Calls `listener` after changes of what is selected, at most once per animation frame. */
   readonly subscribe: (listener: () => void) => () => void;
@@ -277,10 +292,13 @@ export interface Pv<T = PvData> {
 
 /** A value that changes, in the shape of React's `useSyncExternalStore`. */
 export interface Readable<T> {
+  /** Calls `listener` after each change; the returned function ends that. */
   readonly subscribe: (listener: () => void) => () => void;
+  /** The current value; the same object until it changes. */
   readonly getSnapshot: () => T;
 }
 
+/** The state of the connection to the relay. */
 export interface ConnectionSnapshot {
   /**
    * `connecting` until the first attempt succeeds or fails, `open`, `lost` from then on until open
@@ -307,6 +325,7 @@ export interface ConnectionSnapshot {
    * last one. Empty before the first attempt.
    */
   readonly relayUrl: string;
+  /** The relay's version; `undefined` before the first connection. */
   readonly relayVersion: string | undefined;
   /** Changes when the relay restarts. */
   readonly relayInstance: string | undefined;
@@ -314,16 +333,23 @@ export interface ConnectionSnapshot {
 
 /** Renewed once a second. */
 export interface StatsSnapshot {
+  /** Updates received in the last second. */
   readonly updatesPerSecond: number;
+  /** Frames received in the last second. */
   readonly framesPerSecond: number;
+  /** Bytes received in the last second. */
   readonly bytesPerSecond: number;
+  /** Updates received. */
   readonly updatesTotal: number;
+  /** Frames received. */
   readonly framesTotal: number;
+  /** Bytes received. */
   readonly bytesTotal: number;
   /** Values that this client didn't get, for any cause. */
   readonly skippedTotal: number;
   /** Frames that were missing; each ends the connection, and the client reconnects. */
   readonly gapsTotal: number;
+  /** Number of times that the connection was opened again. */
   readonly reconnectsTotal: number;
   /** PVs that this client holds. */
   readonly subscriptions: number;
@@ -335,10 +361,13 @@ export interface StatsSnapshot {
 export interface PvInspection {
   /** Number of the last update in the PV's stream, modulo 2^32. */
   readonly sequence: number;
+  /** Number of updates that have arrived. */
   readonly updatesReceived: number;
+  /** Number of updates that this client didn't get. */
   readonly skipped: number;
 }
 
+/** Options of a get. */
 export interface GetOptions {
   /**
    * Selection as for `pv`. With `display.description` in it, or without a selection, a get waits up to two
@@ -349,12 +378,26 @@ export interface GetOptions {
   timeoutMs?: number;
 }
 
+/** The result of a get of one PV: its data, or the error. */
 export type GetResult<T = PvData> =
-  | { readonly name: string; readonly ok: true; readonly data: T }
   | {
+      /** The PV. */
       readonly name: string;
+      /** It was read. */
+      readonly ok: true;
+      /** What the selection asked for. */
+      readonly data: T;
+    }
+  | {
+      /** The PV. */
+      readonly name: string;
+      /** It could not be read. */
       readonly ok: false;
-      readonly error: Error & { readonly code: string };
+      /** Why. */
+      readonly error: Error & {
+        /** One of those of `PvError`. */
+        readonly code: string;
+      };
     };
 
 /** What can be written. A string is also the label of a choice, or the text of a number. */
@@ -368,6 +411,7 @@ export type PutValue =
   | readonly string[]
   | NumericArray;
 
+/** Options of a put. */
 export interface PutOptions {
   /**
    * Put-completion: resolve when the record, and all records that it processed, have finished.
@@ -394,20 +438,33 @@ export interface PutOptions {
    * @default false
    */
   coalesce?: boolean;
+  /**
+   * Takes back a put that was just made, as the release of a button that is held. Programs that ask their users before
+   * they write must not ask again, because meanwhile the PV keeps what was put.
+   * @default false
+   */
+  undoes?: boolean;
 }
 
 /** A put or call that failed. `error.mayBeWritten` is true if the value may have been written. */
 export interface PutFailure {
+  /** It failed. */
   readonly ok: false;
+  /** Why the put or call failed; `code` is one of those of `PutError`. */
   readonly error: Error & {
+    /** What kind of failure. */
     readonly code: string;
+    /** The PV. */
     readonly pv: string;
+    /** Whether the value may have been written nevertheless. */
     readonly mayBeWritten: boolean;
   };
 }
 
+/** The outcome of a put. */
 export type PutResult =
   | {
+      /** The server has taken the value. */
       readonly ok: true;
       /** A later value was written instead of this one. */
       readonly superseded: boolean;
@@ -422,6 +479,7 @@ export type PutResult =
     }
   | PutFailure;
 
+/** Options of a put of several PVs. */
 export interface PutManyOptions extends PutOptions {
   /**
    * Write none of them unless the relay's rules permit all: otherwise the permitted ones fail with
@@ -432,12 +490,54 @@ export interface PutManyOptions extends PutOptions {
   allPermitted?: boolean;
 }
 
+/** Options of a call. */
 export interface RpcOptions {
   /** How long the service may take. @default 10000 */
   timeoutMs?: number;
 }
 
-export type RpcResult = { readonly ok: true; readonly data: PvField } | PutFailure;
+/** The outcome of a call: the service's answer, or the error. */
+export type RpcResult =
+  | {
+      /** The service has answered. */
+      readonly ok: true;
+      /** Its answer. */
+      readonly data: PvField;
+    }
+  | PutFailure;
+
+/** Options of a search for names. */
+export interface NamesOptions {
+  /** Maximum number of names, from 1 to 1000. @default 20 */
+  limit?: number;
+  /** The `next` of an earlier result with the same text: further names. */
+  after?: string;
+  /** Ends the search; the promise then rejects with the signal's reason. */
+  signal?: AbortSignal;
+  /** How long the relay may take. @default 5000 */
+  timeoutMs?: number;
+}
+
+/** A name that the relay offers. */
+export interface NameFound {
+  /** As `pv` takes it: without a protocol if that is the relay's default. */
+  readonly name: string;
+  /** Protocol of the PV, such as `"ca"` or `"pva"`. */
+  readonly protocol: string;
+  /**
+   * Where it is known from: the `"relay"` has found the PV since it was started, a pvAccess `"server"` lists
+   * it, or a `"file"` of the operator does.
+   */
+  readonly from: readonly ("relay" | "server" | "file")[];
+}
+
+/** The names that a search found. */
+export interface NamesResult {
+  /** Names that begin with the text first, then short ones before long ones, then by the alphabet. */
+  readonly names: readonly NameFound[];
+  /** Set if there are more names: pass it as `after`. */
+  readonly next?: string;
+}
 
 /** The WebAssembly module: its address, or its content. */
 export type WasmSource = string | URL | Request | Response | BufferSource | WebAssembly.Module;
@@ -450,9 +550,11 @@ export type RelayOptions =
   | {
       /** The relay. */
       url: RelayUrl;
+      /** Not together with `url`. */
       urls?: undefined;
     }
   | {
+      /** Not together with `urls`. */
       url?: undefined;
       /**
        * Several relays: each client uses one of them, chosen at random, and another one when the
@@ -462,8 +564,10 @@ export type RelayOptions =
       urls: readonly RelayUrl[] | (() => readonly RelayUrl[] | Promise<readonly RelayUrl[]>);
     };
 
+/** Options of a client: the relays, and the connection to them. */
 export type ClientOptions = RelayOptions & ConnectionOptions;
 
+/** Options of the connection to a relay. */
 export interface ConnectionOptions {
   /** @default the module that comes with this package, beside this file; Node reads it from disk */
   wasm?: WasmSource | Promise<WasmSource>;
@@ -477,6 +581,11 @@ export interface ConnectionOptions {
    * @default the module that comes with this package
    */
   graphqlWasm?: WasmSource | Promise<WasmSource>;
+  /**
+   * The module that decodes archived samples, which is loaded with the first of them.
+   * @default the module that comes with this package
+   */
+  archiveWasm?: WasmSource | Promise<WasmSource>;
   /**
    * Returns the JSON Web Token that identifies this client. Called for every connection to a relay that
    * requires one, so that it can be renewed. Only hosts of `url` or `urls`, and `tokenHosts`, get it.
@@ -527,6 +636,111 @@ export interface ConnectionOptions {
   hiddenIntervalMs?: number;
 }
 
+/**
+ * A moment: milliseconds past 1970 or a `Date`; nanoseconds past 1970 as a `bigint`; or a text that the
+ * relay reads by its clock, such as `"-10m"`, `"-1h"`, `"now"` or ISO 8601 with a zone.
+ */
+export type Moment = number | bigint | Date | string;
+
+/** Which part of the past is wanted. */
+export interface PvHistoryOptions {
+  /** An archiver is asked only with it. @default the oldest update that the relay keeps */
+  readonly from?: Moment | undefined;
+  /** @default the newest update */
+  readonly to?: Moment | undefined;
+  /** About the most updates that are wanted, 4 to 20,000; if there are more, they are thinned. @default all */
+  readonly points?: number | undefined;
+  /** Ends the question; the promise then rejects with the signal's reason. */
+  readonly signal?: AbortSignal | undefined;
+  /** Called with what the relay keeps, if an archiver is then asked for more. */
+  readonly onPartial?: ((kept: PvHistory) => void) | undefined;
+}
+
+/** A time for which the relay has no updates. */
+export interface PvHistoryGap {
+  /**
+   * The PV was disconnected or its server silent; no client had it, so that it was not monitored; the
+   * relay was too slow to keep its updates; or the archiver was off.
+   */
+  readonly cause: "disconnected" | "not monitored" | "lost" | "not archived";
+  /** By the relay's clock, or the archiver's, in nanoseconds past 1970. */
+  readonly fromNs: bigint;
+  /** `undefined`: it has not ended. */
+  readonly toNs: bigint | undefined;
+}
+
+/** The updates of an interval, of which a thinned answer has the first, smallest, largest and last. */
+export interface PvHistoryBin {
+  /** Number of its rows, which follow those of the bin before. */
+  readonly rows: number;
+  /** Number of updates that they stand for. */
+  readonly updates: number;
+  /** The worst one of these updates: 0 NO_ALARM, 1 MINOR, 2 MAJOR, 3 INVALID. */
+  readonly severity: number;
+  /** Alarm condition of that update. */
+  readonly status: number;
+  /** Updates that were left out. */
+  readonly skipped: number;
+}
+
+/**
+ * Past updates of a PV, in the order in which the relay received them. Where the relay has kept none and its operator
+ * has named an archiver, they are the archiver's samples; thinned, they are the smallest and largest value and the
+ * mean of each bin. Columns have one element per update.
+ */
+export interface PvHistory {
+  /** The PV's name. */
+  readonly name: string;
+  /** Time stamps of the IOC, in nanoseconds past 1970. */
+  readonly timeNs: BigInt64Array;
+  /** Numbers; of an enum, its index; NaN for a text. */
+  readonly numbers: Float64Array;
+  /** Values that are texts, by row. */
+  readonly texts: ReadonlyMap<number, string>;
+  /** Integers outside ±2^53, by row. */
+  readonly integers: ReadonlyMap<number, bigint>;
+  /** 0 NO_ALARM, 1 MINOR, 2 MAJOR, 3 INVALID. */
+  readonly severities: Uint8Array;
+  /** Alarm conditions, 0 to 21 as in EPICS's alarm.h; 100 plus the status class of a pvAccess alarm. */
+  readonly statuses: Uint16Array;
+  /** Updates that were left out just before a row, where there are any. */
+  readonly skipped: ReadonlyMap<number, number>;
+  /** By their begin. */
+  readonly gaps: readonly PvHistoryGap[];
+  /** Only of a thinned answer. */
+  readonly bins: readonly PvHistoryBin[];
+  /** Whether the first row is the value that held at `from`, so that its time is earlier. */
+  readonly hasHeld: boolean;
+  /** Time of the oldest update that the relay keeps; `undefined` if it keeps nothing of the PV. */
+  readonly keptSinceNs: bigint | undefined;
+  /** The last tick of the relay whose updates are included. */
+  readonly tick: bigint;
+  /** Of the PV's last update in that tick; `undefined` if the relay has not opened the PV. */
+  readonly epoch: number | undefined;
+  /** The same: live updates with a later `sequence` (see `inspect`) continue the past. */
+  readonly sequence: number | undefined;
+  /** Why samples of the archiver are missing, if it was asked. */
+  readonly archiveError: (Error & { readonly code?: string }) | undefined;
+}
+
+/** The past of a PV, continued by its live updates. Columns have one element per update. */
+export interface LivePvHistory {
+  /** The PV's name. */
+  readonly name: string;
+  /** The relay has not answered yet; live updates are there already. */
+  readonly isLoading: boolean;
+  /** Time stamps of the IOC, in nanoseconds past 1970. */
+  readonly timeNs: BigInt64Array;
+  /** Numbers; of an enum, its index; NaN for a text. */
+  readonly numbers: Float64Array;
+  /** 0 NO_ALARM, 1 MINOR, 2 MAJOR, 3 INVALID. */
+  readonly severities: Uint8Array;
+  /** Times without updates. */
+  readonly gaps: readonly PvHistoryGap[];
+  /** Why there is no past, or why the archiver's samples are missing in it: see `history` of the client. */
+  readonly error: (Error & { readonly code?: string }) | undefined;
+}
+
 /** One connection to a relay and its PVs. It connects when it is first used. */
 export interface PvClient {
   /**
@@ -563,9 +777,22 @@ export interface PvClient {
     values: Readonly<Record<string, PutValue>>,
     options?: RpcOptions,
   ): Promise<RpcResult>;
+  /**
+   * Looks for names of PVs that contain `text`, without regard to case, or that match it as a whole if it has
+   * `*` (any characters) or `?` (one): for suggestions while a user types. Only names that this client may read.
+   * Rejects with an AskError, or with the reason of an aborted `signal`.
+   */
+  names(text: string, options?: NamesOptions): Promise<NamesResult>;
+  /**
+   * Reads the past of a PV, if the relay keeps it. Without a past the answer has no rows and no
+   * `keptSinceNs`. Rejects with an AskError, or with the reason of an aborted `signal`.
+   */
+  history(name: string, options?: PvHistoryOptions): Promise<PvHistory>;
   /** Resolves when the WebAssembly module is loaded. */
   readonly ready: Promise<void>;
+  /** The state of the connection to the relay. */
   readonly connection: Readable<ConnectionSnapshot>;
+  /** Rates and totals of all updates, renewed once a second. */
   readonly stats: Readable<StatsSnapshot>;
   /** Counts of one PV that has listeners with these options; `undefined` for other PVs. */
   inspect(name: string, options?: PvOptions): PvInspection | undefined;

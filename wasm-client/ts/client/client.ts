@@ -1,21 +1,25 @@
 /** One client of one relay: starts at its first use, applies messages and passes answers on. */
 
 import { systemClock, type Clock } from "../clock.js";
-import { LoadError, PutError } from "../errors.js";
+import { AskError, LoadError, PutError } from "../errors.js";
 import type { PlannedOptions } from "../link/get.js";
 import { Link } from "../link/link.js";
 import type { Operations } from "../link/operations.js";
+import type { Questions } from "../link/questions.js";
 import { checkOptions } from "../options.js";
 import type { OfPage } from "../pv/of_page.js";
 import { isOfPage } from "../pv/page_pv.js";
 import { filterOf } from "../pv/pv.js";
 import { writable } from "../store/json.js";
 import { Answered, load, type Applied } from "../store/core.js";
+import { Loader } from "../store/loader.js";
 import { Stats } from "../store/stats.js";
 import type {
   ClientOptions,
   ConnectionSnapshot,
   GetResult,
+  NamesOptions,
+  NamesResult,
   PutManyOptions,
   PutFailure,
   PutOptions,
@@ -23,6 +27,8 @@ import type {
   PutValue,
   Pv,
   PvClient,
+  PvHistory,
+  PvHistoryOptions,
   PvInspection,
   PvOptions,
   Readable,
@@ -49,6 +55,7 @@ export class Client implements PvClient {
   #handles: Handles;
   #reads: Lazy<Reads>;
   #operations: Lazy<Operations>;
+  #questions: Lazy<Questions>;
   #isStarted = false;
   #isDisposed = false;
 
@@ -71,6 +78,7 @@ export class Client implements PvClient {
         this.pvs.lost(nowMs, heardMs);
         this.#reads.value?.lost();
         this.#operations.value?.pump();
+        this.#questions.value?.pump();
       },
       onSilent: (heardMs) => {
         this.pvs.silent(heardMs);
@@ -91,9 +99,15 @@ export class Client implements PvClient {
             clock,
             link,
             wasm: () => this.pvs.core(),
-            slotOf: (name) => this.pvs.held.get(name)?.slot?.index,
+            slotOf: (name) => this.pvs.entries.get(name)?.slot?.index,
             putLocal: (name, value) => this.put(name, value),
           }),
+      ),
+    );
+    this.#questions = new Lazy(() =>
+      import("../link/questions.js").then(
+        ({ Questions }) =>
+          new Questions(clock, link, () => this.pvs.core(), AskError, options, Loader),
       ),
     );
     this.stats = new Stats(
@@ -101,7 +115,7 @@ export class Client implements PvClient {
       () => ({
         ...link.totals,
         reconnectsTotal: Math.max(0, link.opensTotal - 1),
-        subscriptions: this.pvs.held.size,
+        subscriptions: this.pvs.entries.size,
         roundTripMs: link.heartbeat.roundTripMs,
       }),
       start,
@@ -150,6 +164,16 @@ export class Client implements PvClient {
       .then(writable, unsent(name));
   }
 
+  async names(text: string, options: NamesOptions = {}): Promise<NamesResult> {
+    const questions = await this.#needed(this.#questions, options);
+    return questions.names(text, options);
+  }
+
+  async history(name: string, options: PvHistoryOptions = {}): Promise<PvHistory> {
+    const questions = await this.#needed(this.#questions, options);
+    return questions.history(name, options);
+  }
+
   /**
    * A part of the client that is loaded on demand, after the module is loaded and the client has
    * begun to connect.
@@ -162,7 +186,7 @@ export class Client implements PvClient {
   }
 
   inspect(name: string, options?: PvOptions): PvInspection | undefined {
-    const index = this.pvs.held.get(name + filterOf(options))?.slot?.index;
+    const index = this.pvs.entries.get(name + filterOf(options))?.slot?.index;
     if (index === undefined) return undefined;
     const [sequence = 0, updatesReceived = 0, skipped = 0] = this.pvs.core().inspect(index);
     return { sequence, updatesReceived, skipped };
@@ -257,6 +281,9 @@ export class Client implements PvClient {
       case Answered.rpc:
         this.#operations.value?.answered(applied, data);
         break;
+      case Answered.page:
+        this.#questions.value?.answered(applied, data);
+        break;
       case Answered.ping:
         this.#link.heartbeat.ponged();
         break;
@@ -279,6 +306,7 @@ export class Client implements PvClient {
     this.pvs.opened();
     this.#reads.value?.pump();
     this.#operations.value?.pump();
+    this.#questions.value?.pump();
     // Loaded before the first put, which must not fail because the page's server was updated
     // meanwhile.
     this.#operations.load().catch(() => undefined);
@@ -287,8 +315,8 @@ export class Client implements PvClient {
   /** A request was refused as a whole. */
   #refused(request: number): void {
     const message = this.pvs.core().core.request_error();
-    const isRead = this.#reads.value?.refused(request, message);
-    if (!isRead && !this.#operations.value?.refused(request, message)) this.pvs.subscribed();
+    const parts = [this.#reads, this.#operations, this.#questions];
+    if (!parts.some(({ value }) => value?.refused(request, message))) this.pvs.subscribed();
   }
 }
 

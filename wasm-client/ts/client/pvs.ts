@@ -13,7 +13,7 @@ import { ALWAYS, EXECUTED, NEW, WANTS_ELEMENTS, WATCHER } from "../store/results
 import { Slot } from "../store/slot.js";
 import type { ClientOptions } from "../types.js";
 import { Lazy } from "./lazy.js";
-import { Subscriptions, type Held } from "./subscriptions.js";
+import { Subscriptions, type PvEntry } from "./subscriptions.js";
 
 /** The parts of each PV that a count of all PVs by state and severity depends on. */
 const COUNTED = ALARM | CONNECTION;
@@ -22,7 +22,7 @@ export class Pvs implements PvOwner {
   /** `undefined` until it is loaded and needed. */
   wasm: Wasm | undefined;
   /** PVs by name and filter. */
-  readonly held = new Map<string, Held>();
+  readonly entries = new Map<string, PvEntry>();
   readonly isRead: number[] = [];
   readonly subscriptions: Subscriptions;
   /** The `loc://` PVs and formulas. */
@@ -36,7 +36,7 @@ export class Pvs implements PvOwner {
   #onUsed: () => void;
   /** A slot without data, from which PVs without a slot are read. */
   #blank = 0;
-  #bySlot: (Held | undefined)[] = [];
+  #bySlot: (PvEntry | undefined)[] = [];
   /** The handles with listeners, by the numbers under which they watch slots in the module. */
   #watching: (PvHandle | undefined)[] = [];
   #freeNumbers: number[] = [];
@@ -50,7 +50,7 @@ export class Pvs implements PvOwner {
     this.#options = options;
     this.#clock = clock;
     this.#onUsed = onUsed;
-    this.subscriptions = new Subscriptions(link, this.held);
+    this.subscriptions = new Subscriptions(link, this.entries);
     this.ofPage = new Lazy(async () => {
       const { OfPage } = await import("../pv/of_page.js");
       const onChange = (): void => {
@@ -72,20 +72,20 @@ export class Pvs implements PvOwner {
   }
 
   slotOf(handle: PvHandle): Slot {
-    const { slot } = handle.held ?? this.held.get(handle.key) ?? handle;
+    const { slot } = handle.entry ?? this.entries.get(handle.key) ?? handle;
     return slot ?? new Slot(this.core(), handle.name, this.#blank);
   }
 
-  masked({ held }: PvHandle): void {
-    if (held !== undefined) this.#link(held as Held);
+  masked({ entry }: PvHandle): void {
+    if (entry !== undefined) this.#link(entry as PvEntry);
   }
 
   attach(handle: PvHandle): void {
     this.#onUsed();
     const { key, name, filter } = handle;
-    let held = this.held.get(key);
-    if (held === undefined) {
-      held = {
+    let entry = this.entries.get(key);
+    if (entry === undefined) {
+      entry = {
         name,
         filter,
         handles: [],
@@ -93,44 +93,44 @@ export class Pvs implements PvOwner {
         idleUntil: Infinity,
         isDescribed: false,
       };
-      this.held.set(key, held);
-      if (this.wasm !== undefined) this.#place(held, this.wasm);
+      this.entries.set(key, entry);
+      if (this.wasm !== undefined) this.#place(entry, this.wasm);
     }
-    const isFirst = held.handles.length === 0;
+    const isFirst = entry.handles.length === 0;
     if (isFirst) this.#recount();
-    held.handles = [...held.handles, handle];
-    held.idleUntil = Infinity;
-    handle.held = held;
-    this.#link(held);
+    entry.handles = [...entry.handles, handle];
+    entry.idleUntil = Infinity;
+    handle.entry = entry;
+    this.#link(entry);
     if (isFirst && isOfPage(name)) this.ofPage.value?.resume();
     // A subscribed PV's description is requested now, another PV's after the answer to its
     // Subscribe.
-    if (!held.isDescribed && (handle.mask & DESCRIBES) !== 0) this.subscriptions.describe();
+    if (!entry.isDescribed && (handle.mask & DESCRIBES) !== 0) this.subscriptions.describe();
   }
 
   detach(handle: PvHandle): void {
-    const held = this.held.get(handle.key);
-    handle.held = undefined;
+    const entry = this.entries.get(handle.key);
+    handle.entry = undefined;
     handle.slot = undefined;
     if (handle.number >= 0) {
       this.#watching[handle.number] = undefined;
       this.#freeNumbers.push(handle.number);
       handle.number = -1;
     }
-    if (held === undefined) return;
-    held.handles = held.handles.filter((other) => other !== handle);
-    this.#link(held);
-    if (held.handles.length > 0) return;
+    if (entry === undefined) return;
+    entry.handles = entry.handles.filter((other) => other !== handle);
+    this.#link(entry);
+    if (entry.handles.length > 0) return;
     this.#recount();
-    held.idleUntil = this.#clock.now() + (this.#options.unsubscribeDelayMs ?? 2000);
+    entry.idleUntil = this.#clock.now() + (this.#options.unsubscribeDelayMs ?? 2000);
     this.#giveBackLater();
   }
 
   /** Slots of the PVs that have listeners, one per name. */
   listened(): readonly Slot[] {
     if (this.#listened === undefined) {
-      const held = [...this.held.values()].filter(({ handles }) => handles.length > 0);
-      const slots = new Map(held.map(({ name, slot }) => [name, slot]));
+      const listened = [...this.entries.values()].filter(({ handles }) => handles.length > 0);
+      const slots = new Map(listened.map(({ name, slot }) => [name, slot]));
       this.#listened = [...slots.values()].filter((slot) => slot !== undefined);
     }
     return this.#listened;
@@ -157,16 +157,16 @@ export class Pvs implements PvOwner {
     this.isRead.length = 0;
     this.#listened = undefined;
     const round = new Round();
-    for (const held of this.held.values()) {
-      for (const handle of held.handles) handle.number = -1;
-      this.#place(held, wasm);
-      for (const handle of held.handles) {
+    for (const entry of this.entries.values()) {
+      for (const handle of entry.handles) handle.number = -1;
+      this.#place(entry, wasm);
+      for (const handle of entry.handles) {
         handle.prepare();
         handle.parts = ALL_PARTS;
-        round.add(handle.told);
+        round.add(handle.listeners);
       }
     }
-    round.add(this.#counters.told);
+    round.add(this.#counters.set);
     round.call();
     return wasm;
   }
@@ -196,7 +196,7 @@ export class Pvs implements PvOwner {
   silent(heardMs: number): void {
     if (this.wasm === undefined) return;
     this.wasm.heardMs = heardMs;
-    for (const { slot } of this.held.values()) {
+    for (const { slot } of this.entries.values()) {
       if (slot?.needsRelay === true) this.wasm.core.touch(slot.index);
     }
     this.#flush();
@@ -211,8 +211,8 @@ export class Pvs implements PvOwner {
   /** PVs that the relay had no room for before are subscribed now that there is room. */
   unsubscribed(): void {
     for (const slot of this.core().core.take_without_room()) {
-      const held = this.#bySlot[slot];
-      if (held !== undefined) this.subscriptions.want(held);
+      const entry = this.#bySlot[slot];
+      if (entry !== undefined) this.subscriptions.want(entry);
     }
   }
 
@@ -230,14 +230,14 @@ export class Pvs implements PvOwner {
     if (this.subscriptions.isOpen) return;
     const now = this.#clock.now();
     const slots: number[] = [];
-    for (const held of this.held.values()) {
-      if (held.idleUntil > now) continue;
-      this.held.delete(held.name + held.filter);
-      this.subscriptions.forget(held);
-      if (held.slot === undefined) continue;
-      this.#bySlot[held.slot.index] = undefined;
-      if (isOfPage(held.name)) this.ofPage.value?.detach(held);
-      slots.push(held.slot.index);
+    for (const entry of this.entries.values()) {
+      if (entry.idleUntil > now) continue;
+      this.entries.delete(entry.name + entry.filter);
+      this.subscriptions.forget(entry);
+      if (entry.slot === undefined) continue;
+      this.#bySlot[entry.slot.index] = undefined;
+      if (isOfPage(entry.name)) this.ofPage.value?.detach(entry);
+      slots.push(entry.slot.index);
     }
     this.subscriptions.remove(slots);
     this.#giveBackLater();
@@ -251,7 +251,7 @@ export class Pvs implements PvOwner {
   #giveBackLater(): void {
     if (this.#idleTimer !== undefined) return;
     let due = Infinity;
-    for (const { idleUntil } of this.held.values()) due = Math.min(due, idleUntil);
+    for (const { idleUntil } of this.entries.values()) due = Math.min(due, idleUntil);
     if (due === Infinity) return;
     this.#idleTimer = this.#clock.setTimeout(
       () => {
@@ -268,27 +268,27 @@ export class Pvs implements PvOwner {
   }
 
   /** Assigns a slot to a PV and subscribes it. */
-  #place(held: Held, wasm: Wasm): void {
-    held.slot = new Slot(wasm, held.name, wasm.add(held.name));
-    this.#bySlot[held.slot.index] = held;
-    this.#link(held);
-    if (isOfPage(held.name)) this.#placeOfPage(held, held.slot);
-    else this.subscriptions.want(held);
+  #place(entry: PvEntry, wasm: Wasm): void {
+    entry.slot = new Slot(wasm, entry.name, wasm.add(entry.name));
+    this.#bySlot[entry.slot.index] = entry;
+    this.#link(entry);
+    if (isOfPage(entry.name)) this.#placeOfPage(entry, entry.slot);
+    else this.subscriptions.want(entry);
   }
 
-  #placeOfPage(held: Held, slot: Slot): void {
-    if (isLocal(held.name) && this.ofPage.value !== undefined) {
-      this.ofPage.value.attach(held);
+  #placeOfPage(entry: PvEntry, slot: Slot): void {
+    if (isLocal(entry.name) && this.ofPage.value !== undefined) {
+      this.ofPage.value.attach(entry);
       return;
     }
     // A formula always later, because it adds PVs itself.
     this.ofPage.load().then(
       (ofPage) => {
         // The PV may have been released meanwhile, or have another slot.
-        if (this.#bySlot[slot.index] === held && held.slot === slot) ofPage.attach(held);
+        if (this.#bySlot[slot.index] === entry && entry.slot === slot) ofPage.attach(entry);
       },
       (error: unknown) => {
-        if (this.#bySlot[slot.index] !== held || held.slot !== slot) return;
+        if (this.#bySlot[slot.index] !== entry || entry.slot !== slot) return;
         slot.wasm.core.refuse(slot.index, error instanceof Error ? error.message : String(error));
         this.flusher.later();
       },
@@ -296,7 +296,7 @@ export class Pvs implements PvOwner {
   }
 
   /** Tells the module the handles of a PV, and them their slot. */
-  #link({ handles, slot }: Held): void {
+  #link({ handles, slot }: PvEntry): void {
     if (slot === undefined) return;
     const watchers: number[] = [];
     for (const handle of handles) {
@@ -325,14 +325,14 @@ export class Pvs implements PvOwner {
     if (wasm === undefined) return;
     this.ofPage.value?.flush(wasm);
     const { heardMs, results } = wasm;
-    const told = results.flush(heardMs, this.isRead);
-    const round = new Round(told.length / 2 + 1);
+    const changed = results.flush(heardMs, this.isRead);
+    const round = new Round(changed.length / 2 + 1);
     const later: PvHandle[] = [];
-    for (let at = 0; at < told.length; at += 2) {
-      const number = told[at] as number;
-      const parts = told[at + 1] as number;
+    for (let at = 0; at < changed.length; at += 2) {
+      const number = changed[at] as number;
+      const parts = changed[at + 1] as number;
       const handle = this.#watching[number & WATCHER] as PvHandle;
-      round.add(handle.told);
+      round.add(handle.listeners);
       if (number >= EXECUTED) {
         handle.take(results, parts);
       } else {
@@ -349,7 +349,7 @@ export class Pvs implements PvOwner {
       }
     }
     if (this.#listened === undefined || (results.changed & COUNTED) !== 0) {
-      round.add(this.#counters.told);
+      round.add(this.#counters.set);
     }
     round.call();
   }

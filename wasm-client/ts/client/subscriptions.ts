@@ -11,7 +11,7 @@ import { soon } from "./lazy.js";
 const MAX_IDS = 10_000;
 
 /** A PV that has listeners, or had some until recently. */
-export interface Held {
+export interface PvEntry {
   readonly name: string;
   readonly filter: string;
   handles: readonly PvHandle[];
@@ -27,9 +27,9 @@ export class Subscriptions {
   /** A Subscribe is waiting for its answer. */
   isOpen = false;
   /** PVs to be subscribed, in order, each with its filter. */
-  #wanted = new Set<Held>();
+  #wanted = new Set<PvEntry>();
   #link: Link;
-  #held: ReadonlyMap<string, Held>;
+  #entries: ReadonlyMap<string, PvEntry>;
   // A page that mounts requests all its PVs at once.
   #subscribeSoon = soon(() => {
     this.#subscribe();
@@ -39,18 +39,18 @@ export class Subscriptions {
     this.#describe();
   });
 
-  constructor(link: Link, held: ReadonlyMap<string, Held>) {
+  constructor(link: Link, entries: ReadonlyMap<string, PvEntry>) {
     this.#link = link;
-    this.#held = held;
+    this.#entries = entries;
   }
 
-  want(held: Held): void {
-    this.#wanted.add(held);
+  want(entry: PvEntry): void {
+    this.#wanted.add(entry);
     this.#subscribeSoon();
   }
 
-  forget(held: Held): void {
-    this.#wanted.delete(held);
+  forget(entry: PvEntry): void {
+    this.#wanted.delete(entry);
   }
 
   /** Releases slots; the relay ends their subscriptions. */
@@ -60,9 +60,9 @@ export class Subscriptions {
 
   /** The connection is open: everything is requested again. */
   opened(): void {
-    for (const held of this.#held.values()) {
-      held.isDescribed = false;
-      if (!isOfPage(held.name)) this.#wanted.add(held);
+    for (const entry of this.#entries.values()) {
+      entry.isDescribed = false;
+      if (!isOfPage(entry.name)) this.#wanted.add(entry);
     }
     this.#subscribe();
   }
@@ -77,15 +77,15 @@ export class Subscriptions {
   /** Sends the pending subscriptions, one request after another. */
   #subscribe(): void {
     if (this.isOpen || this.#wanted.size === 0 || !this.#link.isOpen) return;
-    const [{ filter }] = this.#wanted as unknown as [Held];
+    const [{ filter }] = this.#wanted as unknown as [PvEntry];
     // A request has one filter; the other PVs follow after the answer.
-    const wanted = [...this.#wanted].filter((held) => held.filter === filter);
-    const slots = Uint32Array.from(wanted, (held) => held.slot?.index ?? 0);
+    const wanted = [...this.#wanted].filter((entry) => entry.filter === filter);
+    const slots = Uint32Array.from(wanted, (entry) => entry.slot?.index ?? 0);
     const numbers = (filter || "0,0").split(",").map(Number) as unknown as FilterNumbers;
     this.isOpen = true;
     this.#link.request(({ core }) => {
       const request = core.subscribe(slots, ...numbers);
-      for (const held of wanted.slice(0, core.taken())) this.#wanted.delete(held);
+      for (const entry of wanted.slice(0, core.taken())) this.#wanted.delete(entry);
       return request;
     });
   }
@@ -93,16 +93,16 @@ export class Subscriptions {
   /** Only PVs whose ids are known can be described. */
   #describe(): void {
     if (this.isOpen || !this.#link.isOpen) return;
-    const wanted = [...this.#held.values()].filter(
-      (held) =>
-        !held.isDescribed &&
-        held.slot !== undefined &&
-        !isOfPage(held.name) &&
-        !this.#wanted.has(held) &&
-        held.handles.some((handle) => (handle.mask & DESCRIBES) !== 0),
+    const wanted = [...this.#entries.values()].filter(
+      (entry) =>
+        !entry.isDescribed &&
+        entry.slot !== undefined &&
+        !isOfPage(entry.name) &&
+        !this.#wanted.has(entry) &&
+        entry.handles.some((handle) => (handle.mask & DESCRIBES) !== 0),
     );
-    for (const held of wanted) held.isDescribed = true;
-    const slots = wanted.map((held) => held.slot?.index ?? 0);
+    for (const entry of wanted) entry.isDescribed = true;
+    const slots = wanted.map((entry) => entry.slot?.index ?? 0);
     this.#inPieces(slots, ({ core }, some) => core.describe(some));
   }
 

@@ -10,14 +10,14 @@ import type { Slot } from "../store/slot.js";
 
 /**
  * Makes the fields that `parts` affect from the next cells; the result is `undefined` if nothing
- * changed. `told` has the values of the last result and is brought up to date; it is empty before the
+ * changed. `last` has the values of the last result and is brought up to date; it is empty before the
  * first.
  */
 export type News = (
   slot: Slot,
   results: Results,
   parts: number,
-  told: unknown[],
+  last: unknown[],
 ) => object | undefined;
 
 const known = new WeakMap<ObjectPlan, News>();
@@ -42,18 +42,18 @@ function newsOfFew({ fields, gone, make }: ObjectPlan): News {
   const [a = NO_FIELD, b = NO_FIELD, c = NO_FIELD, d = NO_FIELD] = fields;
   const [[, am, ar], [, bm, br], [, cm, cr], [, dm, dr]] = [a, b, c, d];
   const [aGone, bGone, cGone, dGone] = gone;
-  return (slot, results, given, told) => {
-    const parts = told.length === 0 ? ALL_PARTS : given;
-    const [aWas, bWas, cWas, dWas] = told;
+  return (slot, results, given, last) => {
+    const parts = last.length === 0 ? ALL_PARTS : given;
+    const [aWas, bWas, cWas, dWas] = last;
     const a = (am & parts) === 0 ? aWas : ar(slot, results, parts, aWas as never);
     const b = (bm & parts) === 0 ? bWas : br(slot, results, parts, bWas as never);
     const c = (cm & parts) === 0 ? cWas : cr(slot, results, parts, cWas as never);
     const d = (dm & parts) === 0 ? dWas : dr(slot, results, parts, dWas as never);
     if (a === aWas && b === bWas && c === cWas && d === dWas) return undefined;
-    told[0] = a;
-    told[1] = b;
-    told[2] = c;
-    told[3] = d;
+    last[0] = a;
+    last[1] = b;
+    last[2] = c;
+    last[3] = d;
     return new make(
       aGone === undefined ? a : newsOfObject(a, aWas, aGone),
       bGone === undefined ? b : newsOfObject(b, bWas, bGone),
@@ -64,10 +64,10 @@ function newsOfFew({ fields, gone, make }: ObjectPlan): News {
 }
 
 function newsOfMany({ fields, gone, show }: ObjectPlan): News {
-  return (slot, results, parts, told) => {
-    const before = told[0] as Record<string, unknown> | undefined;
+  return (slot, results, parts, last) => {
+    const before = last[0] as Record<string, unknown> | undefined;
     const now = show(slot, results, parts, before);
-    told[0] = now;
+    last[0] = now;
     if (before === undefined || now === null) return now ?? undefined;
     if (now === before) return undefined;
     const news = { ...now };

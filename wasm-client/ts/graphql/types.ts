@@ -6,6 +6,7 @@ export interface GraphqlPayload {
   readonly query: string;
   /** The name of the operation to run, if the document has several. */
   readonly operationName?: string | undefined | null;
+  /** Values of the operation's variables by name. */
   readonly variables?: Record<string, unknown> | undefined | null;
   /** Ignored. */
   readonly extensions?: Record<string, unknown> | undefined | null;
@@ -13,25 +14,36 @@ export interface GraphqlPayload {
 
 /** An error in the form that GraphQL specifies. */
 export interface GraphqlError {
+  /** The error as text. */
   readonly message: string;
   /** Locations in the document, both numbers from 1. */
-  readonly locations?: readonly { readonly line: number; readonly column: number }[];
+  readonly locations?: readonly {
+    /** Line of the document. */
+    readonly line: number;
+    /** Character of the line. */
+    readonly column: number;
+  }[];
   /** Path of keys and indexes to the missing field of the result. */
   readonly path?: readonly (string | number)[];
   /** `code` as in `PvError` and `PutError`; `mayBeWritten` for a failed put. */
   readonly extensions?: Readonly<Record<string, unknown>>;
 }
 
+/** The result of an operation in the form that GraphQL specifies. */
 export interface GraphqlResult<Data = Record<string, unknown>> {
+  /** The selected fields; absent if the document is invalid. */
   readonly data?: Data | null;
+  /** Errors of the document or of single fields; absent without errors. */
   readonly errors?: readonly GraphqlError[];
 }
 
 /** Receives the results of an operation. */
 export interface GraphqlSink<Result = unknown> {
+  /** Receives a result. */
   next(value: Result): void;
   /** `error` is a list of `GraphqlError` if the document is invalid. No further calls follow. */
   error(error: unknown): void;
+  /** The operation has ended; no further calls follow. */
   complete(): void;
 }
 

@@ -5,7 +5,9 @@ export interface Histogram {
   readonly endsMs: readonly number[];
   /** Number of times in each bucket. */
   readonly counts: readonly number[];
+  /** Number of times in all buckets. */
   readonly count: number;
+  /** Sum of all times, in milliseconds. */
   readonly sumMs: number;
 }
 

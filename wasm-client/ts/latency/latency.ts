@@ -5,6 +5,7 @@ import { Buckets, type Histogram } from "./histogram.js";
 import { systemTimes, watchRelayClock, type RelayClock, type Times } from "./relay_clock.js";
 import { WatchedCell } from "./watched_cell.js";
 
+/** Options of `measureLatency`. */
 export interface LatencyOptions {
   /**
    * Upper bounds of the histograms' buckets; an unbounded last one is added. @default 1, 2, 5 …
@@ -13,6 +14,7 @@ export interface LatencyOptions {
   endsMs?: readonly number[];
 }
 
+/** The latencies that were measured since the beginning or the last reset. */
 export interface LatencySnapshot {
   /** The correction of the browser's clock; nothing is counted before it is known. */
   readonly clock: RelayClock | undefined;
@@ -23,6 +25,7 @@ export interface LatencySnapshot {
   readonly stampToCallback: Histogram;
   /** From the callback until the browser had painted the frame. */
   readonly callbackToPaint: Histogram;
+  /** From the IOC's time stamp until the browser had painted the frame. */
   readonly stampToPaint: Histogram;
   /**
    * Updates whose time stamp was in the future by more than the uncertainty of the clocks' comparison: the
@@ -31,6 +34,7 @@ export interface LatencySnapshot {
   readonly fromTheFuture: number;
 }
 
+/** The latency of some PVs; it is measured while it has listeners. */
 export interface Latency extends Readable<LatencySnapshot> {
   /** Sets all counts to zero. */
   reset: () => void;

@@ -8,7 +8,7 @@ const QUIET_MS = 2000;
 /** After this time without a message, and without an answer, the relay is reported as silent. */
 const NO_NEWS_MS = 3000;
 
-/** A peer that was asked less than this long ago is not reported as silent. */
+/** A peer that got a ping within this time is not reported as silent. */
 const ANSWER_MS = 500;
 
 /** Time to answer for a connection that was open before the page or the machine was suspended. */
@@ -73,7 +73,7 @@ export class Heartbeat {
   }
 
   /** A message of any kind arrived. */
-  heard(): void {
+  received(): void {
     this.#heardAt = this.#options.clock.now();
     this.#isWoken = false;
     if (this.#isSilent) this.#say(false);

@@ -197,7 +197,7 @@ export class Link {
   }
 
   readonly #receive = (message: unknown): void => {
-    this.heartbeat.heard();
+    this.heartbeat.received();
     if (this.#large?.takes(message)) return;
     if (typeof message === "string") {
       this.fail("the relay sent text");

@@ -207,7 +207,7 @@ export class Operations {
   }
 
   #send(): void {
-    const held: Job[] = [];
+    const postponed: Job[] = [];
     for (let first: Job | undefined; (first = this.#waiting[0]) !== undefined;) {
       const { coalesce, group, name } = first;
       const end = this.#waiting.findIndex((job) => group === undefined || job.group !== group);
@@ -215,10 +215,10 @@ export class Operations {
       // A group is sent as a whole.
       if (this.#open.size + count > MAX_OPEN) break;
       const jobs = this.#waiting.splice(0, count);
-      if (coalesce && this.#isOpen(name)) held.push(first);
+      if (coalesce && this.#isOpen(name)) postponed.push(first);
       else this.#waiting.unshift(...this.#sendTogether(jobs));
     }
-    this.#waiting.unshift(...held);
+    this.#waiting.unshift(...postponed);
   }
 
   /** Sends as many puts as fit in one message; returns the others. */
@@ -241,7 +241,7 @@ export class Operations {
     }
     const isCall = bytes !== undefined;
     bytes ??= core.put(allPermitted, jobs[0]?.checkLimits ?? false);
-    const taken = isCall ? 1 : core.taken();
+    const taken = isCall ? Math.min(bytes.length, 1) : core.taken();
     if (isWithheld || (allPermitted && taken < staged.length)) {
       const why = isWithheld ? "another value can't be written" : "they don't fit in one message";
       for (const job of staged) {
@@ -249,6 +249,12 @@ export class Operations {
         this.#end(job, { error });
       }
       return [];
+    }
+    if (taken === 0 && staged[0] !== undefined) {
+      const { name } = staged[0];
+      const message = `it doesn't fit in the ${String(core.max_request_bytes())} bytes of the relay's longest request; nothing was sent`;
+      this.#end(staged[0], { error: new PutError(name, "BAD_VALUE", message, false) });
+      return staged.slice(1);
     }
     const sent = staged.slice(0, taken);
     sent.forEach((job, at) => this.#open.set(core.last_request() - taken + 1 + at, job));

@@ -16,7 +16,7 @@ export class Relays {
   #left: string[] = [];
   /** The addresses that the application gave last, and those that a relay has named. */
   #given: string[] = [];
-  #told: string[] = [];
+  #announced: string[] = [];
   #url = "";
 
   constructor(options: ClientOptions, random: () => number) {
@@ -36,11 +36,11 @@ export class Relays {
    */
   learn(addresses: readonly string[]): void {
     const scheme = this.#url.startsWith("wss:") ? /^wss:\/\/./ : /^wss?:\/\/./;
-    const told = addresses
+    const announced = addresses
       .slice(0, MOST_TOLD)
       .filter((address) => scheme.test(address) && this.#mayUse(address));
-    if (told.length === 0) return;
-    this.#told = told;
+    if (announced.length === 0) return;
+    this.#announced = announced;
     this.#order();
   }
 
@@ -82,7 +82,7 @@ export class Relays {
 
   /** Begins the list again, in a random order. The relay that was used last is tried last. */
   #order(): void {
-    const all = new Set([...this.#given, ...this.#told]);
+    const all = new Set([...this.#given, ...this.#announced]);
     this.count = all.size;
     const order = all.delete(this.#url) ? [this.#url] : [];
     const rest = [...all];

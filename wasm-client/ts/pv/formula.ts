@@ -153,7 +153,7 @@ export class Formulas {
       this.#unread = new Set(this.#inputs.values());
     }
     for (const input of this.#unread) {
-      const slot = input.handle.held?.slot;
+      const slot = input.handle.entry?.slot;
       if (slot === undefined) continue;
       this.#unread.delete(input);
       this.#bySlot.set(slot.index, input);
@@ -161,7 +161,7 @@ export class Formulas {
     }
     for (const index of wasm.dirty()) {
       const input = this.#bySlot.get(index);
-      const slot = input?.handle.held?.slot;
+      const slot = input?.handle.entry?.slot;
       if (input === undefined || slot === undefined) continue;
       if ((wasm.core.changed(index) & READ_PARTS) !== 0) changed.set(input, slot);
     }
@@ -178,7 +178,7 @@ export class Formulas {
   #isReady({ inputs, pv }: Formula): boolean {
     if (pv.handles.length === 0 || pv.slot === undefined) return false;
     return !inputs.some(({ handle }) => {
-      const before = this.#formulas.get(handle.held as PagePv);
+      const before = this.#formulas.get(handle.entry as PagePv);
       return before !== undefined && this.#due.has(before);
     });
   }
@@ -189,9 +189,9 @@ export class Formulas {
     const { pv, number, inputs } = formula;
     const slot = pv.slot as Slot;
     const { core } = slot.wasm;
-    slot.needsRelay = inputs.some(({ handle }) => handle.held?.slot?.needsRelay ?? true);
+    slot.needsRelay = inputs.some(({ handle }) => handle.entry?.slot?.needsRelay ?? true);
     const outcome = this.#page.evaluate(number, nowMs, utcOffsetSeconds);
-    const leader = inputs[(outcome >>> LEADER_SHIFT) - 1]?.handle.held?.slot;
+    const leader = inputs[(outcome >>> LEADER_SHIFT) - 1]?.handle.entry?.slot;
     if (leader !== undefined) core.follow(slot.index, leader.index);
     if ((outcome & IS_REFUSED) !== 0) core.refuse(slot.index, this.#page.error());
     if ((outcome & HAS_RESULT) !== 0) showResult(slot, this.#page);

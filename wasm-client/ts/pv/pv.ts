@@ -3,7 +3,7 @@
 import type { Shown } from "./objects.js";
 import { ALL_PARTS, planSelection, show, type Plan, type Selection } from "./plan.js";
 import { checkOptions } from "../options.js";
-import { Listeners, type Told } from "../store/readable.js";
+import { Listeners, type ListenerSet } from "../store/readable.js";
 import type { Results } from "../store/results.js";
 import type { Slot } from "../store/slot.js";
 import type { Pv, PvOptions } from "../types.js";
@@ -30,8 +30,8 @@ export function filterOf(options?: PvOptions): string {
   const { average, deadband = 0, every = 1, float32, maxLength, points, rateHz, stride } = options;
   const intervalMs = rateHz === undefined ? 0 : Math.min(Math.ceil(1000 / rateHz), 0x7fffffff);
   const flag = (is: boolean | undefined): 1 | undefined => (is === true ? 1 : undefined);
-  const less = [stride, maxLength, points, flag(float32), flag(average)];
-  const filter = `\n${String([intervalMs, deadband, every, ...less])}`;
+  const reductions = [stride, maxLength, points, flag(float32), flag(average)];
+  const filter = `\n${String([intervalMs, deadband, every, ...reductions])}`;
   return filter === "\n0,0,1,,,,," ? "" : filter;
 }
 
@@ -55,11 +55,11 @@ export class PvHandle implements Pv<unknown> {
   /** Parts that changed since they were last read. */
   parts = ALL_PARTS;
   /** The client's entry of the PV while it has listeners. */
-  held: { readonly slot: Slot | undefined } | undefined;
+  entry: { readonly slot: Slot | undefined } | undefined;
   /** The entry's slot. */
   slot: Slot | undefined;
-  /** Whom to tell of changes. */
-  told: Told = [];
+  /** Listeners to call on a change. */
+  listeners: ListenerSet = [];
   /** The number under which it watches the slot; -1 without a slot. */
   number = -1;
   /** Each flush makes the next result, whether the last one was read or not. */
@@ -123,7 +123,7 @@ export class PvHandle implements Pv<unknown> {
   readonly subscribe = (listener: () => void): (() => void) => {
     const first = !this.listened;
     const remove = this.#listeners.add(listener);
-    this.told = this.#listeners.told;
+    this.listeners = this.#listeners.set;
     if (first) {
       this.prepare();
       this.parts = ALL_PARTS;
@@ -131,7 +131,7 @@ export class PvHandle implements Pv<unknown> {
     }
     return () => {
       const isRemoved = remove();
-      this.told = this.#listeners.told;
+      this.listeners = this.#listeners.set;
       if (isRemoved && !this.listened) this.#owner.detach(this);
     };
   };

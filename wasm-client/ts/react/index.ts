@@ -1,5 +1,8 @@
 /** pvwire/react: hooks for PVs. A component renders again only when its selected fields changed. */
 
+"use client";
+
+export { usePvHistory, type UsePvHistoryOptions } from "./history.js";
 export { PvProvider, useClient, type PvProviderProps } from "./provider.js";
 export { usePut, type PutHandle } from "./put.js";
 export { usePv, usePvs, usePvSelector, type SelectorOptions } from "./pv.js";

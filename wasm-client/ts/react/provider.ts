@@ -18,10 +18,34 @@ const GRACE_MS = 2000;
 const ClientContext = createContext<PvClient | undefined>(undefined);
 
 /** Either an existing client, or the address of one relay or several. */
-export type PvProviderProps = { children?: ReactNode } & (
-  | { client: PvClient; url?: undefined; urls?: undefined }
-  | { url: RelayUrl; client?: undefined; urls?: undefined }
-  | { urls: readonly RelayUrl[]; client?: undefined; url?: undefined }
+export type PvProviderProps = {
+  /** What uses the client. */
+  children?: ReactNode;
+} & (
+  | {
+      /** A client of the application, which also disposes of it. */
+      client: PvClient;
+      /** Not together with `client`. */
+      url?: undefined;
+      /** Not together with `client`. */
+      urls?: undefined;
+    }
+  | {
+      /** The address of the relay. */
+      url: RelayUrl;
+      /** Not together with `url`. */
+      client?: undefined;
+      /** Not together with `url`. */
+      urls?: undefined;
+    }
+  | {
+      /** The addresses of relays that serve the same PVs. */
+      urls: readonly RelayUrl[];
+      /** Not together with `urls`. */
+      client?: undefined;
+      /** Not together with `urls`. */
+      url?: undefined;
+    }
 );
 
 /**

@@ -73,6 +73,7 @@ function rateOf(client: PvClient, name: string, options: PvOptions): Readable<nu
 
 /** Number of a PV's values that this page didn't get, in total and by cause. */
 export interface Skipped extends PvSkips {
+  /** For any cause. */
   readonly total: number;
 }
 

@@ -18,6 +18,7 @@ import { useClient } from "./provider.js";
 export interface PvSummary {
   /** All PVs; a PV that is shown several times counts once. */
   readonly pvs: number;
+  /** Number of PVs in each connection state. */
   readonly states: Readonly<Record<PvConnectionState, number>>;
   /** Connected PVs whose server doesn't answer now. */
   readonly unresponsive: number;

@@ -17,6 +17,7 @@ export const Answered = {
   error: 6,
   put: 7,
   rpc: 8,
+  page: 9,
 } as const;
 
 /** What one frame did. */
@@ -39,7 +40,7 @@ export type ArrayRow = [slot: number, offset: number, count: number, type: numbe
 /** Elements of the summary, see `lib.rs`. */
 type Summary = [number, number, number, number, number, number, number, number];
 
-/** Where the summary has the times of the last answered Ping, and what was asked of a slot. */
+/** Where the summary has the times of the last answered Ping, and the answer about a slot. */
 const PONG_PLACE = 8;
 const INSPECTED_PLACE = 10;
 

@@ -22,7 +22,7 @@ export class Flusher {
    * timer for many frames, because to set one takes as long as a hundred updates.
    */
   #timer: ReturnType<typeof setTimeout> | undefined;
-  /** A flush was asked for since the timer last ended. */
+  /** A flush was requested since the timer last ended. */
   #isNew = false;
 
   constructor(flush: () => void) {

@@ -53,10 +53,10 @@ class Reader {
     if (type === ValueType.Structure) {
       return Object.fromEntries(fields.map((field) => [this.#name(field), this.node(field)]));
     }
-    const held = fields[0];
-    if (held === undefined) return null;
-    if (type === ValueType.Any) return this.node(held);
-    const union = { selected: this.#name(held), value: this.node(held) };
+    const member = fields[0];
+    if (member === undefined) return null;
+    if (type === ValueType.Any) return this.node(member);
+    const union = { selected: this.#name(member), value: this.node(member) };
     unions.add(union);
     return union;
   }

@@ -28,34 +28,34 @@ const known = new WeakMap<() => void, Listener>();
 let rounds = 0;
 
 /** One listener, or any other number of them: most PVs have one. */
-export type Told = Listener | readonly Listener[];
+export type ListenerSet = Listener | readonly Listener[];
 
 /** The listeners to call for one set of changes, each once. */
 export class Round {
   #number = ++rounds;
-  #told: Told[];
+  #sets: ListenerSet[];
   #count = 0;
 
   /** `expected` is how much will probably be added. */
   constructor(expected = 0) {
-    this.#told = new Array<Told>(expected);
+    this.#sets = new Array<ListenerSet>(expected);
   }
 
-  add(told: Told): void {
-    this.#told[this.#count++] = told;
+  add(listeners: ListenerSet): void {
+    this.#sets[this.#count++] = listeners;
   }
 
   /** Calls each listener once. */
   call(): void {
     for (let at = 0; at < this.#count; at += 1) {
-      const told = this.#told[at] as Told;
-      if ("call" in told) this.#tell(told);
-      else for (const listener of told) this.#tell(listener);
+      const listeners = this.#sets[at] as ListenerSet;
+      if ("call" in listeners) this.#notify(listeners);
+      else for (const listener of listeners) this.#notify(listener);
     }
   }
 
-  #tell(listener: Listener): void {
-    // A later round has told it if it began in a listener of this one.
+  #notify(listener: Listener): void {
+    // A later round has notified it if it began in a listener of this one.
     if (listener.round >= this.#number) return;
     listener.round = this.#number;
     callListener(listener.call);
@@ -67,8 +67,8 @@ export class Listeners {
   /** Replaced as a whole, because listeners can be added and removed while others are called. */
   all: readonly Listener[] = [];
 
-  /** The same for `Round`. */
-  get told(): Told {
+  /** The listeners as `Round` takes them. */
+  get set(): ListenerSet {
     const [first] = this.all;
     return first !== undefined && this.all.length === 1 ? first : this.all;
   }
@@ -82,8 +82,8 @@ export class Listeners {
     return () => {
       if (!listens) return false;
       listens = false;
-      const place = this.all.indexOf(listener);
-      this.all = this.all.filter((_, at) => at !== place);
+      const index = this.all.indexOf(listener);
+      this.all = this.all.filter((_, at) => at !== index);
       return true;
     };
   }

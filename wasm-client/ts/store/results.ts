@@ -61,7 +61,7 @@ export const WATCHER = 0x3fffffff;
 export const ALWAYS = 1 << 30;
 export const NEW = 1 << 31;
 
-/** Texts of this length or longer have it in a cell of their own. */
+/** Texts of this length or longer have a separate cell for it. */
 const LONG = (1 << 14) - 1;
 
 /** The bits of a cell's upper half that contain its kind. */
@@ -153,7 +153,7 @@ export class Results {
 
   /**
    * Starts a new flush. `reads` has a 1 for each watcher whose result was read since the last one.
-   * Returns a watcher with its flags, then the parts that changed, for each that is told; `next` then
+   * Returns a watcher with its flags, then the parts that changed, for each that changed; `next` then
    * gives the results that were made, in order. The list is valid until the module is called again.
    */
   flush(heardMs: number, reads: number[]): Uint32Array {
@@ -164,9 +164,9 @@ export class Results {
     const outcome = this.#core.flush(heardMs) >>> 2;
     this.#open(outcome);
     const words = this.#words;
-    const told = (words[outcome + 6] as number) >>> 2;
+    const start = (words[outcome + 6] as number) >>> 2;
     this.changed = words[outcome + 8] as number;
-    return words.subarray(told, told + (words[outcome + 7] as number));
+    return words.subarray(start, start + (words[outcome + 7] as number));
   }
 
   /** Goes to the first of the results that the module has made. */

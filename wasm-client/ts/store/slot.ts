@@ -28,7 +28,7 @@ const SHOWN = 10;
 const TEXT = 1 << 8;
 
 /** Flag of a structure that the module holds. */
-const HELD = 1 << 9;
+const RETAINED = 1 << 9;
 
 interface Bytes {
   readonly buffer: ArrayBuffer;
@@ -49,7 +49,7 @@ export class Slot implements SlotData {
   #parts: { buffer: ArrayBuffer; offset: number; isPart: boolean }[] = [];
   /** How many of them were read here, and how many the module holds. */
   #read = 0;
-  #held = 0;
+  #retained = 0;
 
   constructor(
     readonly wasm: Wasm,
@@ -106,15 +106,15 @@ export class Slot implements SlotData {
   #forget(): void {
     this.#parts = [];
     this.#read = 0;
-    this.#held = 0;
+    this.#retained = 0;
   }
 
   /** Passes the structure to the module. */
   #hold(): void {
-    for (const { buffer, offset, isPart } of this.#parts.slice(this.#held)) {
+    for (const { buffer, offset, isPart } of this.#parts.slice(this.#retained)) {
       this.wasm.hold(this.answer, this.index, buffer, offset, isPart);
     }
-    this.#held = this.#parts.length;
+    this.#retained = this.#parts.length;
   }
 
   array(): NumericArray {
@@ -170,7 +170,7 @@ export class Slot implements SlotData {
   #structureElements(needs: number): Elements {
     if ((needs & Needs.structure) !== 0) {
       this.#hold();
-      return [HELD, 0, new Uint8Array()];
+      return [RETAINED, 0, new Uint8Array()];
     }
     const structure = this.structure();
     const count = Array.isArray(structure) ? structure.length + 1 : 0;

@@ -2,6 +2,7 @@
 
 import type { Clock, Timer } from "../clock.js";
 
+/** A clock that stands still until a test advances it. */
 export interface FakeClock extends Clock {
   /** Advances the time and calls the timers that become due. */
   advance: (ms: number) => void;

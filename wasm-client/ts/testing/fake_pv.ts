@@ -25,6 +25,7 @@ export type FakeValue =
 
 /** The state of a fake PV. Omitted fields keep their state; initially everything is unknown. */
 export interface FakePv {
+  /** The value; a value makes the PV connected and counts as an update. */
   value?: FakeValue;
   /** @default a type that fits the value: `Float64` for a number, `Enum` if there are choices */
   type?: PvType;
@@ -36,15 +37,25 @@ export interface FakePv {
   alarmStatus?: number;
   /** The alarm message as sent by the server. */
   message?: string;
+  /** Engineering units. */
   units?: string;
+  /** Digits after the decimal point. */
   precision?: number;
+  /** Labels of an enum by index. */
   choices?: readonly string[];
+  /** The record's description. */
   description?: string;
+  /** Identifier of a pvAccess structure, such as `epics:nt/NTTable:1.0`. */
   typeId?: string;
+  /** How pvAccess wants a number shown, such as `Hex`. */
   form?: string;
+  /** Display limits (LOPR to HOPR). */
   displayRange?: PvRange;
+  /** Control limits (DRVL to DRVH). */
   controlRange?: PvRange;
+  /** Warning limits (LOW to HIGH). */
   warningRange?: PvRange;
+  /** Alarm limits (LOLO to HIHI). */
   alarmRange?: PvRange;
   /** With `state: "notFound"`: the reason why there is no such field, and the existing fields. */
   missingField?: string;
@@ -74,7 +85,7 @@ export class PvState {
   sequence = 0;
   sinceMs: number;
   heardMs = 0;
-  said: FakePv = {};
+  fields: FakePv = {};
 
   constructor(
     readonly id: number,
@@ -84,36 +95,36 @@ export class PvState {
   }
 
   get state(): (typeof STATES)[number] {
-    return this.said.state ?? "connected";
+    return this.fields.state ?? "connected";
   }
 
   get type(): PvType {
-    const { choices, type, value } = this.said;
+    const { choices, type, value } = this.fields;
     if (type !== undefined) return type;
     if (choices !== undefined) return "Enum";
     return value === undefined ? "Unknown" : typeOf(value);
   }
 
   get severity(): number {
-    return SEVERITIES.indexOf(this.said.severity ?? "NO_ALARM");
+    return SEVERITIES.indexOf(this.fields.severity ?? "NO_ALARM");
   }
 
   get alarmStatus(): number {
-    return this.said.severity === null ? NO_ALARM_FIELD : (this.said.alarmStatus ?? 0);
+    return this.fields.severity === null ? NO_ALARM_FIELD : (this.fields.alarmStatus ?? 0);
   }
 
   get elementCount(): number {
-    const { value } = this.said;
+    const { value } = this.fields;
     return isList(value) ? value.length : 1;
   }
 
   /** Whether there are metadata to send. */
   get isDescribed(): boolean {
-    return this.type !== "Unknown" || this.said.missingField !== undefined;
+    return this.type !== "Unknown" || this.fields.missingField !== undefined;
   }
 
   metadata(): Part {
-    const { choices, description, form, missingField, precision, typeId, units } = this.said;
+    const { choices, description, form, missingField, precision, typeId, units } = this.fields;
     return table(MetadataField, {
       id: u32(this.id),
       type: u8(TYPES.indexOf(this.type)),
@@ -121,10 +132,10 @@ export class PvState {
       units: text(units ?? ""),
       precision: i16(precision ?? -1),
       choices: list((choices ?? []).map(text)),
-      display: limits(this.said.displayRange),
-      control: limits(this.said.controlRange),
-      warning: limits(this.said.warningRange),
-      alarm: limits(this.said.alarmRange),
+      display: limits(this.fields.displayRange),
+      control: limits(this.fields.controlRange),
+      warning: limits(this.fields.warningRange),
+      alarm: limits(this.fields.alarmRange),
       description: text(description ?? ""),
       epoch: u32(this.epoch),
       typeId: text(typeId ?? ""),
@@ -134,7 +145,7 @@ export class PvState {
   }
 
   connection(): Part {
-    const { mutable = true, puts = true, readable = true } = this.said;
+    const { mutable = true, puts = true, readable = true } = this.fields;
     return table(ConnectionField, {
       id: u32(this.id),
       state: u8(STATES.indexOf(this.state)),
@@ -149,12 +160,12 @@ export class PvState {
 
   /** Whether the value fits a double exactly. */
   get isNumber(): boolean {
-    const { value } = this.said;
+    const { value } = this.fields;
     return typeof value === "number" || typeof value === "boolean";
   }
 
   blob(timeNs: bigint): Part {
-    const { value } = this.said;
+    const { value } = this.fields;
     const structured = this.type === "Structure";
     return table(BlobField, {
       id: u32(this.id),
@@ -251,13 +262,13 @@ export function node(name: string, value: PvField): Part {
       fields: list(structures.map((entry) => node("", entry))),
     });
   }
-  const { selected, value: held, ...more } = value as PvStructure;
-  if (typeof selected === "string" && held !== undefined && Object.keys(more).length === 0) {
+  const { selected, value: member, ...more } = value as PvStructure;
+  if (typeof selected === "string" && member !== undefined && Object.keys(more).length === 0) {
     return table(NodeField, {
       ...fields,
       type: u8(TYPES.indexOf("Union")),
       count: u32(1),
-      fields: list([node(selected, held)]),
+      fields: list([node(selected, member)]),
     });
   }
   const inner = Object.entries(value as PvStructure).map(([key, entry]) => node(key, entry));

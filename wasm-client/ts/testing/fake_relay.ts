@@ -4,6 +4,7 @@ import { Client } from "../client/client.js";
 import { systemClock, type Clock } from "../clock.js";
 import {
   AlarmRowLayout,
+  AnswerPageField,
   DetailField,
   FrameField,
   FrameKind,
@@ -34,12 +35,15 @@ import {
   type Fields,
   type Part,
 } from "./flatbuffer.js";
+import { foundNames } from "./names.js";
+import { FakePast, momentNs } from "./past.js";
 import { readRequest, type Request } from "./requests.js";
 
 type FrameFields = Fields<typeof FrameField>;
 
 const REFUSED = 0xffffffff;
 
+/** Options of a relay inside a test. */
 export interface FakeRelayOptions {
   /** The existing PVs by name. */
   pvs?: Readonly<Record<string, FakePv | FakeScalar>>;
@@ -53,7 +57,9 @@ type FakeScalar = Exclude<FakeValue, object>;
 
 /** A put that a client has sent. */
 export interface FakePut {
+  /** The PV's name. */
   readonly name: string;
+  /** The value that was sent. */
   readonly value: PutValue;
 }
 
@@ -63,10 +69,19 @@ export interface FakePut {
  */
 export type PutAnswer =
   | string
-  | { readonly code: "NO_ACCESS" | "NOT_ALLOWED"; readonly message: string }
-  | { readonly readback: FakeScalar }
+  | {
+      /** Who refuses it: the IOC, or the relay's rules. */
+      readonly code: "NO_ACCESS" | "NOT_ALLOWED";
+      /** Why. */
+      readonly message: string;
+    }
+  | {
+      /** The PV's value after the put. */
+      readonly readback: FakeScalar;
+    }
   | undefined;
 
+/** A relay inside a test. */
 export interface FakeRelay {
   /** For `createClient({ webSocket })`; every address leads to this relay. */
   readonly webSocket: typeof WebSocket;
@@ -112,6 +127,7 @@ class Relay implements FakeRelay {
   readonly clock: Clock;
   #wasm: WasmSource | undefined;
   #pvs = new Map<string, PvState>();
+  #pasts = new Map<PvState, FakePast>();
   #refused = new Map<string, string>();
   #sockets = new Set<FakeSocket>();
   #there = true;
@@ -145,31 +161,33 @@ class Relay implements FakeRelay {
   }
 
   set(name: string, change: FakePv | FakeScalar): void {
-    const said: FakePv = typeof change === "object" ? change : { value: change };
+    const update: FakePv = typeof change === "object" ? change : { value: change };
     const pv = this.#pv(name, "connected");
     const before = { type: pv.type, count: pv.elementCount, state: pv.state, alarm: alarmOf(pv) };
-    const had = pv.said.value !== undefined;
-    pv.said = { ...pv.said, timeMs: this.clock.epochMs(), ...said };
+    const had = pv.fields.value !== undefined;
+    pv.fields = { ...pv.fields, timeMs: this.clock.epochMs(), ...update };
     // What was missing is there.
-    if (said.value !== undefined && said.missingField === undefined) delete pv.said.missingField;
+    if (update.value !== undefined && update.missingField === undefined)
+      delete pv.fields.missingField;
     // A name that was not found becomes connected when another part of its state is set.
-    if (said.state === undefined && before.state !== "connected") pv.said.state = "connected";
+    if (update.state === undefined && before.state !== "connected") pv.fields.state = "connected";
     if (pv.state !== before.state) pv.sinceMs = this.clock.epochMs();
-    const isSilent = pv.state === "disconnected" || pv.said.unresponsive === true;
+    const isSilent = pv.state === "disconnected" || pv.fields.unresponsive === true;
     if (!isSilent) pv.heardMs = 0;
     else if (pv.heardMs === 0) pv.heardMs = this.clock.epochMs();
     // A value that may no longer be read is withdrawn.
-    const isWithdrawn = had && said.readable === false;
-    if (isWithdrawn) delete pv.said.value;
+    const isWithdrawn = had && update.readable === false;
+    if (isWithdrawn) delete pv.fields.value;
     if (had && (pv.type !== before.type || isWithdrawn)) {
       pv.epoch += 1;
       pv.sequence = 0;
     }
-    const { message: words, severity, alarmStatus, timeMs, value } = said;
+    const { message: words, severity, alarmStatus, timeMs, value } = update;
     const isRow =
-      pv.said.value !== undefined &&
+      pv.fields.value !== undefined &&
       [value, severity, alarmStatus, words, timeMs].some((part) => part !== undefined);
     if (isRow) pv.sequence += 1;
+    this.#pasts.get(pv)?.add(pv, isRow, this.clock.epochMs());
     this.#tick += 1n;
     const parts = rowParts(pv, isRow, !had || alarmOf(pv) !== before.alarm, isWithdrawn);
     for (const socket of this.#sockets) {
@@ -198,8 +216,9 @@ class Relay implements FakeRelay {
     let pv = this.#pvs.get(bare);
     if (pv === undefined) {
       pv = new PvState(this.#pvs.size + 1, this.clock.epochMs());
-      pv.said.state = state;
+      pv.fields.state = state;
       this.#pvs.set(bare, pv);
+      this.#pasts.set(pv, new FakePast());
     }
     return pv;
   }
@@ -265,7 +284,7 @@ class Relay implements FakeRelay {
       case "putMany": {
         const { allPermitted, id, puts } = request;
         const isRefused = ({ name }: FakePut): boolean =>
-          this.#pv(name, "notFound").said.puts === false;
+          this.#pv(name, "notFound").fields.puts === false;
         const refused = allPermitted ? puts.find(isRefused) : undefined;
         puts.forEach((put, at) => {
           if (refused === undefined || isRefused(put)) {
@@ -278,6 +297,9 @@ class Relay implements FakeRelay {
         });
         break;
       }
+      case "ask":
+        this.#page(socket, request.id, request.service, request.question);
+        break;
       case "rpc": {
         const error = table(RequestErrorField, {
           problem: u8(RequestProblem.NotSupported),
@@ -315,7 +337,7 @@ class Relay implements FakeRelay {
     });
     const there = [...new Set(pvs)].filter((pv) => pv !== undefined);
     if (kind === "subscribe") for (const pv of there) socket.ids.add(pv.id);
-    const withValue = there.filter((pv) => pv.said.value !== undefined);
+    const withValue = there.filter((pv) => pv.fields.value !== undefined);
     const rows = [
       ...withValue.filter((pv) => pv.isNumber),
       ...withValue.filter((pv) => !pv.isNumber),
@@ -347,11 +369,11 @@ class Relay implements FakeRelay {
       done(Outcome.NotConnected, "the PV is not connected");
       return;
     }
-    if (pv.said.puts === false) {
+    if (pv.fields.puts === false) {
       done(Outcome.NotAllowed, "this relay takes no puts to it");
       return;
     }
-    if (pv.said.mutable === false) {
+    if (pv.fields.mutable === false) {
       done(Outcome.NoAccess, "the server gives no write access");
       return;
     }
@@ -383,6 +405,60 @@ class Relay implements FakeRelay {
     }
   }
 
+  /** Answers a question. */
+  #page(socket: FakeSocket, id: number, service: string, question: string): void {
+    const send = (outcome: number, message: string, bytes: Uint8Array, last = true): void => {
+      const padded = new Uint8Array(8 * Math.ceil(bytes.length / 8));
+      padded.set(bytes);
+      const page = table(AnswerPageField, {
+        outcome: u8(outcome),
+        message: text(message),
+        last: u8(last ? 1 : 0),
+        bytes: u32(bytes.length),
+        data: vector(padded, padded.length / 8, 8),
+      });
+      this.#reply(socket, id, ReplyBody.AnswerPage, page);
+    };
+    const refuse = (outcome: number, why: string): void => {
+      send(outcome, why, new Uint8Array());
+    };
+    switch (service) {
+      case "names": {
+        const names = [...this.#pvs].filter(
+          ([name, { state }]) => state !== "notFound" && !this.#refused.has(name),
+        );
+        const found = foundNames(
+          names.map(([name]) => name),
+          question,
+        );
+        send(Outcome.Done, "", new TextEncoder().encode(JSON.stringify(found)));
+        break;
+      }
+      case "history":
+        try {
+          const pages = this.#past(question);
+          pages.forEach((page, at) => {
+            send(Outcome.Done, "", page, at === pages.length - 1);
+          });
+        } catch (error) {
+          refuse(Outcome.BadValue, String(error));
+        }
+        break;
+      default: {
+        const why = `the fake relay has no service "${service}"; it has: names, history`;
+        refuse(Outcome.BadName, why);
+      }
+    }
+  }
+
+  /** The pages of an answer of the service `history`. */
+  #past(question: string): Uint8Array[] {
+    const { from, pv: name = "", to } = JSON.parse(question) as Partial<Record<string, string>>;
+    const pv = this.#pv(name, "notFound");
+    const [fromNs, toNs] = [from, to].map((moment) => momentNs(moment, this.clock.epochMs()));
+    return this.#pasts.get(pv)?.pages(pv, this.#tick, fromNs, toNs) ?? [];
+  }
+
   #reply(socket: FakeSocket, to: number, kind: number, body: Part): void {
     this.#send(socket, FrameKind.Answer, {
       replyTo: u32(to),
@@ -400,8 +476,8 @@ class Relay implements FakeRelay {
   }
 }
 
-const alarmOf = ({ alarmStatus, said, severity }: PvState): string =>
-  [severity, alarmStatus, said.message].join();
+const alarmOf = ({ alarmStatus, fields, severity }: PvState): string =>
+  [severity, alarmStatus, fields.message].join();
 
 /** The parts of an Update of one PV: metadata, connection and, with a new value, its row. */
 function rowParts(
@@ -419,10 +495,10 @@ function rowParts(
 
 /** Rows, numbers first. */
 function valueParts(rows: readonly PvState[], withAlarms: boolean): FrameFields {
-  const timeOf = (pv: PvState): bigint => nanoseconds(pv.said.timeMs ?? 0);
+  const timeOf = (pv: PvState): bigint => nanoseconds(pv.fields.timeMs ?? 0);
   const numeric = rows.filter((pv) => pv.isNumber);
   const others = rows.filter((pv) => !pv.isNumber);
-  const values = Float64Array.from(numeric, (pv) => Number(pv.said.value));
+  const values = Float64Array.from(numeric, (pv) => Number(pv.fields.value));
   const ids = differences(numeric.map((pv) => BigInt(pv.id)));
   const times = differences(numeric.map(timeOf));
   const alarms = new DataView(new ArrayBuffer(AlarmRowLayout.bytes * rows.length));
@@ -433,9 +509,9 @@ function valueParts(rows: readonly PvState[], withAlarms: boolean): FrameFields 
     alarms.setUint8(at + AlarmRowLayout.severity, pv.severity);
   }
   const details = rows.flatMap((pv, row) =>
-    pv.said.message === undefined
+    pv.fields.message === undefined
       ? []
-      : [table(DetailField, { row: u32(row), message: text(pv.said.message) })],
+      : [table(DetailField, { row: u32(row), message: text(pv.fields.message) })],
   );
   return {
     numbers:
@@ -478,7 +554,7 @@ function fit(value: PutValue, pv: PvState): FakeValue | undefined {
     case "String":
       return String(value);
     case "Enum": {
-      const choices = pv.said.choices ?? [];
+      const choices = pv.fields.choices ?? [];
       // A number is an index, also where a label has the same digits.
       const label = typeof value === "string" ? choices.indexOf(value) : -1;
       const index = label < 0 && value !== "" ? Number(value) : label;

@@ -2,6 +2,7 @@
 
 import { numericArray, TYPES } from "../store/elements.js";
 import {
+  AskField,
   DescribeField,
   GetField,
   PingField,
@@ -30,6 +31,7 @@ export type Request = { readonly id: number } & (
       readonly puts: readonly RequestedPut[];
       readonly allPermitted: boolean;
     }
+  | { readonly kind: "ask"; readonly service: string; readonly question: string }
   | { readonly kind: "rpc" | "other" }
 );
 
@@ -77,6 +79,16 @@ class Reader {
         const puts = this.#entries(body, PutManyField.puts).map((at) => this.#put(at));
         const allPermitted = this.#u8(body, PutManyField.allPermitted) === 1;
         return { id, kind: "putMany", puts, allPermitted };
+      }
+      case "Ask": {
+        const service = this.#place(body, AskField.service);
+        const question = this.#place(body, AskField.body);
+        return {
+          id,
+          kind: "ask",
+          service: service === 0 ? "" : this.#text(this.#follow(service)),
+          question: question === 0 ? "" : this.#text(this.#follow(question)),
+        };
       }
       case "Rpc":
         return { id, kind: "rpc" };

@@ -23,6 +23,7 @@ interface ImageData_ extends ConditionData {
   readonly display: Pick<PvDisplay, "description"> | null;
 }
 
+/** The properties of `ImageView`. */
 export interface ImageViewProps {
   /** The PV: an NTNDArray, or with `width` a plain array of numbers. */
   readonly name: string;
@@ -39,6 +40,7 @@ export interface ImageViewProps {
   readonly range?: readonly [number, number];
   /** Maximum number of images per second. @default all, at most one per animation frame */
   readonly rateHz?: number;
+  /** Without an update for this time the value is shown as stale. @default never */
   readonly staleAfterMs?: number;
 }
 

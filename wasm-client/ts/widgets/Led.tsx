@@ -19,6 +19,7 @@ interface BitsData extends ConditionData {
   readonly display: Pick<PvDisplay, "description" | "choices"> | null;
 }
 
+/** The properties of `Led`. */
 export interface LedProps {
   /** The PV. */
   readonly name: string;
@@ -57,6 +58,7 @@ export const Led = perPv(function Led({
   );
 });
 
+/** The properties of `ByteMonitor`. */
 export interface ByteMonitorProps extends Omit<LedProps, "bit"> {
   /** Number of bits. @default 8 */
   readonly bits?: number;

@@ -26,6 +26,7 @@ interface MeterData extends ConditionData {
   > | null;
 }
 
+/** The properties of `Meter`. */
 export interface MeterProps {
   /** The PV. */
   readonly name: string;
@@ -33,6 +34,7 @@ export interface MeterProps {
   readonly label?: string;
   /** Ends of the scale. @default the PV's display range */
   readonly min?: number;
+  /** @default the PV's display range */
   readonly max?: number;
   /** Without an update for this time the value is shown as stale. @default never */
   readonly staleAfterMs?: number;

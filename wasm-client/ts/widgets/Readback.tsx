@@ -33,6 +33,7 @@ export interface ReadbackData {
   readonly connection: ConditionData["connection"];
 }
 
+/** The properties of `Readback`. */
 export interface ReadbackProps {
   /** The PV. */
   readonly name: string;

@@ -5,7 +5,7 @@ import { useClient, usePv } from "../react/index.js";
 
 import { ChoiceControl, choiceText } from "./ChoiceControl.js";
 import type { SetPointData } from "./control_props.js";
-import { noAccessText, silentText, staleText, useStale, useUnreached } from "./condition.js";
+import { silentText, staleText, useStale, useUnreached } from "./condition.js";
 import { useEntry, type Entry, type Outcome } from "./entry.js";
 import { formatClock, formatIsoNanoseconds } from "./format.js";
 import { NumberControl } from "./NumberControl.js";
@@ -14,6 +14,7 @@ import { limitsOf, limitsText } from "./range.js";
 import { SliderControl } from "./SliderControl.js";
 import { StateIcon } from "./StateIcon.js";
 import { TextControl } from "./TextControl.js";
+import { whyNotWritable } from "./writable.js";
 
 const SELECTION = `{
   value { string number }
@@ -33,6 +34,7 @@ const CONTROLS = {
   text: TextControl,
 } as const;
 
+/** The properties of `SetPoint`. */
 export interface SetPointProps {
   /** The PV. */
   readonly name: string;
@@ -177,28 +179,6 @@ function hintOf(pv: SetPointData | undefined, kind: keyof typeof CONTROLS): stri
     return "The PV has no choices";
   }
   return kind === "text" || kind === "choice" ? "" : limitsText(limits, pv?.display?.units ?? "");
-}
-
-/** Why the PV can't be written, if so. */
-function whyNotWritable(name: string, pv: SetPointData | undefined): string | undefined {
-  if (pv === undefined) {
-    return "Connecting…";
-  }
-  switch (pv.connection.state) {
-    case "connecting":
-      return "Connecting…";
-    case "notFound":
-      return "Not found: nothing can be sent";
-    case "disconnected":
-      return "Disconnected: nothing can be sent";
-    case "relayLost":
-      return "Relay lost: nothing can be sent";
-    case "refused":
-      return "The relay doesn't take the name";
-    case "connected":
-      if (!pv.status.mutable) return noAccessText(name);
-      return pv.status.writable === false ? "Writing is not allowed by the relay" : undefined;
-  }
 }
 
 /** Shown with unsent text: the PV's value, if known. */

@@ -3,7 +3,9 @@
 import { memo, type ReactNode } from "react";
 import type { PvConnectionState, Severity } from "../types.js";
 
+/** The properties of `StateIcon`. */
 export interface StateIconProps {
+  /** The connection's state. */
   readonly state: PvConnectionState;
   /** Present only while connected. */
   readonly severity: Severity | undefined;

@@ -25,6 +25,7 @@ interface ChartData extends ConditionData {
 /** Limits of the time axis. Its length is a number that an application may compute. */
 const WINDOW_SECONDS = { least: 0.1, most: 30 * 86_400, otherwise: 60 } as const;
 
+/** The properties of `StripChart`. */
 export interface StripChartProps {
   /** The PV: a number. */
   readonly name: string;
@@ -102,7 +103,7 @@ export const StripChart = perPv(function StripChart(props: StripChartProps): Rea
         className="pvwire-plot"
         role="img"
         aria-label={`${label}: curve of the last ${String(seconds)} s`}
-        style={{ height }}
+        style={{ height: `${String(height)}px` }}
       />
       {byArrival !== undefined && noCurve === false && (
         <p className="pvwire-note" data-part="by-arrival">

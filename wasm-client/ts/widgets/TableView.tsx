@@ -16,6 +16,7 @@ interface TableData extends ConditionData {
   readonly display: Pick<PvDisplay, "description"> | null;
 }
 
+/** The properties of `TableView`. */
 export interface TableViewProps {
   /** The PV: an NTTable. */
   readonly name: string;
@@ -23,6 +24,7 @@ export interface TableViewProps {
   readonly label?: string;
   /** Maximum number of rows shown; the number of further rows is displayed. @default 200 */
   readonly maxRows?: number;
+  /** Without an update for this time the value is shown as stale. @default never */
   readonly staleAfterMs?: number;
 }
 

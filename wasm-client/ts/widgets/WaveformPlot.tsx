@@ -22,6 +22,7 @@ interface WaveformData extends ConditionData {
   readonly display: Pick<PvDisplay, "description" | "units"> | null;
 }
 
+/** The properties of `WaveformPlot`. */
 export interface WaveformPlotProps {
   /** The PV: an array of numbers. */
   readonly name: string;
@@ -33,6 +34,7 @@ export interface WaveformPlotProps {
   readonly yRange?: readonly [number, number];
   /** Maximum number of updates per second. @default all, at most one per animation frame */
   readonly rateHz?: number;
+  /** Without an update for this time the value is shown as stale. @default never */
   readonly staleAfterMs?: number;
 }
 
@@ -96,7 +98,7 @@ export const WaveformPlot = perPv(function WaveformPlot(props: WaveformPlotProps
         className="pvwire-plot"
         role="img"
         aria-label={`${label}: curve of ${summary}`}
-        style={{ height }}
+        style={{ height: `${String(height)}px` }}
       />
     </Frame>
   );

@@ -48,13 +48,13 @@ const DECODERS: Readonly<Partial<Record<string, Decode>>> = {
 
 /** The encoded bytes; their array may be longer. */
 function bytesOf({ compressedSize, value }: PvStructure): Uint8Array<ArrayBuffer> {
-  const held = (value as { value?: unknown } | null)?.value ?? value;
-  if (!ArrayBuffer.isView(held)) throw new Error("The image holds no bytes");
+  const bytes = (value as { value?: unknown } | null)?.value ?? value;
+  if (!ArrayBuffer.isView(bytes)) throw new Error("The image holds no bytes");
   const length = Number(compressedSize ?? 0);
   return new Uint8Array(
-    held.buffer as ArrayBuffer,
-    held.byteOffset,
-    length > 0 && length < held.byteLength ? length : held.byteLength,
+    bytes.buffer as ArrayBuffer,
+    bytes.byteOffset,
+    length > 0 && length < bytes.byteLength ? length : bytes.byteLength,
   );
 }
 
@@ -155,8 +155,8 @@ function countOf({ dimension }: PvStructure): number {
 function elementsOf(bytes: Uint8Array<ArrayBuffer>, structure: PvStructure): NumericArray {
   const { parameters } = structure.codec as { parameters?: unknown };
   const count = countOf(structure);
-  const said = Number(parameters ?? NaN);
-  const type = [SCALAR_TYPES[said], ND_TYPES[said], Uint8Array, Uint16Array, Uint32Array].find(
+  const number = Number(parameters ?? NaN);
+  const type = [SCALAR_TYPES[number], ND_TYPES[number], Uint8Array, Uint16Array, Uint32Array].find(
     (type) => type?.BYTES_PER_ELEMENT === bytes.length / count,
   );
   if (type === undefined) throw new Error("The image doesn't say of which type its elements were");

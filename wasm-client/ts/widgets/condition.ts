@@ -25,9 +25,13 @@ export const CONDITION_FIELDS = `
 
 /** The result of CONDITION_FIELDS. */
 export interface ConditionData {
+  /** `null` before the first value. */
   readonly value: unknown;
+  /** Time stamp of the value; `null` where the server gives none. */
   readonly time: Pick<PvTime, "seconds" | "nanoseconds"> | null;
+  /** The alarm. */
   readonly status: Pick<PvStatus, "severity" | "alarmStatus" | "message">;
+  /** The connection, with the reason why there is no value. */
   readonly connection: Pick<
     PvConnection,
     "state" | "connected" | "since" | "lastHeard" | "unresponsive" | "readable" | "reason"
@@ -40,7 +44,9 @@ interface StaleData {
   readonly connection: Pick<PvConnection, "connected">;
 }
 
+/** A PV's condition, as the widgets show it. */
 export interface Condition {
+  /** The connection's state. */
   readonly state: PvConnectionState;
   /** An alarm describes the present: a disconnected PV has no alarm. */
   readonly severity: Severity | undefined;
@@ -65,11 +71,19 @@ export function useCondition(
 ): Condition {
   const isSilent = pv?.connection.unresponsive === true;
   const isStale = useStale(pv, staleAfterMs, name, options) || isSilent;
+  return conditionOf(pv, isStale, useUnreached(pv));
+}
+
+/** The condition of a PV that is known to be stale or not; `unreached` is of `unreachedText`. */
+export function conditionOf(
+  pv: ConditionData | undefined,
+  isStale: boolean,
+  unreached: string | undefined,
+): Condition {
   const state = pv?.connection.state ?? "connecting";
-  const isAnswering = pv?.connection.connected === true && !isSilent;
+  const isAnswering = pv?.connection.connected === true && !pv.connection.unresponsive;
   const severity = isAnswering ? (pv.status.severity ?? undefined) : undefined;
   const isPresent = isAnswering && pv.connection.readable && pv.value !== null;
-  const unreached = useUnreached(pv);
   return { state, severity, isPresent, isStale, text: unreached ?? conditionText(pv, isStale) };
 }
 
@@ -92,7 +106,8 @@ export function useUnreached(
 
 const listenToNothing = (): (() => void) => () => undefined;
 
-function unreachedText(connection: ConnectionSnapshot | undefined): string | undefined {
+/** Why a page has never had a connection to a relay; `undefined` if it has had one. */
+export function unreachedText(connection: ConnectionSnapshot | undefined): string | undefined {
   if (connection === undefined || connection.relayInstance !== undefined) return undefined;
   const { reason, state } = connection;
   if (state !== "lost" && state !== "closed") return undefined;
@@ -166,11 +181,11 @@ function conditionText(pv: ConditionData | undefined, isStale: boolean): string 
   const lastValue = value === null ? " since" : " · old since";
   switch (connection.state) {
     case "connecting":
-      return "Connecting…";
+      return connection.reason === null ? "Connecting…" : `Connecting: ${connection.reason}`;
     case "notFound":
       return connection.reason === null
         ? "Not found · still searching"
-        : `No such field: ${connection.reason}`;
+        : `Not found: ${connection.reason}`;
     case "disconnected":
       return `Disconnected${lastValue}${since}`;
     case "relayLost":
@@ -180,16 +195,17 @@ function conditionText(pv: ConditionData | undefined, isStale: boolean): string 
     case "connected": {
       if (connection.unresponsive) return silentText(connection.lastHeard);
       if (!connection.readable) return "No read access";
-      if (value === null) return "Waiting for the first value";
-      if (status.severity === null) return "The server gives no alarm";
-      // The severity and the alarm condition; a message only if it adds information.
-      const alarm =
-        status.severity === "NO_ALARM"
-          ? "No alarm"
-          : [...new Set([status.severity, status.alarmStatus, status.message])]
-              .filter(Boolean)
-              .join(" ");
-      return isStale ? `${staleText(time)} · ${alarm}` : alarm;
+      if (value === null) return connection.reason ?? "Waiting for the first value";
+      // With a reason the value lacks its labels and units.
+      const parts = [isStale ? staleText(time) : "", alarmText(status), connection.reason ?? ""];
+      return parts.filter((text) => text !== "").join(" · ");
     }
   }
+}
+
+/** The severity and the alarm condition; a message only if it adds information. */
+function alarmText({ alarmStatus, message, severity }: ConditionData["status"]): string {
+  if (severity === null) return "The server gives no alarm";
+  if (severity === "NO_ALARM") return "No alarm";
+  return [...new Set([severity, alarmStatus, message])].filter(Boolean).join(" ");
 }

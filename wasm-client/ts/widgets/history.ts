@@ -1,6 +1,8 @@
 /** The values of a strip chart over time. It states nothing that the PV wasn't known to be. */
 
+import { Seam } from "../history/seam.js";
 import type { Points } from "./decimate.js";
+import type { PastRow } from "./past.js";
 
 /** What a PV has sent, at one moment. */
 export interface Sight {
@@ -8,8 +10,10 @@ export interface Sight {
   readonly value: number | undefined;
   /** The value's time stamp in seconds past the POSIX epoch. */
   readonly stamp: number | undefined;
-  /** When the server was last heard, by this machine's clock, if it no longer is. */
-  readonly heard?: number | undefined;
+  /** When the server was last seen, by this machine's clock, if it no longer is. */
+  readonly lastSeen?: number | undefined;
+  /** Number of the update among those of its PV, modulo 2^32. */
+  readonly sequence?: number | undefined;
 }
 
 /** Why values are placed by their arrival. */
@@ -20,7 +24,7 @@ interface SourceClock {
   /** From a time stamp to this machine's clock, in seconds; `undefined` before the first update. */
   offset: number | undefined;
   /** When the last update came. */
-  heard: number;
+  lastSeen: number;
 }
 
 interface Sample {
@@ -31,6 +35,10 @@ interface Sample {
   readonly arrival: number;
   /** `null` where there is no number. */
   readonly value: number | null;
+  /** Of an update, if it is known. */
+  readonly sequence: number | undefined;
+  /** It is of the past that the relay has kept: the next such past has it too. */
+  readonly isPast: boolean;
 }
 
 /**
@@ -44,9 +52,10 @@ const DRIFT = 1e-3;
 
 export class History {
   #samples: Sample[] = [];
-  #clock: SourceClock = { offset: undefined, heard: 0 };
+  #clock: SourceClock = { offset: undefined, lastSeen: 0 };
   #stamp: number | undefined;
   #byArrival: ByArrival | undefined;
+  #seam = new Seam();
 
   /** Set while values are placed by their arrival. */
   get byArrival(): ByArrival | undefined {
@@ -59,52 +68,110 @@ export class History {
   }
 
   /** Takes an update at `now`, by this machine's clock in seconds. */
-  add(now: number, { heard, stamp, value }: Sight): void {
+  add(now: number, { lastSeen, sequence, stamp, value }: Sight): void {
     const last = this.#samples.at(-1);
     if (value === undefined) {
-      // Until the server was last heard the value was right; a clock that differs may not erase more
+      this.#seam.cut();
+      // Until the server was last seen the value was right; a clock that differs may not erase more
       // than it takes to notice.
-      const at = Math.max(now - LARGEST_DELAY, Math.min(now, heard ?? now));
-      if (last?.value !== null) this.#push(at, undefined, now, null);
+      const at = Math.max(now - LARGEST_DELAY, Math.min(now, lastSeen ?? now));
+      if (last?.value !== null) this.#push({ at, clock: undefined, arrival: now, value: null });
       this.#stamp = undefined;
       return;
     }
+    // The past has no place for a value whose time stamp is unusable.
+    const isPlaced = stamp !== undefined && stamp !== this.#stamp;
+    // After a gap the value is there again, though the past has it.
+    if (this.#seam.has(sequence) && isPlaced && last?.value !== null) {
+      this.#stamp = stamp;
+      return;
+    }
     const number = Number.isFinite(value) ? value : null;
+    const seen = { at: now, clock: undefined, arrival: now, value: number, sequence };
     const before = this.#stamp;
     this.#stamp = stamp;
     if (stamp === undefined) {
       this.#byArrival = "no time stamps";
-      this.#push(now, undefined, now, number);
+      this.#push(seen);
     } else if (before === undefined) {
       // The first value of a chart has been there since its time stamp. One after a gap was seen now.
       this.#byArrival = undefined;
-      if (last === undefined) this.#push(stamp, this.#clock, now, number);
-      else this.#push(now, undefined, now, number);
+      if (last === undefined) this.#push({ ...seen, at: stamp, clock: this.#clock });
+      else this.#push(seen);
     } else if (stamp === before) {
       this.#byArrival = "time stamps that don't change";
-      this.#push(now, undefined, now, number);
+      this.#push(seen);
     } else {
       this.#byArrival = undefined;
       this.#compare(now, stamp, before);
-      this.#push(stamp, this.#clock, now, number);
+      this.#push({ ...seen, at: stamp, clock: this.#clock });
     }
   }
 
   /** Compares the source's clock with this machine's. */
   #compare(now: number, stamp: number, before: number): void {
     const delay = now - stamp;
-    const { heard, offset = delay } = this.#clock;
+    const { lastSeen, offset = delay } = this.#clock;
     if (stamp < before || Math.abs(delay - offset) > LARGEST_DELAY) {
-      this.#clock = { offset: delay, heard: now };
+      this.#clock = { offset: delay, lastSeen: now };
     } else {
       // The least delay is the best estimate, as long as the clocks don't drift.
-      this.#clock.offset = Math.min(delay, offset + DRIFT * Math.max(0, now - heard));
-      this.#clock.heard = now;
+      this.#clock.offset = Math.min(delay, offset + DRIFT * Math.max(0, now - lastSeen));
+      this.#clock.lastSeen = now;
     }
   }
 
-  #push(at: number, clock: SourceClock | undefined, arrival: number, value: number | null): void {
-    this.#samples.push({ at, clock, arrival, value });
+  #push(sample: Omit<Sample, "sequence" | "isPast"> & Partial<Pick<Sample, "sequence">>): void {
+    this.#samples.push({ sequence: undefined, isPast: false, ...sample });
+  }
+
+  /** Updates are missing after those that were seen: the next past has them, and may be of another relay. */
+  missing(): void {
+    this.#samples = this.#samples.map((sample) => ({ ...sample, isPast: true }));
+  }
+
+  /**
+   * Replaces what was seen by what the relay has kept, up to the update with this sequence number. What was
+   * seen before the past begins remains, and so do updates after it. Without a number the relay has not
+   * opened the PV: all that was seen is later. A past that completes the one before has been joined already.
+   * One that isn't whole doesn't have what the relay missed: the last gap remains.
+   */
+  join(
+    past: readonly PastRow[],
+    sequence: number | undefined,
+    now: number,
+    { isJoined = false, isWhole = true } = {},
+  ): void {
+    const gap = isWhole ? -1 : this.#samples.map(({ value }) => value).lastIndexOf(null);
+    const earlier = this.#samples.slice(0, gap + 1);
+    const begin = earlier.at(-1)?.at ?? -Infinity;
+    const known = past.filter(({ at }) => at > begin);
+    const [first] = known;
+    if (first === undefined) return;
+    const seen = this.#samples.slice(gap + 1);
+    const numbers = seen.map((sample) => (sample.isPast ? undefined : sample.sequence));
+    const replaced = seen.map(({ isPast }) => isPast).lastIndexOf(true) + 1;
+    let kept = Math.max(replaced, isJoined ? 0 : this.#seam.join(sequence, numbers));
+    // The past has the gaps before an update.
+    while (!isJoined && seen[kept]?.value === null && kept + 1 < seen.length) kept += 1;
+    const before = seen.slice(0, kept);
+    const end = before.findIndex(({ at }) => at >= first.at);
+    const later = seen.slice(kept);
+    // The first value of a monitor may be the last one that was kept.
+    if (sequence === undefined && later[0]?.at === known.at(-1)?.at) later.shift();
+    const until = sequence === undefined ? (later[0]?.at ?? Infinity) : Infinity;
+    const between = known
+      .filter(({ at }) => at <= until)
+      .map(({ at, value }): Sample => ({
+        at,
+        clock: this.#clock,
+        arrival: now,
+        value,
+        sequence: undefined,
+        isPast: true,
+      }));
+    const remaining = end < 0 ? before : before.slice(0, end);
+    this.#samples = [...earlier, ...remaining, ...between, ...later];
   }
 
   /**
@@ -114,7 +181,7 @@ export class History {
    */
   curve(now: number, seconds: number, columns: number): Points {
     const times = this.#times();
-    // The value that held at the left edge is kept.
+    // The value of the left edge is kept.
     const later = times.findIndex((time) => time > now - seconds);
     const first = Math.max(0, (later < 0 ? times.length : later) - 1);
     this.#samples.splice(0, first);

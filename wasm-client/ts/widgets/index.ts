@@ -1,5 +1,7 @@
 /** pvwire/widgets: widgets for operators that show a PV in every state. */
 
+"use client";
+
 export { formatClock, formatCount, formatOneDigit, formatTimeStamp } from "./format.js";
 export { CONDITION_FIELDS, useCondition, type Condition, type ConditionData } from "./condition.js";
 export { ImageView, type ImageViewProps } from "./ImageView.js";

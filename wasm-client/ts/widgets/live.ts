@@ -23,7 +23,7 @@ export type Write<T> = (pv: T | undefined) => void;
  * While the element is out of view, both happen at most every two seconds.
  */
 export function useLivePv<T>(
-  name: string,
+  name: string | undefined,
   selection: string,
   isAlike: (one: T, other: T) => boolean,
   write: Write<T>,

@@ -10,6 +10,7 @@ export interface Picture {
   readonly order: "mono" | "rgb1" | "rgb2" | "rgb3";
 }
 
+/** The colours of an image: from black to white, or through false colours. */
 export type ColourMap = "grey" | "viridis" | "heat";
 
 /** In the order of areaDetector's ColorMode. */
@@ -39,8 +40,10 @@ export function pictureOf(
     const height = Math.floor(array.length / width);
     return height === 0 ? undefined : { width, height, elements: array, order: "mono" };
   }
-  const held = structure?.value as { value?: unknown } | NumericArray | null | undefined;
-  const elements = ArrayBuffer.isView(held) ? held : (held as { value?: unknown } | null)?.value;
+  const content = structure?.value as { value?: unknown } | NumericArray | null | undefined;
+  const elements = ArrayBuffer.isView(content)
+    ? content
+    : (content as { value?: unknown } | null)?.value;
   const sizes = ((structure?.dimension ?? []) as readonly PvStructure[]).map(({ size }) =>
     Number(size),
   );

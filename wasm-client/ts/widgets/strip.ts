@@ -1,29 +1,13 @@
 /** The curve of a strip chart, from its PV's updates. Loaded with the first chart. */
 
-import type { Pv, PvClient, PvConnection, PvDisplay, PvTime, PvValue } from "../types.js";
+import type { PvClient } from "../types.js";
+import { POINT_FIELDS, feed, type PointData } from "./feed.js";
 import { History, type ByArrival } from "./history.js";
 import { createPlot } from "./plot.js";
 import type { Range } from "./scale.js";
 
-const SELECTION = `{
-  value { number }
-  time { seconds }
-  display { type choices }
-  connection { state connected unresponsive readable lastHeard }
-}`;
-
-interface PointData {
-  readonly value: Pick<PvValue, "number"> | null;
-  readonly time: Pick<PvTime, "seconds"> | null;
-  readonly display: Pick<PvDisplay, "type" | "choices"> | null;
-  readonly connection: Pick<
-    PvConnection,
-    "state" | "connected" | "unresponsive" | "readable" | "lastHeard"
-  >;
-}
-
 /** Interval at which the axis moves if no data arrives. */
-const STEP_MS = 250;
+export const STEP_MS = 250;
 
 const BOOLEANS = ["false", "true"] as const;
 
@@ -51,12 +35,26 @@ export async function createStrip(
 ): Promise<{ readonly end: () => void }> {
   if (host === null) return { end: () => undefined };
   const plot = await createPlot(host);
-  const point = client.pv<PointData>(name, SELECTION);
+  const point = client.pv<PointData>(name, POINT_FIELDS);
   const history = new History();
-  const take = taker(point, history);
+  const end = new AbortController();
+  const { show, take } = feed({
+    client,
+    name,
+    point,
+    history,
+    signal: end.signal,
+    seconds: () => view().seconds,
+    onPast: (error) => {
+      // Nothing is drawn where nothing is known; the tooltip has the reason.
+      host.title = error?.message ?? "";
+      draw();
+    },
+  });
   const draw = (): void => {
     const now = Date.now() / 1000;
     const { seconds, yRange } = view();
+    show(seconds);
     const { type = "Unknown", choices } = point.getSnapshot()?.display ?? {};
     plot.draw(history.curve(now, seconds, plot.columns), {
       x: [-seconds, 0],
@@ -82,34 +80,9 @@ export async function createStrip(
   return {
     end: () => {
       clearInterval(timer);
+      end.abort();
       stop();
       plot.end();
     },
-  };
-}
-
-const isPresent = ({ connection }: PointData): boolean =>
-  connection.connected && connection.readable && !connection.unresponsive;
-
-/** A function that adds what is new of a PV to its history. */
-function taker(point: Pv<PointData>, history: History): () => void {
-  let last: PointData | undefined;
-  return () => {
-    const data = point.getSnapshot();
-    const before = last;
-    last = data;
-    if (data === undefined || data.connection.state === "connecting") return;
-    const now = Date.now() / 1000;
-    const value = isPresent(data) ? data.value : null;
-    if (value === null) {
-      const { lastHeard } = data.connection;
-      const heard = lastHeard === null ? undefined : Date.parse(lastHeard) / 1000;
-      history.add(now, { value: undefined, stamp: undefined, heard });
-      return;
-    }
-    const isSame = before?.value === value && before.time === data.time && isPresent(before);
-    // Another part has changed.
-    if (isSame) return;
-    history.add(now, { value: value.number ?? NaN, stamp: data.time?.seconds });
   };
 }

@@ -3,7 +3,7 @@
 import { LargeStream, readHere, type LargeSocket } from "../link/large_stream.js";
 import type { LargeRecord } from "../link/records.js";
 import { ReplyBody, RequestBody } from "../schema.js";
-import { Frame, NO_ID, pace, Request, unsubscribe } from "./wire.js";
+import { cancel, Frame, NO_ID, pace, Request, unsubscribe } from "./wire.js";
 
 /**
  * The port to a page: carries frames, frames of the stream with their head lengths, and at the end
@@ -166,6 +166,9 @@ export class Hub {
       this.#forget();
       return;
     }
+    for (const [id, open] of this.#open) {
+      if (open.page === page && open.kind === RequestBody.Ask) this.#send(cancel(id));
+    }
     this.#giveBack([...page.ids]);
     this.#pace();
   }
@@ -195,6 +198,9 @@ export class Hub {
         page.intervalMs = request.intervalMs;
         this.#pace();
         break;
+      case RequestBody.Cancel:
+        this.#cancel(page, request);
+        break;
       case RequestBody.Describe:
         // It has no answer, and its result is for all pages that show the PV.
         this.#send(request);
@@ -208,6 +214,17 @@ export class Hub {
       default:
         this.#waiting.push({ page, request });
         this.#pump();
+    }
+  }
+
+  /** A page wants no further answer to its request. */
+  #cancel(page: Page, request: Request): void {
+    const { cancelled } = request;
+    for (const [id, open] of this.#open) {
+      if (open.page !== page || open.id !== cancelled[0]) continue;
+      cancelled[0] = id;
+      this.#send(request);
+      return;
     }
   }
 
@@ -273,7 +290,7 @@ export class Hub {
       return;
     }
     const open = this.#open.get(frame.replyTo);
-    this.#open.delete(frame.replyTo);
+    if (!frame.hasMore) this.#open.delete(frame.replyTo);
     if (open?.kind === RequestBody.Subscribe) this.#subscribesOpen -= 1;
     const page = open?.page !== undefined && this.#pages.has(open.page) ? open.page : undefined;
     if (frame.isData) {

@@ -5,6 +5,8 @@
 
 import {
   AckField,
+  AnswerPageField,
+  CancelField,
   FrameField,
   FrameKind,
   PaceField,
@@ -79,6 +81,12 @@ export class Request {
     return Math.max(idsAt(this.#view, this.#body(), PutManyField.puts).length, 1);
   }
 
+  /** The id in a Cancel; writing to it changes the request. */
+  get cancelled(): Uint32Array {
+    const at = place(this.#view, this.#body(), CancelField.request);
+    return at === 0 ? new Uint32Array() : new Uint32Array(this.data, at, 1);
+  }
+
   /** The interval of a Pace. */
   get intervalMs(): number {
     const at = place(this.#view, this.#body(), PaceField.intervalMs);
@@ -112,6 +120,13 @@ export class Frame {
     const replyTo = place(view, root, FrameField.replyTo);
     this.replyTo = replyTo === 0 ? 0 : view.getUint32(replyTo, true);
     this.isData = byte(view, place(view, root, FrameField.kind)) !== FrameKind.Answer;
+  }
+
+  /** Further answers to the same request follow. */
+  get hasMore(): boolean {
+    if (this.reply !== ReplyBody.AnswerPage) return false;
+    const page = follow(this.#view, place(this.#view, this.#root, FrameField.reply));
+    return byte(this.#view, place(this.#view, page, AnswerPageField.last)) === 0;
   }
 
   /** The ids of a Subscribed. */
@@ -150,6 +165,8 @@ function request(kind: number, _field: 0, ...body: number[]): Request {
 
 export const unsubscribe = (ids: readonly number[]): Request =>
   request(RequestBody.Unsubscribe, UnsubscribeField.ids, 4, ids.length, ...ids);
+
+export const cancel = (id: number): Request => request(RequestBody.Cancel, CancelField.request, id);
 
 export const pace = (intervalMs: number): Request =>
   request(RequestBody.Pace, PaceField.intervalMs, intervalMs);

@@ -406,7 +406,8 @@ impl Core {
     }
 
     /// A message with as many of the staged puts as fit in it; `taken` is that number,
-    /// `last_request` the number of the last one. The other puts are dropped.
+    /// `last_request` the number of the last one. The other puts are dropped. `taken` is 0 if the first put is larger
+    /// than `max_request_bytes`.
     pub fn put(&mut self, all_permitted: bool, within_limits: bool) -> Vec<u8> {
         let (taken, bytes) = self.session.put(all_permitted, within_limits);
         self.taken = taken;
@@ -424,12 +425,19 @@ impl Core {
             .extend(self.value.take().map(|value| (name, value)));
     }
 
-    /// A request that calls a service with these arguments.
+    /// Size of the longest request that the relay accepts, in bytes.
+    #[must_use]
+    pub fn max_request_bytes(&self) -> usize {
+        self.session.max_request_bytes()
+    }
+
+    /// A request that calls a service with these arguments; empty if it is larger than `max_request_bytes`.
     // An owned string is required at the boundary to JavaScript.
     #[allow(clippy::needless_pass_by_value)]
     pub fn rpc(&mut self, name: String, timeout_ms: u32) -> Vec<u8> {
         let arguments = std::mem::take(&mut self.arguments);
-        self.session.rpc(&name, arguments, timeout_ms)
+        let request = self.session.rpc(&name, arguments, timeout_ms);
+        request.unwrap_or_default()
     }
 
     /// Outcome of the last answered put or call, as the wire's number; `request_error` gives the

@@ -32,3 +32,10 @@ test("a PV changes", { timeout: 60_000 }, async () => {
   });
   assert.equal(seen.size, 3);
 });
+
+test("a formula and a large array", { timeout: 60_000 }, async () => {
+  const large = "sim://waveform(size=100000,rate_hz=4)";
+  const [double, wave] = await client.get([`=\`${COUNTER}\` * 2`, large], { timeoutMs: 60_000 });
+  assert.equal(double.data?.value.number % 2, 0, JSON.stringify(double));
+  assert.equal(wave.data?.value.array.length, 100_000);
+});

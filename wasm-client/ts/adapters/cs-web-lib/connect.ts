@@ -10,9 +10,11 @@ import type { ValueData } from "./values.js";
 
 /** The parts of cs-web-lib's store, a Redux store, that are used. */
 export interface CsStore {
+  /** Passes an action to the store; `connectCsWebLib` replaces it. */
   dispatch: (action: { type: string; payload?: unknown }) => unknown;
 }
 
+/** Options of `connectCsWebLib`. */
 export interface CsWebLibOptions extends CsConnectionOptions {
   /**
    * The names that pvwire answers; cs-web-lib asks PVWS or its own simulator for the others.
@@ -22,7 +24,7 @@ export interface CsWebLibOptions extends CsConnectionOptions {
 }
 
 /** The actions that cs-web-lib's hooks and widgets dispatch. */
-interface Asked {
+interface Query {
   readonly pvName: string;
   readonly device: string;
   readonly value: { readonly value: ValueData };
@@ -53,7 +55,7 @@ export function connectCsWebLib(
     (device, value) => dispatch({ type: "device_queried", payload: { device, value } }),
   );
   const subscriptions = new Subscriptions(connection);
-  const answers: Readonly<Record<string, (asked: Asked) => void>> = {
+  const answers: Readonly<Record<string, (query: Query) => void>> = {
     subscribe: ({ pvName }) => {
       subscriptions.add(pvName);
     },
@@ -70,11 +72,11 @@ export function connectCsWebLib(
   store.dispatch = (action) => {
     const answer = answers[action.type];
     if (answer === undefined) return dispatch(action);
-    const asked = action.payload as Asked;
-    if (!takes(action.type === "query_device" ? asked.device : asked.pvName)) {
+    const query = action.payload as Query;
+    if (!takes(action.type === "query_device" ? query.device : query.pvName)) {
       return dispatch(action);
     }
-    answer(asked);
+    answer(query);
     return action;
   };
   return () => {

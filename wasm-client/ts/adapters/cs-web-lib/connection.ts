@@ -5,24 +5,33 @@ import { CsValue, valueOf, type ValueData } from "./values.js";
 
 /** cs-web-lib's `ConnectionState`. */
 export interface CsConnectionState {
+  /** The PV is connected and its server answers. */
   readonly isConnected: boolean;
+  /** The PV can't be written. */
   readonly isReadonly: boolean;
 }
 
 /** cs-web-lib's `Connection`, as version 0.9 publishes it. */
 export interface CsConnection {
+  /** Begins to listen to a PV; returns its name. */
   subscribe: (pvName: string, type?: object) => string;
+  /** Writes a PV. */
   putPv: (pvName: string, value: { readonly value: ValueData }) => void;
+  /** Sets the functions that receive connection states, values and answers about devices. */
   connect: (
     connectionCallback: (pvName: string, value: CsConnectionState) => void,
     valueCallback: (pvName: string, value: CsValue) => void,
     deviceQueried: (device: string, value: CsValue) => void,
   ) => void;
+  /** Whether `connect` was called. */
   isConnected: () => boolean;
+  /** Ends listening to a PV. */
   unsubscribe: (pvName: string) => void;
+  /** Asks for a device; EPICS has none, so the answer is that it is unknown. */
   getDevice: (device: string) => void;
 }
 
+/** Options of a connection for cs-web-lib. */
 export interface CsConnectionOptions {
   /**
    * Called when a put failed: `putPv` itself reports nothing.

@@ -2,6 +2,7 @@
 
 import type { NumericArray, PvData, PvRange, Quality } from "../../types.js";
 
+/** cs-web-lib's names of the quality of a value. */
 export type AlarmQuality = "valid" | "warning" | "alarm" | "invalid" | "undefined";
 
 const QUALITIES: Readonly<Record<Quality, AlarmQuality>> = {
@@ -24,66 +25,104 @@ export interface Range {
   readonly max: number;
 }
 
+/** How to draw a value, in cs-web-lib's form. */
 export interface DisplayData {
+  /** The record's description. */
   readonly description?: string;
+  /** 0: the PV can only be read; 2: it can also be written. */
   readonly role?: number;
+  /** Control limits. */
   readonly controlRange?: Range;
+  /** Alarm limits. */
   readonly alarmRange?: Range;
+  /** Warning limits. */
   readonly warningRange?: Range;
+  /** Engineering units. */
   readonly units?: string;
+  /** Digits after the decimal point. */
   readonly precision?: number;
+  /** Index of the form in which a number is shown. */
   readonly form?: number;
+  /** Labels of an enum by index. */
   readonly choices?: string[];
 }
 
+/** A value in cs-web-lib's form: one of its fields, or a number and its label. */
 export interface ValueData {
+  /** A text, or an enum's label. */
   readonly stringValue?: string;
+  /** A number, or an enum's index. */
   readonly doubleValue?: number;
+  /** The elements of a numeric array. */
   readonly arrayValue?: NumericArray;
+  /** The elements of an array of strings. */
   readonly stringArray?: string[];
 }
 
 /** A value as cs-web-lib's widgets read it. */
 export class CsValue {
+  /** Values are always complete. */
   readonly partial = false;
 
   constructor(
+    /** The value itself. */
     readonly value: ValueData,
-    readonly alarm: { readonly quality: AlarmQuality; readonly message: string },
-    readonly time: { readonly datetime: Date } | undefined,
+    /** Quality and message of the alarm. */
+    readonly alarm: {
+      /** How bad it is. */
+      readonly quality: AlarmQuality;
+      /** What the server says. */
+      readonly message: string;
+    },
+    /** Time stamp of the value; `undefined` where the server gives none. */
+    readonly time:
+      | {
+          /** The time, to a millisecond. */
+          readonly datetime: Date;
+        }
+      | undefined,
+    /** How to draw the value. */
     readonly display: DisplayData,
   ) {}
 
+  /** The text, or an enum's label. */
   getStringValue(): string | undefined {
     const { doubleValue, stringValue } = this.value;
     if (stringValue !== undefined || doubleValue === undefined) return stringValue;
     return this.display.choices?.[doubleValue];
   }
 
+  /** The number, or an enum's index. */
   getDoubleValue(): number | undefined {
     return this.value.doubleValue;
   }
 
+  /** The elements of a numeric array. */
   getArrayValue(): NumericArray | undefined {
     return this.value.arrayValue;
   }
 
+  /** The elements of an array of strings. */
   getStringArrayValue(): string[] | undefined {
     return this.value.stringArray;
   }
 
+  /** Quality and message of the alarm. */
   getAlarm(): CsValue["alarm"] {
     return this.alarm;
   }
 
+  /** Time stamp of the value. */
   getTime(): CsValue["time"] {
     return this.time;
   }
 
+  /** How to draw the value. */
   getDisplay(): DisplayData {
     return this.display;
   }
 
+  /** The value as a short text. */
   toString(): string {
     return this.getStringValue() ?? String(this.value.doubleValue ?? this.value.arrayValue ?? "");
   }

@@ -20,6 +20,18 @@ function Counter() {
   return <output>{pv?.value?.string}</output>;
 }
 
+function Others() {
+  const double = usePv(`=\`${COUNTER}\` * 2`, "{ value { string } }");
+  const large = usePv("sim://waveform(size=100000,rate_hz=4)", "{ value { array } }");
+  const count = large?.value?.array?.length;
+  return (
+    <>
+      <p id="formula">{double?.value?.string}</p>
+      <p id="large">{count !== undefined && `${String(count)} elements`}</p>
+    </>
+  );
+}
+
 const graphql = createGraphqlClient(
   createClient({ url: import.meta.env.VITE_RELAY as string, webSocket: socketIn("shared") }),
 );
@@ -45,6 +57,7 @@ function Graphql() {
 createRoot(document.getElementById("root") as HTMLElement).render(
   <PvProvider url={import.meta.env.VITE_RELAY as string}>
     <Counter />
+    <Others />
     <Readback name={COUNTER} />
     <StripChart name={COUNTER} />
     <Graphql />

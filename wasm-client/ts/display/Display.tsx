@@ -1,0 +1,153 @@
+/** A facility's display, live: its file, the displays that it opens, and what of it isn't shown. */
+
+import {
+  useCallback,
+  useEffect,
+  useId,
+  useMemo,
+  useReducer,
+  useRef,
+  useState,
+  type ReactNode,
+} from "react";
+
+import { useClient } from "../react/index.js";
+import { DisplayBar } from "./DisplayBar.js";
+import { DisplayView } from "./DisplayView.js";
+import { ShownContext, type OpenRequest, type Report, type Shown } from "./context.js";
+import { DialogsProvider } from "./dialogs.js";
+import { createLoader } from "./loader.js";
+import { folderAddress } from "./model/address.js";
+import type { DisplayNote } from "./model/inspect.js";
+import { DEFAULT_PALETTE, type Palette } from "./model/palette.js";
+import { firstPages, presentOf, turn } from "./pages.js";
+import { useRuntimeNotes } from "./notes.js";
+import { WIDGETS } from "./registry.js";
+import { ComponentsContext } from "./widget.js";
+
+/** The ways back and forward of a page. */
+export interface DisplayWays {
+  /** Goes back. */
+  readonly back?: (() => void) | undefined;
+  /** Goes forward. */
+  readonly forward?: (() => void) | undefined;
+}
+
+/** The properties of `Display`. */
+export interface DisplayProps {
+  /** The address of the file, absolute or relative to the page. */
+  readonly file: string;
+  /** Values of macros. @default none */
+  readonly macros?: Readonly<Record<string, string>>;
+  /** Only files below this address are opened. @default the folder of `file` */
+  readonly root?: string;
+  /** Colours and fonts by name, of `paletteOf`. @default those of Phoebus */
+  readonly palette?: Palette;
+  /** How the display takes the width it has. @default "none": one pixel is one pixel */
+  readonly fit?: "none" | "width" | "whole";
+  /** Reads a file. @default with `fetch` */
+  readonly load?: (address: string) => Promise<string>;
+  /**
+   * Called when an action opens a display. Return true if the page has opened it itself, for example
+   * in a window. @default the display is opened here, or in a tab of this display
+   */
+  readonly onOpen?: (request: OpenRequest) => boolean;
+  /**
+   * The page's own ways back and forward, when `onOpen` opens all displays; a way that leads nowhere
+   * is absent. @default those of this display
+   */
+  readonly ways?: DisplayWays;
+  /**
+   * Begins to watch files, for example `watch` of `createScreens`: calls `changed` with the addresses
+   * of files that have changed, which are then read again, until the returned function is called.
+   */
+  readonly watch?: (changed: (addresses: readonly string[]) => void) => () => void;
+  /** Nothing is written from this display. @default false */
+  readonly readOnly?: boolean;
+  /** Called with what of the display isn't shown, whenever that changes. */
+  readonly onNotes?: (notes: readonly DisplayNote[]) => void;
+}
+
+const folderOf = (address: string): string => address.replace(/[?#].*$/, "").replace(/[^/]*$/, "");
+
+const NO_MACROS = {};
+
+/** Shows a `.bob` file. Needs a `PvProvider` around it, and the style sheet `pvwire/display.css`. */
+export function Display(props: DisplayProps): ReactNode {
+  const { file, macros = NO_MACROS } = props;
+  // Another file begins with another history.
+  return <Pages key={`${file} ${JSON.stringify(macros)}`} {...props} macros={macros} />;
+}
+
+function Pages(props: DisplayProps & { readonly macros: Readonly<Record<string, string>> }) {
+  const { file, fit = "none", load, macros, onNotes, onOpen, palette = DEFAULT_PALETTE } = props;
+  const { readOnly = false, watch, ways } = props;
+  const address = new URL(file, document.baseURI).href;
+  const root = folderAddress(props.root ?? folderOf(address));
+  const client = useClient();
+  const [pages, dispatch] = useReducer(turn, { file: address, macros }, firstPages);
+  const [reports, setReports] = useState<readonly Report[]>([]);
+  const present = presentOf(pages);
+  const id = useId();
+  const loader = useMemo(() => createLoader(load), [load]);
+  const notes = useRuntimeNotes();
+  const listener = useRef(onOpen);
+  useEffect(() => {
+    listener.current = onOpen;
+  }, [onOpen]);
+
+  const open = useCallback((request: OpenRequest) => {
+    if (listener.current?.(request) === true) return;
+    const { target } = request;
+    dispatch({ kind: target === "replace" ? "replace" : "tab", ...request });
+  }, []);
+  useEffect(() => watch?.(loader.refresh), [watch, loader]);
+  const report = useCallback((news: Report) => {
+    // One line a PV, the newest first.
+    setReports((before) => [news, ...before.filter(({ pv }) => pv !== news.pv)].slice(0, 5));
+  }, []);
+  const shown = useMemo(
+    (): Shown => ({
+      palette,
+      id: `DP${id.replace(/\W/g, "")}${String(present.id)}`,
+      load: loader.load,
+      listen: loader.listen,
+      root,
+      readOnly,
+      open,
+      note: notes.add,
+      report,
+    }),
+    [palette, id, present.id, loader, root, readOnly, open, notes.add, report],
+  );
+  return (
+    <ShownContext.Provider value={shown}>
+      <ComponentsContext.Provider value={WIDGETS}>
+        <DialogsProvider>
+          <div className="pvwire-display" data-file={present.file}>
+            <DisplayView
+              key={present.id}
+              client={client}
+              file={present.file}
+              macros={present.macros}
+              fit={fit}
+              bar={(opened) => (
+                <DisplayBar
+                  pages={pages}
+                  ways={ways}
+                  title={opened.title}
+                  inFile={opened.notes}
+                  atRuntime={notes.list}
+                  reports={reports}
+                  onNotes={onNotes}
+                  onTurn={dispatch}
+                  onReports={setReports}
+                />
+              )}
+            />
+          </div>
+        </DialogsProvider>
+      </ComponentsContext.Provider>
+    </ShownContext.Provider>
+  );
+}

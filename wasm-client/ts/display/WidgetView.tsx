@@ -1,0 +1,283 @@
+/** One widget: its properties in its scope, what its rules set, and the component of its type. */
+
+import {
+  Component,
+  Fragment,
+  memo,
+  useContext,
+  useEffect,
+  useMemo,
+  useState,
+  type ReactNode,
+} from "react";
+
+import { usePvKey } from "../react/provider.js";
+import { useClient } from "../react/index.js";
+import type { PvClient, PvData, Readable } from "../types.js";
+import { innerScope, ScopeContext, useScope, useShown } from "./context.js";
+import { defaultsOf, UNKNOWN_DEFAULTS } from "./model/defaults.js";
+import { macrosOf, type WidgetSource } from "./model/file.js";
+import { notesOf } from "./model/inspect.js";
+import { clientName } from "./model/names.js";
+import { Props, type Overrides } from "./model/props.js";
+import { evaluate, rulesOf, type RulePv, type Rules } from "./model/rules.js";
+import { usePaced } from "./paced.js";
+import { textOf } from "./model/xml.js";
+import { placeOf } from "./place.js";
+import { ComponentsContext, type Widget, type WidgetProps } from "./widget.js";
+import { Box } from "./widgets/Box.js";
+
+/** Widgets that fail together are rendered again one by one. */
+const CHUNK = 40;
+
+/** Chunks that are rendered at a time: a frame is painted before the next ones. */
+const CHUNKS_AT_A_TIME = 10;
+
+/** All widgets of a display or a group, in drawing order; of many, those in the window first. */
+export function Widgets({ widgets }: { readonly widgets: readonly WidgetSource[] }): ReactNode {
+  const chunks = useMemo(() => chunksOf(widgets), [widgets]);
+  const [count, setCount] = useState(CHUNKS_AT_A_TIME);
+  const isPart = count < chunks.length;
+  useEffect(() => {
+    if (!isPart) return;
+    const timer = setTimeout(() => {
+      setCount(count + CHUNKS_AT_A_TIME);
+    });
+    return () => {
+      clearTimeout(timer);
+    };
+  }, [isPart, count]);
+  return chunks.map(({ rank, sources }, at) =>
+    rank < count ? <Chunk key={at} sources={sources} /> : null,
+  );
+}
+
+interface ChunkOf {
+  readonly sources: readonly WidgetSource[];
+  /** When it is rendered: 0 is the first. */
+  readonly rank: number;
+}
+
+function chunksOf(widgets: readonly WidgetSource[]): readonly ChunkOf[] {
+  const lists: WidgetSource[][] = [];
+  for (let at = 0; at < widgets.length; at += CHUNK) lists.push(widgets.slice(at, at + CHUNK));
+  const isInWindow = ({ node }: WidgetSource): boolean =>
+    !(Number(textOf(node, "x")) > innerWidth || Number(textOf(node, "y")) > innerHeight);
+  const order = lists
+    .map((sources, at) => ({ at, isFirst: sources.some(isInWindow) }))
+    .sort((one, other) => Number(other.isFirst) - Number(one.isFirst))
+    .map(({ at }) => at);
+  return lists.map((sources, at) => ({ sources, rank: order.indexOf(at) }));
+}
+
+interface ChunkProps {
+  readonly sources: readonly WidgetSource[];
+}
+
+/** Some widgets. If one of them can't be shown, each has a boundary. */
+class Chunk extends Component<ChunkProps, { readonly isBroken: boolean }> {
+  override state = { isBroken: false };
+
+  static getDerivedStateFromError(): { readonly isBroken: boolean } {
+    return { isBroken: true };
+  }
+
+  override render(): ReactNode {
+    return this.props.sources.map((source) => (
+      <WidgetView key={source.id} source={source} isAlone={this.state.isBroken} />
+    ));
+  }
+}
+
+interface WidgetViewProps {
+  readonly source: WidgetSource;
+  /** It has a boundary for errors. */
+  readonly isAlone: boolean;
+}
+
+const WidgetView = memo(function WidgetView({ isAlone, source }: WidgetViewProps) {
+  const outer = useScope();
+  const { palette } = useShown();
+  const components = useContext(ComponentsContext);
+  const [widget, rules] = useMemo(() => {
+    const scope = innerScope(outer, macrosOf(source.node));
+    const defaults = defaultsOf(source.type) ?? UNKNOWN_DEFAULTS;
+    const props = new Props(source.node, defaults, { lookup: scope.lookup, palette });
+    const missing = notesOf(source)
+      .filter(({ kind }) => kind !== "property" && kind !== "class")
+      .map(({ text }) => text)
+      .join("\n");
+    const component = components.get(source.type) ?? Unknown;
+    const made: Widget = { source, type: source.type, props, scope, component, missing };
+    return [made, rulesOf(source.node, (name) => scope.lookup(name) ?? props.text(name))] as const;
+  }, [components, outer, palette, source]);
+  const view =
+    rules.rules.length === 0 ? (
+      <Placed widget={widget} props={widget.props} />
+    ) : (
+      <Ruled widget={widget} rules={rules} />
+    );
+  const whole = isAlone ? <Boundary widget={widget}>{view}</Boundary> : view;
+  const inScope =
+    widget.scope === outer ? (
+      whole
+    ) : (
+      <ScopeContext.Provider value={widget.scope}>{whole}</ScopeContext.Provider>
+    );
+  if (rules.problems.length === 0) return inScope;
+  return (
+    <>
+      {rules.problems.map((problem) => (
+        <RuleProblem key={problem} problem={problem} />
+      ))}
+      {inScope}
+    </>
+  );
+});
+
+/** A rule that only its macros make impossible isn't found in the file. */
+function RuleProblem({ problem }: { readonly problem: string }) {
+  const { note } = useShown();
+  useEffect(() => note({ kind: "pv", text: `rule: ${problem}` }), [note, problem]);
+  return null;
+}
+
+const RULE_FIELDS = `{
+  value { string number bigint array text }
+  status { severity }
+  connection { connected readable unresponsive }
+}` as string;
+
+const isChange = (before: Overrides | undefined, now: Overrides | undefined): boolean =>
+  before !== now;
+
+/** A widget with rules. It renders again only when what they set changes. */
+function Ruled({ widget, rules }: { readonly widget: Widget; readonly rules: Rules }) {
+  const client = useClient();
+  const store = useMemo(() => ruledStore(client, widget, rules), [client, widget, rules]);
+  const overrides = usePaced(store, isChange);
+  const props = useMemo(
+    () => (overrides === undefined ? widget.props : widget.props.with(overrides)),
+    [widget, overrides],
+  );
+  return <Placed widget={widget} props={props} />;
+}
+
+/** What the rules of a widget set, by the present values of their PVs. */
+function ruledStore(client: PvClient, { props }: Widget, rules: Rules): Readable<Overrides> {
+  const pvs = rules.names.map((name) => client.pv(name, RULE_FIELDS));
+  let seen: readonly (PvData | undefined)[] | undefined;
+  let overrides: Overrides = new Map();
+  return {
+    subscribe: (listener) => {
+      const ends = pvs.map((pv) => pv.subscribe(listener));
+      return () => {
+        for (const end of ends) end();
+      };
+    },
+    getSnapshot: () => {
+      const now = pvs.map((pv) => pv.getSnapshot());
+      if (seen !== undefined && now.every((pv, at) => pv === seen?.[at])) return overrides;
+      seen = now;
+      const next = evaluate(rules, now.map(rulePv), (name) => props.text(name));
+      if (!areEqual(overrides, next)) overrides = next;
+      return overrides;
+    },
+  };
+}
+
+function areEqual(one: Overrides, other: Overrides): boolean {
+  return one.size === other.size && [...one].every(([name, value]) => other.get(name) === value);
+}
+
+const SEVERITIES = ["NO_ALARM", "MINOR", "MAJOR", "INVALID"];
+
+/** A PV as rules see it: without a value unless it is the present one. */
+function rulePv(pv: PvData | undefined): RulePv | undefined {
+  if (pv?.value == null || !pv.connection.connected) return undefined;
+  if (!pv.connection.readable || pv.connection.unresponsive) return undefined;
+  const { array, bigint, number, string, text } = pv.value;
+  const severity = SEVERITIES.indexOf(pv.status.severity ?? "");
+  return {
+    number: number ?? (text === null ? Number(array?.[0] ?? NaN) : textNumber(text)),
+    integer: bigint ?? undefined,
+    text: text ?? string,
+    severity: severity < 0 ? 4 : severity,
+  };
+}
+
+const textNumber = (text: string): number => (text.trim() === "" ? NaN : Number(text));
+
+function Placed({ props, widget }: { readonly widget: Widget; readonly props: Props }) {
+  const named = clientName(props.text("pv_name"));
+  // Nothing of one PV is kept for another.
+  const key = usePvKey(named?.name);
+  if (!props.flag("visible")) return null;
+  const { component: Known } = widget;
+  const known = (
+    <Known key={key} widget={widget} props={props} name={named?.name} problem={named?.problem} />
+  );
+  if (named?.problem === undefined) return known;
+  return (
+    <Fragment key={key}>
+      <NameProblem problem={named.problem} />
+      {known}
+    </Fragment>
+  );
+}
+
+function NameProblem({ problem }: { readonly problem: string }) {
+  const { note } = useShown();
+  useEffect(() => note({ kind: "pv", text: problem }), [note, problem]);
+  return null;
+}
+
+/** Marks the place of a widget that isn't shown. */
+function Unknown({ props, widget }: WidgetProps) {
+  return (
+    <Box widget={widget} props={props} className="pvwire-display-unknown">
+      <span>{widget.type}: not shown</span>
+    </Box>
+  );
+}
+
+interface BoundaryProps {
+  readonly widget: Widget;
+  readonly children: ReactNode;
+}
+
+/** Keeps a widget that can't be shown from taking the page with it. */
+class Boundary extends Component<BoundaryProps, { readonly why?: string }> {
+  override state: { readonly why?: string } = {};
+
+  static getDerivedStateFromError(error: unknown): { readonly why: string } {
+    return { why: error instanceof Error ? error.message : String(error) };
+  }
+
+  override render(): ReactNode {
+    const { why } = this.state;
+    if (why === undefined) return this.props.children;
+    const { props, type } = this.props.widget;
+    return <Broken why={`${type}: ${why}`} place={placeOf(props)} />;
+  }
+}
+
+function Broken({
+  place,
+  why,
+}: {
+  readonly why: string;
+  readonly place: ReturnType<typeof placeOf>;
+}) {
+  const { note } = useShown();
+  useEffect(() => note({ kind: "type", text: why }), [note, why]);
+  return (
+    <div
+      className="pvwire-display-box pvwire-display-unknown"
+      style={{ left: place.x, top: place.y, width: place.width, height: place.height }}
+      title={why}
+    >
+      <span>{why}</span>
+    </div>
+  );
+}

@@ -1,0 +1,190 @@
+/** What a display asks an operator: to confirm, for a password, or to choose one of some actions. */
+
+import {
+  createContext,
+  useCallback,
+  useContext,
+  useEffect,
+  useMemo,
+  useRef,
+  useState,
+  type ReactNode,
+} from "react";
+
+/** One action, ready to run. */
+export interface Action {
+  readonly type: string;
+  readonly label: string;
+  /** The PV that it writes. */
+  readonly pv?: string | undefined;
+  /** Why it can't be run. */
+  readonly problem?: string | undefined;
+  readonly run: (keys?: Pick<MouseEvent, "ctrlKey" | "metaKey" | "shiftKey">) => void;
+}
+
+/** A menu at a place of the window. */
+export interface MenuRequest {
+  readonly x: number;
+  readonly y: number;
+  readonly actions: readonly Action[];
+}
+
+interface Dialogs {
+  /** Whether the operator confirms, and knows the password if there is one. */
+  readonly confirm: (message: string, password?: string) => Promise<boolean>;
+  readonly menu: (request: MenuRequest) => void;
+}
+
+const DialogsContext = createContext<Dialogs | undefined>(undefined);
+
+export function useDialogs(): Dialogs {
+  const dialogs = useContext(DialogsContext);
+  if (dialogs === undefined) throw new Error("a widget of a display needs a <Display> around it");
+  return dialogs;
+}
+
+interface Question {
+  /** Nothing that was typed for one question is kept for another. */
+  readonly key: number;
+  readonly message: string;
+  readonly password: string;
+  readonly answer: (isConfirmed: boolean) => void;
+}
+
+export function DialogsProvider({ children }: { readonly children: ReactNode }): ReactNode {
+  const [question, setQuestion] = useState<Question>();
+  const [menu, setMenu] = useState<MenuRequest>();
+  const open = useRef<Question>(undefined);
+  const confirm = useCallback(
+    (message: string, password = "") =>
+      new Promise<boolean>((resolve) => {
+        const key = (open.current?.key ?? 0) + 1;
+        // A second question answers the one that is open.
+        open.current?.answer(false);
+        const answer = (isConfirmed: boolean): void => {
+          setQuestion((now) => (now?.key === key ? undefined : now));
+          resolve(isConfirmed);
+        };
+        open.current = { key, message, password, answer };
+        setQuestion(open.current);
+      }),
+    [],
+  );
+  const dialogs = useMemo(() => ({ confirm, menu: setMenu }), [confirm]);
+  const closeMenu = useCallback(() => {
+    setMenu(undefined);
+  }, []);
+  return (
+    <DialogsContext.Provider value={dialogs}>
+      {children}
+      {question !== undefined && <Confirmation key={question.key} question={question} />}
+      {menu !== undefined && <Menu request={menu} onClose={closeMenu} />}
+    </DialogsContext.Provider>
+  );
+}
+
+function Confirmation({ question }: { readonly question: Question }) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const [typed, setTyped] = useState("");
+  const [isWrong, setWrong] = useState(false);
+  useEffect(() => {
+    dialog.current?.showModal();
+  }, []);
+  return (
+    <dialog
+      ref={dialog}
+      className="pvwire-display-dialog"
+      onCancel={() => {
+        question.answer(false);
+      }}
+    >
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (typed === question.password) question.answer(true);
+          else setWrong(true);
+        }}
+      >
+        <p>{question.message}</p>
+        {question.password !== "" && (
+          <label>
+            Password{" "}
+            <input
+              type="password"
+              autoComplete="off"
+              value={typed}
+              onChange={(event) => {
+                setTyped(event.target.value);
+              }}
+            />
+          </label>
+        )}
+        {isWrong && <p role="alert">Wrong password</p>}
+        <p className="pvwire-display-buttons">
+          <button type="submit">OK</button>
+          <button
+            type="button"
+            onClick={() => {
+              question.answer(false);
+            }}
+          >
+            Cancel
+          </button>
+        </p>
+      </form>
+    </dialog>
+  );
+}
+
+function Menu({
+  onClose,
+  request,
+}: {
+  readonly request: MenuRequest;
+  readonly onClose: () => void;
+}) {
+  const menu = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const list = menu.current;
+    list?.querySelector("button")?.focus();
+    const close = (event: Event): void => {
+      if (!(event.target instanceof Node) || list?.contains(event.target) !== true) onClose();
+    };
+    document.addEventListener("pointerdown", close);
+    return () => {
+      document.removeEventListener("pointerdown", close);
+    };
+  }, [onClose]);
+  return (
+    <div
+      ref={menu}
+      role="menu"
+      className="pvwire-display-menu"
+      style={{ left: request.x, top: request.y }}
+      onKeyDown={(event) => {
+        const buttons = [...event.currentTarget.querySelectorAll("button")];
+        const at = buttons.indexOf(document.activeElement as HTMLButtonElement);
+        const step = { ArrowDown: 1, ArrowUp: -1 }[event.key] ?? 0;
+        if (event.key === "Escape") onClose();
+        buttons[(at + step + buttons.length) % buttons.length]?.focus();
+      }}
+    >
+      {request.actions.map((action, at) => (
+        <button
+          key={at}
+          type="button"
+          role="menuitem"
+          aria-disabled={action.problem !== undefined}
+          title={action.problem}
+          onClick={(event) => {
+            if (action.problem !== undefined) return;
+            onClose();
+            action.run(event);
+          }}
+        >
+          {action.label}
+        </button>
+      ))}
+    </div>
+  );
+}

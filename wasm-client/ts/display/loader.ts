@@ -1,0 +1,66 @@
+/** Reads display files, each once. */
+
+import { DisplayError } from "./model/xml.js";
+import { parseDisplay, type DisplayFile, type FileKind } from "./model/file.js";
+
+/** Files that are kept; a display that embeds more reads them again from the browser's cache. */
+const MAX_FILES = 200;
+
+const TIMEOUT_MS = 30_000;
+
+async function fetchText(address: string): Promise<string> {
+  const signal = AbortSignal.timeout(TIMEOUT_MS);
+  const answer = await fetch(address, { cache: "no-cache", signal });
+  if (!answer.ok) throw new Error(`HTTP status ${String(answer.status)}`);
+  return await answer.text();
+}
+
+export interface FileLoader {
+  /** Reads and parses a file once. A failed read is tried again. @throws DisplayError */
+  readonly load: (address: string, kind?: FileKind) => Promise<DisplayFile>;
+  /** Calls `changed` when a file has changed, until the returned function is called. */
+  readonly listen: (address: string, changed: () => void) => () => void;
+  /** These files have other contents now. */
+  readonly refresh: (addresses: readonly string[]) => void;
+}
+
+export function createLoader(read: (address: string) => Promise<string> = fetchText): FileLoader {
+  const files = new Map<string, Promise<DisplayFile>>();
+  const listeners = new Map<string, Set<() => void>>();
+  const parsed = async (address: string, kind: FileKind | undefined): Promise<DisplayFile> => {
+    let text: string;
+    try {
+      text = await read(address);
+    } catch (error) {
+      files.delete(address);
+      const why = error instanceof Error ? error.message : String(error);
+      throw new DisplayError("UNREADABLE", `${address} can't be read: ${why}`);
+    }
+    return parseDisplay(text, address, kind);
+  };
+  return {
+    load: async (address, kind) => {
+      const known = files.get(address) ?? parsed(address, kind);
+      files.delete(address);
+      files.set(address, known);
+      const [oldest] = files.keys();
+      if (files.size > MAX_FILES && oldest !== undefined) files.delete(oldest);
+      return await known;
+    },
+    listen: (address, changed) => {
+      const all = listeners.get(address) ?? new Set();
+      listeners.set(address, all.add(changed));
+      return () => {
+        all.delete(changed);
+        if (all.size === 0 && listeners.get(address) === all) listeners.delete(address);
+      };
+    },
+    refresh: (addresses) => {
+      // All are forgotten before the first is read: one may be part of another.
+      for (const address of addresses) files.delete(address);
+      for (const address of addresses) {
+        for (const changed of [...(listeners.get(address) ?? [])]) changed();
+      }
+    },
+  };
+}

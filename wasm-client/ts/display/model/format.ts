@@ -1,0 +1,135 @@
+/** A value as a text widget shows it: format, precision and units of the widget, else of the PV. */
+
+import type { PvDisplay, PvValue } from "../../types.js";
+import type { Props } from "./props.js";
+
+/** How a number is shown, in Phoebus's order. */
+const FORMATS = [
+  "DEFAULT",
+  "DECIMAL",
+  "EXPONENTIAL",
+  "ENGINEERING",
+  "HEX",
+  "COMPACT",
+  "STRING",
+  "SEXAGESIMAL",
+  "SEXAGESIMAL_HMS",
+  "SEXAGESIMAL_DMS",
+  "BINARY",
+] as const;
+
+type Format = (typeof FORMATS)[number];
+
+export interface ValueFormat {
+  readonly format: Format;
+  /** Digits; negative: those of the PV. */
+  readonly precision: number;
+  readonly units: boolean;
+}
+
+export function formatOf(props: Props): ValueFormat {
+  return {
+    format: props.choice("format", FORMATS) as Format,
+    precision: Math.min(50, props.integer("precision")),
+    units: props.flag("show_units"),
+  };
+}
+
+type Value = Pick<PvValue, "string" | "number" | "bigint" | "text" | "array">;
+type Display = Pick<PvDisplay, "precision" | "units" | "type"> | null;
+
+/** Elements of an array that are shown. */
+const MAX_ELEMENTS = 20;
+
+export function valueText(value: Value, display: Display, how: ValueFormat): string {
+  const text = plainText(value, display, how);
+  const units = display?.units ?? "";
+  return how.units && units !== "" && display?.type !== "Enum" ? `${text} ${units}` : text;
+}
+
+function plainText(value: Value, display: Display, how: ValueFormat): string {
+  const { array, bigint, number, string, text } = value;
+  if (text !== null) return text;
+  if (array !== null) return arrayText(array, display, how);
+  if (number === null || how.format === "STRING") return string;
+  if (display?.type === "Enum" || display?.type === "Boolean") {
+    return how.format === "DEFAULT" || how.format === "COMPACT" ? string : String(number);
+  }
+  // The relay's text has the PV's digits.
+  const isOfPv = how.precision < 0 && (how.format === "DEFAULT" || how.format === "DECIMAL");
+  return isOfPv ? string : numberText(bigint ?? number, display, how);
+}
+
+function arrayText(array: NonNullable<Value["array"]>, display: Display, how: ValueFormat): string {
+  if (how.format === "STRING" && ArrayBuffer.isView(array) && array.BYTES_PER_ELEMENT === 1) {
+    const bytes = new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
+    const end = bytes.indexOf(0);
+    return new TextDecoder().decode(end < 0 ? bytes : bytes.subarray(0, end));
+  }
+  const shown = Array.from(
+    { length: Math.min(array.length, MAX_ELEMENTS) },
+    (_, at) => array[at] as number | bigint | string,
+  ).map((each) => (typeof each === "string" ? each : numberText(each, display, how)));
+  const more = array.length > MAX_ELEMENTS ? `, … (${String(array.length)})` : "";
+  return `[${shown.join(", ")}${more}]`;
+}
+
+export function numberText(value: number | bigint, display: Display, how: ValueFormat): string {
+  const { format } = how;
+  const number = Number(value);
+  if (format === "HEX" || format === "BINARY") return bitsText(value, format, how.precision);
+  if (!Number.isFinite(number)) return Number.isNaN(number) ? "NaN" : `${number < 0 ? "-" : ""}∞`;
+  const own = display?.precision ?? (Number.isInteger(number) ? 0 : 3);
+  const digits = Math.max(0, Math.min(50, how.precision < 0 ? own : how.precision));
+  switch (format) {
+    case "EXPONENTIAL":
+      return exponential(number, digits);
+    case "ENGINEERING": {
+      const exponent = number === 0 ? 0 : Math.floor(Math.log10(Math.abs(number)) / 3) * 3;
+      return `${(number / 10 ** exponent).toFixed(digits)}E${String(exponent)}`;
+    }
+    case "COMPACT": {
+      const size = Math.abs(number);
+      const isPlain = size === 0 || (size >= 0.0001 && size <= 10_000);
+      return isPlain ? number.toFixed(digits) : exponential(number, digits);
+    }
+    case "SEXAGESIMAL":
+      return sexagesimal(number, digits);
+    case "SEXAGESIMAL_HMS":
+      return sexagesimal((number * 12) / Math.PI, digits);
+    case "SEXAGESIMAL_DMS":
+      return sexagesimal((number * 180) / Math.PI, digits);
+    default:
+      return typeof value === "bigint" && how.precision <= 0
+        ? String(value)
+        : fixed(number, digits);
+  }
+}
+
+/** Numbers beyond this have no digits after the point. */
+const fixed = (number: number, digits: number): string =>
+  Math.abs(number) < 1e21 ? number.toFixed(digits) : String(number);
+
+const exponential = (number: number, digits: number): string =>
+  number.toExponential(digits).replace("e", "E").replace("E+", "E");
+
+function bitsText(value: number | bigint, format: "HEX" | "BINARY", precision: number): string {
+  if (typeof value === "number" && !Number.isFinite(value)) return String(value);
+  const integer = typeof value === "bigint" ? value : BigInt(Math.trunc(value));
+  const radix = format === "HEX" ? 16 : 2;
+  const least = integer < 0n ? BigInt.asUintN(64, integer) : integer;
+  const digits = least.toString(radix).toUpperCase().padStart(Math.max(0, precision), "0");
+  return (format === "HEX" ? "0x" : "0b") + digits;
+}
+
+function sexagesimal(number: number, digits: number): string {
+  const after = Math.max(0, digits - 4);
+  const scale = 10 ** after;
+  const total = Math.round(Math.abs(number) * 3600 * scale);
+  const seconds = ((total % (60 * scale)) / scale).toFixed(after);
+  const minutes = Math.floor(total / (60 * scale)) % 60;
+  const whole = Math.floor(total / (3600 * scale));
+  const sign = number < 0 ? "-" : "";
+  const padded = after > 0 ? seconds.padStart(3 + after, "0") : seconds.padStart(2, "0");
+  return `${sign}${String(whole)}:${String(minutes).padStart(2, "0")}:${padded}`;
+}

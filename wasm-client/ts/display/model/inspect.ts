@@ -1,0 +1,98 @@
+/** What of a display file isn't shown, or not as it is written. Nothing is left out silently. */
+
+import { defaultsOf, WITHOUT_EFFECT } from "./defaults.js";
+import { actionsOf, allWidgets, type DisplayFile, type WidgetSource } from "./file.js";
+import { rulesOf } from "./rules.js";
+import { childOf, textOf } from "./xml.js";
+
+/** Something that isn't shown or can't be done, with how often. */
+export interface DisplayNote {
+  /** What it is. `file` and `pv` turn up while the display is shown. */
+  readonly kind: "type" | "rule" | "script" | "action" | "property" | "class" | "file" | "pv";
+  /** As text for operators. */
+  readonly text: string;
+  /** How often. */
+  readonly count: number;
+}
+
+/** Actions that a page can run. */
+export const KNOWN_ACTIONS: ReadonlySet<string> = new Set([
+  "open_display",
+  "write_pv",
+  "open_webpage",
+  "open_file",
+]);
+
+/** Properties that rules can set. */
+const RULED = /^(?:[a-z_A-Z]+|(?:traces|y_axes)\[\d+\]\.[a-z_]+|x_axis\.[a-z_]+)$/;
+
+/** Kinds that only change how a widget that is shown looks. */
+const LOOKS: ReadonlySet<DisplayNote["kind"]> = new Set(["property", "class"]);
+
+/** Whether a display is shown with all its types, rules, scripts and actions. */
+export const isWhole = (notes: readonly DisplayNote[]): boolean =>
+  notes.every(({ kind }) => LOOKS.has(kind));
+
+/** The notes of one widget. */
+export function notesOf(widget: WidgetSource): Omit<DisplayNote, "count">[] {
+  const { node, type } = widget;
+  const notes: Omit<DisplayNote, "count">[] = [];
+  const note = (kind: DisplayNote["kind"], text: string): void => {
+    notes.push({ kind, text });
+  };
+  const defaults = defaultsOf(type);
+  if (defaults === undefined) note("type", `widgets of type ${type || "(none)"}`);
+  if (type === "knob") note("action", "a knob is shown, but can't be turned");
+  if (type === "table" && !["false", "0"].includes(textOf(node, "editable")?.trim() ?? "")) {
+    note("property", "a table is shown, but can't be edited");
+  }
+  if (type === "databrowser") {
+    note("property", "a data browser shows values since it was opened, not those of an archive");
+  }
+  // Macros are replaced where the widget is shown; here each is something that a name or number may be.
+  const { problems, rules } = rulesOf(node, () => "1");
+  for (const problem of problems) note("rule", `a rule can't be evaluated: ${problem}`);
+  for (const { property } of rules) {
+    const isKnown = defaults !== undefined && Object.hasOwn(defaults, property);
+    const isInner = property.includes("[") || property.includes(".");
+    // Phoebus too leaves alone what a widget without input doesn't have.
+    if (property === "enabled" && !isKnown) continue;
+    if (defaults !== undefined && !(isInner ? RULED.test(property) : isKnown)) {
+      note("rule", `rules that set ${property} of ${type}`);
+    }
+  }
+  for (const script of childOf(node, "scripts")?.children ?? []) {
+    const file = script.attributes.file ?? script.attributes.path ?? "";
+    note("script", `scripts${file === "" ? "" : `: ${file}`} are not run`);
+  }
+  for (const { type: action } of actionsOf(node).actions) {
+    if (!KNOWN_ACTIONS.has(action)) note("action", `actions ${action} are not available`);
+  }
+  for (const { attributes, name } of node.children) {
+    if (attributes.use_class === "true") note("class", `${type}.${name} of a widget class`);
+    if (defaults === undefined || Object.hasOwn(defaults, name)) continue;
+    if (name === "class" || WITHOUT_EFFECT.has(name)) continue;
+    note("property", `${type}.${name}`);
+  }
+  return notes;
+}
+
+/** The notes of a file, equal ones counted, the most frequent first. */
+export function inspect(file: DisplayFile): DisplayNote[] {
+  const all = [...allWidgets(file.widgets)].flatMap(notesOf);
+  const own = childOf(file.node, "scripts")?.children ?? [];
+  for (const script of own) {
+    all.push({ kind: "script", text: `scripts: ${script.attributes.file ?? ""} are not run` });
+  }
+  return counted(all);
+}
+
+/** Equal notes counted. */
+export function counted(notes: readonly Omit<DisplayNote, "count">[]): DisplayNote[] {
+  const counts = new Map<string, DisplayNote>();
+  for (const { kind, text } of notes) {
+    const key = `${kind} ${text}`;
+    counts.set(key, { kind, text, count: (counts.get(key)?.count ?? 0) + 1 });
+  }
+  return [...counts.values()].sort((one, other) => other.count - one.count);
+}

@@ -1,0 +1,93 @@
+/** Displays that a relay serves: their list, and which of their files have changed. */
+
+/** A file of the list. */
+export interface ScreenFile {
+  /** Path below the list's address. */
+  readonly path: string;
+  /** Size in bytes. */
+  readonly bytes: number;
+  /** When it was written, in milliseconds past the POSIX epoch. */
+  readonly modifiedMs: number;
+  /** Differs after each change. */
+  readonly version: string;
+}
+
+/** The displays of one relay. */
+export interface Screens {
+  /** All files that this user may read. @throws Error that says why they can't be read */
+  readonly list: () => Promise<readonly ScreenFile[]>;
+  /** The address of a path. */
+  readonly addressOf: (path: string) => string;
+  /** The path of an address; `undefined` for other addresses. */
+  readonly pathOf: (address: string) => string | undefined;
+  /**
+   * Calls `changed` with the addresses of files that have changed since they were last listed, until
+   * the returned function is called. Pages that aren't visible wait.
+   */
+  readonly watch: (changed: (addresses: readonly string[]) => void) => () => void;
+}
+
+const TIMEOUT_MS = 10_000;
+
+/**
+ * The displays of a relay.
+ * @param url the address of the list, such as `/screens/`
+ */
+export function createScreens(url: string | URL, options: { pollMs?: number } = {}): Screens {
+  const { pollMs = 3000 } = options;
+  const base = new URL(url, document.baseURI).href;
+  let last: readonly ScreenFile[] | undefined;
+  const read = async (): Promise<readonly ScreenFile[]> => {
+    // The relay answers an unchanged list without its content.
+    const signal = AbortSignal.timeout(TIMEOUT_MS);
+    const answer = await fetch(base, { cache: "no-cache", signal });
+    if (!answer.ok) throw new Error(`HTTP status ${String(answer.status)}`);
+    return ((await answer.json()) as { readonly files: readonly ScreenFile[] }).files;
+  };
+  const list = async (): Promise<readonly ScreenFile[]> => {
+    const files = await read();
+    last ??= files;
+    return files;
+  };
+  // As displays write it, so that it equals the address that a display has opened.
+  const addressOf = (path: string): string =>
+    // A colon in the first part would end a scheme.
+    new URL(`./${path.replace(/[%?#]/g, encodeURIComponent)}`, base).href;
+  const pathOf = (address: string): string | undefined => {
+    const plain = address.replace(/[?#].*$/s, "");
+    if (!plain.startsWith(base)) return undefined;
+    try {
+      return decodeURIComponent(plain.slice(base.length));
+    } catch {
+      return undefined;
+    }
+  };
+  const watch: Screens["watch"] = (changed) => {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let isOver = false;
+    const look = async (): Promise<void> => {
+      try {
+        if (!document.hidden) {
+          const now = await read();
+          const paths = isOver || last === undefined ? [] : changedIn(last, now);
+          last = now;
+          if (paths.length > 0) changed(paths.map(addressOf));
+        }
+      } catch {
+        // The relay or the network is away; the next look finds what has changed since.
+      }
+      if (!isOver) timer = setTimeout(() => void look(), pollMs);
+    };
+    void look();
+    return () => {
+      isOver = true;
+      clearTimeout(timer);
+    };
+  };
+  return { list, addressOf, pathOf, watch };
+}
+
+function changedIn(before: readonly ScreenFile[], now: readonly ScreenFile[]): string[] {
+  const versions = new Map(before.map(({ path, version }) => [path, version]));
+  return now.filter(({ path, version }) => versions.get(path) !== version).map(({ path }) => path);
+}

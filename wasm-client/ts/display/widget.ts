@@ -1,0 +1,31 @@
+/** What the component of a type of widget gets. */
+
+import { createContext, type ComponentType } from "react";
+
+import type { Scope } from "./context.js";
+import type { WidgetSource } from "./model/file.js";
+import type { Props } from "./model/props.js";
+
+/** A widget in its scope. */
+export interface Widget {
+  readonly source: WidgetSource;
+  readonly type: string;
+  readonly props: Props;
+  readonly scope: Scope;
+  readonly component: WidgetComponent;
+  /** What of it isn't shown, one a line. */
+  readonly missing: string;
+}
+
+/** What the component of a type gets. `name` is the PV for the client; `problem`: it has none. */
+export interface WidgetProps {
+  readonly widget: Widget;
+  readonly props: Props;
+  readonly name: string | undefined;
+  readonly problem: string | undefined;
+}
+
+export type WidgetComponent = ComponentType<WidgetProps>;
+
+/** The component of each type. The components draw widgets in turn, so their list comes from above. */
+export const ComponentsContext = createContext<ReadonlyMap<string, WidgetComponent>>(new Map());

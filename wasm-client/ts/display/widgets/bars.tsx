@@ -1,0 +1,213 @@
+/** Bars: progress, tank, thermometer and linear meter; and sliders. */
+
+import { useRef, useState, type CSSProperties, type ReactNode } from "react";
+
+import { writeAttribute, writeStyle } from "../box_state.js";
+import { useLiveBox, type LiveValue } from "../live_box.js";
+import { cssColour } from "../model/palette.js";
+import { inkOf, placeOf } from "../place.js";
+import { useSetter, useWidgetPv, type WidgetData } from "../use_widget_pv.js";
+import type { WidgetProps } from "../widget.js";
+import { Box } from "./Box.js";
+import { levelsOf, positionOn, rangeOf, Scale } from "./scale.js";
+
+interface BarLook {
+  readonly isAcross: boolean;
+  readonly fill: string;
+  readonly empty: string;
+  readonly withScale: boolean;
+  /** Shows a needle in place of a bar. */
+  readonly isNeedle?: boolean;
+  readonly className?: string;
+}
+
+function Bar({ look, of }: { readonly of: WidgetProps; readonly look: BarLook }) {
+  const { name, problem, props, widget } = of;
+  const [display, setDisplay] = useState<WidgetData["display"]>(null);
+  const room = useRef<HTMLDivElement>(null);
+  const { height, width } = placeOf(props);
+  const range = rangeOf(props, display);
+  const isLog = props.flag("log_scale");
+  const { isAcross } = look;
+  const ref = useLiveBox(of, ({ pv, value }) => {
+    // The scale is rendered.
+    setDisplay(pv?.display ?? null);
+    if (room.current === null) return;
+    writeBar(room.current, look, { position: positionOn(range, value?.number, isLog), value });
+  });
+  const levels = props.flag("show_alarm_limits", props.flag("show_limits", false))
+    ? levelsOf(props, display)
+    : [];
+  return (
+    <Box
+      widget={widget}
+      props={props}
+      name={name}
+      problem={problem}
+      boxRef={ref}
+      isLive
+      className={`pvwire-display-bar-widget pvwire-display-sized ${look.className ?? ""}`}
+      style={{
+        flexDirection: isAcross ? "column" : "row",
+        ...(look.withScale ? inkOf(props) : {}),
+      }}
+    >
+      {look.withScale && (
+        <Scale
+          props={props}
+          range={range}
+          isAcross={isAcross}
+          length={isAcross ? width : height}
+          isLog={isLog}
+        />
+      )}
+      <div
+        ref={room}
+        className="pvwire-display-bar-room"
+        role="meter"
+        aria-label={name ?? props.text("name")}
+        aria-valuemin={range[0]}
+        aria-valuemax={range[1]}
+        style={{ backgroundColor: look.empty }}
+      >
+        <i key={String(look.isAcross)} style={{ ...barStyle(look), backgroundColor: look.fill }} />
+        {levels.map(([at, kind]) => {
+          const place = `${(100 * (positionOn(range, at, isLog) ?? 0)).toFixed(3)}%`;
+          return (
+            <b
+              key={`${kind} ${String(at)}`}
+              data-level={kind}
+              style={
+                isAcross
+                  ? { left: place, top: 0, bottom: 0, width: 1 }
+                  : { bottom: place, left: 0, right: 0, height: 1 }
+              }
+            />
+          );
+        })}
+      </div>
+    </Box>
+  );
+}
+
+/** The style of a bar or needle without what the value changes. */
+function barStyle({ isAcross, isNeedle }: BarLook): CSSProperties {
+  const thickness = isNeedle === true ? 2 : undefined;
+  return isAcross ? { width: thickness, height: "100%" } : { height: thickness, width: "100%" };
+}
+
+interface BarValue {
+  readonly position: number | undefined;
+  readonly value: LiveValue["value"];
+}
+
+function writeBar(room: HTMLElement, look: BarLook, { position, value }: BarValue): void {
+  const bar = room.firstElementChild as HTMLElement;
+  const share = `${(100 * (position ?? 0)).toFixed(3)}%`;
+  const { isAcross, isNeedle } = look;
+  const moved = isNeedle === true ? (["left", "bottom"] as const) : (["width", "height"] as const);
+  writeStyle(bar, moved[isAcross ? 0 : 1], share);
+  bar.hidden = position === undefined;
+  writeAttribute(room, "data-unknown", position === undefined ? "true" : undefined);
+  writeAttribute(room, "aria-valuenow", value?.number == null ? undefined : String(value.number));
+  writeAttribute(room, "aria-valuetext", position === undefined ? "unknown" : value?.string);
+}
+
+export function ProgressBar(of: WidgetProps): ReactNode {
+  const { props } = of;
+  const look = {
+    isAcross: props.flag("horizontal"),
+    fill: cssColour(props.colour("fill_color")),
+    empty: cssColour(props.colour("background_color")),
+    withScale: props.flag("scale_visible"),
+  };
+  return <Bar of={of} look={look} />;
+}
+
+export function Tank(of: WidgetProps): ReactNode {
+  const { props } = of;
+  const look = {
+    isAcross: props.flag("horizontal"),
+    fill: cssColour(props.colour("fill_color")),
+    empty: cssColour(props.colour("empty_color")),
+    withScale: props.flag("scale_visible"),
+  };
+  return <Bar of={of} look={look} />;
+}
+
+export function Thermometer(of: WidgetProps): ReactNode {
+  const look = {
+    isAcross: false,
+    fill: cssColour(of.props.colour("fill_color")),
+    empty: "rgb(255 255 255)",
+    withScale: false,
+    className: "pvwire-display-thermometer",
+  };
+  return <Bar of={of} look={look} />;
+}
+
+export function LinearMeter(of: WidgetProps): ReactNode {
+  const { props } = of;
+  const look = {
+    isAcross: props.flag("displayHorizontal"),
+    fill: cssColour(props.colour("needle_color")),
+    empty: cssColour(props.colour("background_color")),
+    withScale: props.flag("scale_visible"),
+    isNeedle: true,
+  };
+  return <Bar of={of} look={look} />;
+}
+
+/** Scrollbars and sliders. Without limits nothing can be moved. */
+export function Slider({ name, problem, props, widget }: WidgetProps): ReactNode {
+  const { condition, pv, value } = useWidgetPv(name);
+  const { outcome, whyDisabled, write } = useSetter(name);
+  const [moved, setMoved] = useState<number>();
+  const [least, most] = rangeOf(props, pv?.display, "controlRange");
+  const disabled = problem ?? whyDisabled(props.flag("enabled"), pv);
+  const isAcross = props.flag("horizontal");
+  const { height, width } = placeOf(props);
+  const step = props.number("increment", props.number("step_increment", 1));
+  const number = moved ?? value?.number ?? undefined;
+  const withScale = widget.type === "scaledslider" && props.flag("show_scale");
+  const move = async (to: number): Promise<void> => {
+    setMoved(to);
+    await write(to, { checkLimits: true, coalesce: true });
+    // The value of the PV is shown again, also if it took another one.
+    setMoved((now) => (now === to ? undefined : now));
+  };
+  return (
+    <Box
+      widget={widget}
+      props={props}
+      condition={condition}
+      name={name}
+      problem={disabled}
+      outcome={outcome}
+      className="pvwire-display-slider"
+      style={{ flexDirection: isAcross ? "column" : "row", ...(withScale ? inkOf(props) : {}) }}
+    >
+      <input
+        type="range"
+        aria-label={name ?? props.text("name")}
+        min={least}
+        max={most}
+        step={step > 0 ? step : "any"}
+        value={number ?? least}
+        data-unknown={number === undefined || undefined}
+        disabled={disabled !== undefined || number === undefined}
+        style={isAcross ? {} : { writingMode: "vertical-lr", direction: "rtl" }}
+        title={props.flag("show_value_tip", true) ? (value?.string ?? "") : undefined}
+        onChange={(event) => void move(Number(event.target.value))}
+      />
+      {withScale && (
+        <Scale
+          props={props}
+          range={[least, most]}
+          isAcross={isAcross}
+          length={isAcross ? width : height}
+        />
+      )}
+    </Box>
+  );
+}

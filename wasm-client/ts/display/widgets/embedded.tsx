@@ -1,0 +1,316 @@
+/** Widgets that show other displays: embedded ones, navigation tabs, and templates. */
+
+import { useEffect, useMemo, useState, type CSSProperties, type ReactNode } from "react";
+
+import { displayScope, ScopeContext, useScope, useShown } from "../context.js";
+import { defaultsOf } from "../model/defaults.js";
+import { macrosOf, type DisplayFile, type WidgetSource } from "../model/file.js";
+import { inspect } from "../model/inspect.js";
+import { innerMacros, type Macros } from "../model/macros.js";
+import { resolveFile } from "../model/address.js";
+import { cssColour } from "../model/palette.js";
+import { Props } from "../model/props.js";
+import { borderOf, cssFont, placeOf } from "../place.js";
+import { useFile } from "../use_file.js";
+import type { WidgetProps } from "../widget.js";
+import { Widgets } from "../WidgetView.js";
+import { Box } from "./Box.js";
+
+/** Displays inside displays inside displays: one that embeds itself ends here. */
+const MAX_DEPTH = 10;
+
+const RESIZES = ["NONE", "CONTENT", "WIDGET", "STRETCH", "CROP"];
+
+interface FoundDisplay {
+  readonly file?: DisplayFile | undefined;
+  readonly problem?: string | undefined;
+}
+
+/** The display that a widget names; what of it isn't shown is added to the list. */
+function useEmbedded(name: string): FoundDisplay {
+  const shown = useShown();
+  const scope = useScope();
+  const found = useMemo(
+    () =>
+      scope.depth >= MAX_DEPTH
+        ? { problem: `${name}: more than ${String(MAX_DEPTH)} displays inside each other` }
+        : resolveFile(name, scope.file.address, shown.root),
+    [name, scope, shown.root],
+  );
+  const state = useFile(found.problem === undefined ? found.address : undefined);
+  const isEmpty = name.trim() === "";
+  const problem = isEmpty ? undefined : (found.problem ?? state.problem);
+  const { file } = state;
+  useEffect(() => {
+    const notes =
+      problem !== undefined
+        ? [{ kind: "file" as const, text: problem }]
+        : (file === undefined ? [] : inspect(file)).flatMap(({ count, kind, text }) =>
+            Array.from({ length: Math.min(count, 1000) }, () => ({ kind, text })),
+          );
+    const ends = notes.map(shown.note);
+    return () => {
+      for (const end of ends) end();
+    };
+  }, [problem, file, shown]);
+  return { file, problem };
+}
+
+/** A display in a box. */
+interface ContentProps {
+  readonly file: DisplayFile;
+  readonly macros: Macros;
+  readonly width: number;
+  readonly height: number;
+  readonly resize: string;
+  readonly group: string;
+  readonly isTransparent: boolean;
+}
+
+/** A display's own properties, as Phoebus has their defaults. */
+const DISPLAY_DEFAULTS = { ...defaultsOf("group"), width: 800, height: 600 };
+
+function useContent(file: DisplayFile | undefined, macros: Macros) {
+  const { palette } = useShown();
+  const outer = useScope();
+  return useMemo(() => {
+    if (file === undefined) return undefined;
+    const fixed = { id: outer.lookup("DID") ?? "", name: outer.lookup("DNAME") ?? "" };
+    const scope = displayScope(file, macros, fixed, outer.depth + 1);
+    const props = new Props(file.node, DISPLAY_DEFAULTS, { lookup: scope.lookup, palette });
+    return { scope, props, ...placeOf(props) };
+  }, [file, macros, outer, palette]);
+}
+
+function Content(content: ContentProps) {
+  const { file, group, height, isTransparent, macros, resize, width } = content;
+  const inner = useContent(file, macros);
+  const widgets = useMemo(() => widgetsOf(file, group), [file, group]);
+  if (inner === undefined) return null;
+  const [across, down] = [width / Math.max(1, inner.width), height / Math.max(1, inner.height)];
+  const scale =
+    resize === "CONTENT"
+      ? [Math.min(across, down), Math.min(across, down)]
+      : resize === "STRETCH"
+        ? [across, down]
+        : [1, 1];
+  const isScaled = resize === "CONTENT" || resize === "STRETCH";
+  const style: CSSProperties = {
+    width: isScaled ? inner.width : Math.max(inner.width, resize === "CROP" ? 0 : width),
+    height: isScaled ? inner.height : Math.max(inner.height, resize === "CROP" ? 0 : height),
+    ...(isScaled ? { transform: `scale(${scale.join(", ")})` } : {}),
+    ...(isTransparent
+      ? {}
+      : { backgroundColor: cssColour(inner.props.colour("background_color")) }),
+  };
+  return (
+    <ScopeContext.Provider value={inner.scope}>
+      <div className="pvwire-display-content" style={style}>
+        <Widgets widgets={widgets} />
+      </div>
+    </ScopeContext.Provider>
+  );
+}
+
+/** All widgets of a file, or those of its groups with this name, at the file's origin. */
+function widgetsOf(file: DisplayFile, group: string): readonly WidgetSource[] {
+  if (group === "") return file.widgets;
+  const named = file.widgets.filter(
+    ({ node, type }) =>
+      type === "group" && node.children.some(({ name, text }) => name === "name" && text === group),
+  );
+  return named.map((widget) => {
+    const replaced = { x: "0", y: "0", style: "3" };
+    const others = widget.node.children.filter(({ name }) => !Object.hasOwn(replaced, name));
+    const own = Object.entries(replaced).map(([name, text]) => ({
+      name,
+      attributes: {},
+      children: [],
+      text,
+    }));
+    return { ...widget, node: { ...widget.node, children: [...others, ...own] } };
+  });
+}
+
+export function Embedded({ props, widget }: WidgetProps): ReactNode {
+  const { file, problem } = useEmbedded(props.text("file") || props.text("opi_file"));
+  const { macros } = useScope();
+  const { height, width } = placeOf(props);
+  const resize = props.choice("resize", RESIZES);
+  const content = useContent(file, macros);
+  const own: CSSProperties =
+    resize === "WIDGET" && content !== undefined
+      ? { width: content.width, height: content.height }
+      : {};
+  return (
+    <Box
+      widget={widget}
+      props={props}
+      problem={problem}
+      className="pvwire-display-embedded"
+      style={{ ...own, ...borderOf(props), overflow: resize === "NONE" ? "auto" : "hidden" }}
+    >
+      <Problem problem={problem} />
+      {file !== undefined && (
+        <Content
+          file={file}
+          macros={macros}
+          width={width}
+          height={height}
+          resize={resize}
+          group={props.text("group_name")}
+          isTransparent={props.flag("transparent")}
+        />
+      )}
+    </Box>
+  );
+}
+
+function Problem({ problem }: { readonly problem: string | undefined }) {
+  return problem === undefined ? null : (
+    <span className="pvwire-display-unknown pvwire-display-problem">{problem}</span>
+  );
+}
+
+export function NavTabs({ props, widget }: WidgetProps): ReactNode {
+  const tabs = props.list("tabs");
+  const [at, setAt] = useState(() =>
+    Math.max(0, Math.min(tabs.length - 1, props.integer("active_tab"))),
+  );
+  const isAcross = props.choice("direction", ["HORIZONTAL", "VERTICAL"]) === "HORIZONTAL";
+  const size = { width: props.integer("tab_width"), height: props.integer("tab_height") };
+  const gap = Math.max(0, props.integer("tab_spacing"));
+  const place = placeOf(props);
+  const tab = tabs[at];
+  const colourOf = (one: Props, isSelected: boolean): string => {
+    const name = isSelected ? "selected_color" : "deselected_color";
+    const isOwn = props.flag("enable_per_tab_colors") && one.has(`individual_${name}`);
+    return cssColour(isOwn ? one.colour(`individual_${name}`) : props.colour(name));
+  };
+  return (
+    <Box
+      widget={widget}
+      props={props}
+      className="pvwire-display-tabbed"
+      style={{ flexDirection: isAcross ? "column" : "row" }}
+    >
+      <div role="tablist" style={{ flexDirection: isAcross ? "row" : "column", gap }}>
+        {tabs.map((one, index) => (
+          <button
+            key={index}
+            type="button"
+            role="tab"
+            aria-selected={index === at}
+            style={{
+              ...cssFont(props.font()),
+              ...size,
+              backgroundColor: colourOf(one, index === at),
+            }}
+            onClick={() => {
+              setAt(index);
+            }}
+          >
+            {one.text("name")}
+          </button>
+        ))}
+      </div>
+      <div
+        role="tabpanel"
+        className="pvwire-display-panel"
+        style={{ backgroundColor: tab && colourOf(tab, true) }}
+      >
+        {tab !== undefined && (
+          <TabContent
+            key={at}
+            tab={tab}
+            width={place.width - (isAcross ? 0 : size.width)}
+            height={place.height - (isAcross ? size.height : 0)}
+          />
+        )}
+      </div>
+    </Box>
+  );
+}
+
+interface TabContentProps {
+  readonly tab: Props;
+  readonly width: number;
+  readonly height: number;
+}
+
+function TabContent({ height, tab, width }: TabContentProps) {
+  const { macros: outer } = useScope();
+  const { file, problem } = useEmbedded(tab.text("file"));
+  const macros = useMemo(() => innerMacros(outer, macrosOf(tab.node)), [outer, tab.node]);
+  return (
+    <>
+      <Problem problem={problem} />
+      {file !== undefined && (
+        <Content
+          file={file}
+          macros={macros}
+          width={width}
+          height={height}
+          resize="NONE"
+          group={tab.text("group_name")}
+          isTransparent={false}
+        />
+      )}
+    </>
+  );
+}
+
+/** One display several times, with other macros each. */
+export function Template({ props, widget }: WidgetProps): ReactNode {
+  const { file, problem } = useEmbedded(props.text("file"));
+  const { macros: outer } = useScope();
+  const content = useContent(file, outer);
+  const isAcross = props.flag("horizontal");
+  const gap = props.integer("gap");
+  const wrap = props.integer("wrap_count");
+  const steps = {
+    x: (content?.width ?? 0) + gap,
+    y: (content?.height ?? 0) + gap,
+  };
+  return (
+    <Box widget={widget} props={props} problem={problem} className="pvwire-display-embedded">
+      <Problem problem={problem} />
+      {file !== undefined &&
+        props.list("instances").map((instance, index) => {
+          const [along, line] = wrap > 0 ? [index % wrap, Math.floor(index / wrap)] : [index, 0];
+          const [column, row] = isAcross ? [along, line] : [line, along];
+          return (
+            <div
+              key={index}
+              className="pvwire-display-inside"
+              style={{ left: column * steps.x, top: row * steps.y }}
+            >
+              <Instance file={file} instance={instance} transparent={props.flag("transparent")} />
+            </div>
+          );
+        })}
+    </Box>
+  );
+}
+
+interface InstanceProps {
+  readonly file: DisplayFile;
+  readonly instance: Props;
+  readonly transparent: boolean;
+}
+
+function Instance({ file, instance, transparent }: InstanceProps) {
+  const { macros: outer } = useScope();
+  const macros = useMemo(() => innerMacros(outer, macrosOf(instance.node)), [outer, instance.node]);
+  return (
+    <Content
+      file={file}
+      macros={macros}
+      width={0}
+      height={0}
+      resize="CROP"
+      group=""
+      isTransparent={transparent}
+    />
+  );
+}

@@ -1,0 +1,186 @@
+/** Set points with text: the text entry and the spinner. */
+
+import { useId, type ReactNode } from "react";
+
+import { useShown } from "../context.js";
+import { formatOf, valueText } from "../model/format.js";
+import { typedNumber, typedValue } from "../model/typed.js";
+import { alignmentOf, borderOf, inkOf } from "../place.js";
+import { useSetter, useWidgetPv } from "../use_widget_pv.js";
+import type { WidgetProps } from "../widget.js";
+import { Box } from "./Box.js";
+import { useTyping } from "./use_typing.js";
+
+export function TextEntry({ name, problem, props, widget }: WidgetProps): ReactNode {
+  const { condition, pv, value } = useWidgetPv(name);
+  const { outcome, whyDisabled, write } = useSetter(name);
+  const disabled = problem ?? whyDisabled(props.flag("enabled"), pv);
+  const how = formatOf(props);
+  const shown = pv?.value == null ? "" : valueText(pv.value, pv.display, how);
+  const typing = useTyping(shown, disabled === undefined && value !== undefined);
+  const { typed } = typing;
+  const label = useId();
+  const send = async (): Promise<void> => {
+    if (typed === undefined || disabled !== undefined) return;
+    const result = await write(typedValue(typed, pv, how.format), { checkLimits: true });
+    // What was refused stays typed.
+    if (result.ok) typing.sent(typed);
+  };
+  const isLong = props.flag("multi_line");
+  const field = {
+    "aria-labelledby": label,
+    value: typing.text,
+    readOnly: disabled !== undefined,
+    "data-typed": typing.differs || undefined,
+    spellCheck: false,
+    style: { ...alignmentOf(props), ...inkOf(props), display: "block" },
+    onChange: (event: { target: { value: string } }) => {
+      typing.type(event.target.value);
+    },
+    onFocus: typing.hold,
+    onPointerDown: typing.hold,
+    onBlur: typing.leave,
+    onKeyDown: (event: { key: string; ctrlKey: boolean; preventDefault: () => void }) => {
+      if (event.key === "Escape") typing.takeBack();
+      else if (event.key !== "Enter") typing.hold();
+      if (event.key !== "Enter" || (isLong && !event.ctrlKey)) return;
+      event.preventDefault();
+      void send();
+    },
+  };
+  return (
+    <Box
+      widget={widget}
+      props={props}
+      condition={condition}
+      name={name}
+      problem={disabled}
+      outcome={outcome}
+      className="pvwire-display-entry"
+      style={borderOf(props)}
+    >
+      <span id={label} className="pvwire-visually-hidden">
+        {name ?? props.text("name")}
+      </span>
+      {isLong ? <textarea {...field} /> : <input type="text" {...field} />}
+    </Box>
+  );
+}
+
+/** Steps up and down within the PV's limits. */
+export function Spinner({ name, problem, props, widget }: WidgetProps): ReactNode {
+  const { condition, pv, value } = useWidgetPv(name);
+  const { outcome, whyDisabled, write } = useSetter(name);
+  const { report } = useShown();
+  const disabled = problem ?? whyDisabled(props.flag("enabled"), pv);
+  const how = formatOf(props);
+  const shown = pv?.value == null ? "" : valueText(pv.value, pv.display, how);
+  const typing = useTyping(shown, disabled === undefined && value !== undefined);
+  const { typed } = typing;
+  const limits = props.flag("limits_from_pv") ? pv?.display?.controlRange : undefined;
+  const own = { min: props.number("minimum"), max: props.number("maximum") };
+  const range = props.flag("limits_from_pv") ? limits : own;
+  const step = props.number("increment", props.number("step_increment"));
+  const label = useId();
+  const refuse = (why: string): void => {
+    report({ pv: name ?? "", kind: "refused", text: `Refused: ${why}` });
+  };
+  const send = async (number: number | bigint): Promise<void> => {
+    if (disabled !== undefined) return;
+    const { min, max } = range ?? { min: null, max: null };
+    const isLimited = min !== null && max !== null && min < max;
+    const isInside = !isLimited || (number >= min && number <= max);
+    const within = isInside ? number : number < min ? min : max;
+    const result = await write(within, { checkLimits: true, coalesce: true });
+    if (result.ok) typing.sent(typed);
+  };
+  const sendTyped = (text: string): void => {
+    const sent = typedValue(text, pv, how.format);
+    if (typeof sent === "number" || typeof sent === "bigint") void send(sent);
+    else refuse(`${text}: not a number`);
+  };
+  const turn = (sign: 1 | -1): void => {
+    const present = value?.bigint ?? value?.number;
+    const type = pv?.display?.type;
+    const from = typed === undefined ? present : typedNumber(typed, how.format, type);
+    if (from == null) return;
+    const next = Number(from) + sign * step;
+    const isWhole = Number.isInteger(next) && Number.isInteger(Number(from));
+    const isWide = type === "Int64" || type === "UInt64";
+    if (isWide && !(isWhole && Number.isSafeInteger(Number(from)) && Number.isSafeInteger(next))) {
+      refuse("only whole numbers below 2⁵³ can be stepped");
+      return;
+    }
+    // Rounded as decimals, so that 0.1 + 0.2 is 0.3.
+    void send(isWhole ? next : Number(next.toPrecision(15)));
+  };
+  const buttons = (
+    <span className="pvwire-display-steps">
+      <button
+        type="button"
+        tabIndex={-1}
+        aria-label="Up"
+        disabled={disabled !== undefined}
+        onClick={() => {
+          turn(1);
+        }}
+      >
+        ▴
+      </button>
+      <button
+        type="button"
+        tabIndex={-1}
+        aria-label="Down"
+        disabled={disabled !== undefined}
+        onClick={() => {
+          turn(-1);
+        }}
+      >
+        ▾
+      </button>
+    </span>
+  );
+  return (
+    <Box
+      widget={widget}
+      props={props}
+      condition={condition}
+      name={name}
+      problem={disabled}
+      outcome={outcome}
+      className="pvwire-display-entry pvwire-display-spinner"
+    >
+      <span id={label} className="pvwire-visually-hidden">
+        {name ?? props.text("name")}
+      </span>
+      {props.flag("buttons_on_left") && buttons}
+      <input
+        type="text"
+        inputMode="decimal"
+        role="spinbutton"
+        aria-labelledby={label}
+        aria-valuenow={value?.number ?? undefined}
+        value={typing.text}
+        readOnly={disabled !== undefined}
+        data-typed={typing.differs || undefined}
+        style={{ ...inkOf(props), textAlign: alignmentOf(props).textAlign }}
+        onChange={(event) => {
+          typing.type(event.target.value);
+        }}
+        onFocus={typing.hold}
+        onPointerDown={typing.hold}
+        onBlur={typing.leave}
+        onKeyDown={(event) => {
+          const isTurn = event.key === "ArrowUp" || event.key === "ArrowDown";
+          if (event.key === "Escape") typing.takeBack();
+          else if (event.key !== "Enter" && !isTurn) typing.hold();
+          if (event.key === "Enter" && typed !== undefined) sendTyped(typed);
+          if (!isTurn) return;
+          event.preventDefault();
+          turn(event.key === "ArrowUp" ? 1 : -1);
+        }}
+      />
+      {!props.flag("buttons_on_left") && buttons}
+    </Box>
+  );
+}

@@ -1,0 +1,148 @@
+/** Labels, and values as text. Values are written into the page without rendering. */
+
+import { useMemo, useRef, type CSSProperties, type ReactNode } from "react";
+
+import { writeAttribute, writeText } from "../box_state.js";
+import { useLiveBox } from "../live_box.js";
+import { formatOf, valueText, type ValueFormat } from "../model/format.js";
+import { inkOf, alignmentOf, borderOf, placeOf } from "../place.js";
+import type { Props } from "../model/props.js";
+import type { WidgetData } from "../use_widget_pv.js";
+import type { WidgetProps } from "../widget.js";
+import { Box } from "./Box.js";
+
+const STEPS = ["NONE", "NINETY", "ONEEIGHTY", "MINUS_NINETY"];
+
+/** Style of the text of a widget, turned in steps of 90° inside its box. */
+export function textStyle(props: Props): CSSProperties {
+  const step = STEPS.indexOf(props.choice("rotation_step", STEPS));
+  const { height, width } = placeOf(props);
+  const whiteSpace = props.flag("wrap_words") ? "pre-wrap" : "pre";
+  const common: CSSProperties = { ...alignmentOf(props), whiteSpace };
+  if (step <= 0) return { ...common, width: "100%", height: "100%" };
+  const isSideways = step !== 2;
+  return {
+    ...common,
+    position: "absolute",
+    left: "50%",
+    top: "50%",
+    width: isSideways ? height : width,
+    height: isSideways ? width : height,
+    transform: `translate(-50%, -50%) rotate(${String(-90 * step)}deg)`,
+  };
+}
+
+/**
+ * The style of a box with a text that needs no element for its alignment; `undefined` if it does.
+ * Each element around a text makes its layout dearer.
+ */
+function plainTextStyle(props: Props): CSSProperties | undefined {
+  const { alignItems, textAlign } = alignmentOf(props);
+  if (props.choice("rotation_step", STEPS) !== "NONE" || alignItems !== "start") return undefined;
+  return { textAlign, whiteSpace: props.flag("wrap_words") ? "pre-wrap" : "pre" };
+}
+
+export function Label({ props, widget }: WidgetProps): ReactNode {
+  const auto: CSSProperties = props.flag("auto_size")
+    ? { width: "fit-content", height: "fit-content" }
+    : {};
+  return (
+    <Box
+      widget={widget}
+      props={props}
+      className="pvwire-display-text"
+      style={{ ...inkOf(props), ...borderOf(props), ...auto }}
+    >
+      <span style={textStyle(props)}>
+        <span>{props.text("text")}</span>
+      </span>
+    </Box>
+  );
+}
+
+/** The text before the first value, which isn't one that a PV may have. */
+export const NO_VALUE = "–";
+
+function textOf(pv: WidgetData | undefined, how: ValueFormat): string {
+  return pv?.value == null ? NO_VALUE : valueText(pv.value, pv.display, how) || " ";
+}
+
+/** Widths of characters at most, in sizes of the font. */
+const FIGURE = 0.7;
+const CHARACTER = 1.05;
+
+/** Whether a text surely fits into a widget's box. It isn't measured: that would be a layout. */
+function fitsIn(props: Props): (text: string) => boolean {
+  const { size } = props.font();
+  const { height, width } = placeOf(props);
+  if (textStyle(props).transform !== undefined || size * 1.3 > height) return () => false;
+  return (text) => {
+    // Lines and tabs take more room than their characters.
+    if (/[\n\r\t]/.test(text)) return false;
+    if (text.length * CHARACTER * size <= width) return true;
+    const figures = text.replace(/[^-+.,:\d eE]/g, "").length;
+    const others = text.length - figures;
+    return (figures * FIGURE + others * CHARACTER) * size <= width;
+  };
+}
+
+export function TextUpdate(of: WidgetProps): ReactNode {
+  const { name, problem, props, widget } = of;
+  const how = formatOf(props);
+  const span = useRef<HTMLSpanElement>(null);
+  const fits = useMemo(() => fitsIn(props), [props]);
+  const ref = useLiveBox(of, ({ pv }, box) => {
+    const text = name === undefined ? NO_VALUE : textOf(pv, how);
+    writeText(span.current, text);
+    writeAttribute(box, "data-wide", fits(text) ? undefined : "true");
+  });
+  const value = (
+    <span ref={span} data-part="value">
+      {NO_VALUE}
+    </span>
+  );
+  const plain = plainTextStyle(props);
+  return (
+    <Box
+      widget={widget}
+      props={props}
+      name={name}
+      problem={problem}
+      boxRef={ref}
+      isLive
+      className="pvwire-display-text pvwire-display-value pvwire-display-sized"
+      style={{ ...inkOf(props), ...borderOf(props), ...plain }}
+    >
+      {plain === undefined ? <span style={textStyle(props)}>{value}</span> : value}
+    </Box>
+  );
+}
+
+/** One of some texts, by the value. */
+export function TextSymbol(of: WidgetProps): ReactNode {
+  const { name, problem, props, widget } = of;
+  const [texts, index] = [props.texts("symbols"), props.integer("array_index")];
+  const span = useRef<HTMLSpanElement>(null);
+  const ref = useLiveBox(of, ({ value }) => {
+    const number = value?.number ?? Number(value?.array?.[index] ?? NaN);
+    writeText(span.current, texts[Math.trunc(number)] ?? NO_VALUE);
+  });
+  return (
+    <Box
+      widget={widget}
+      props={props}
+      name={name}
+      problem={problem}
+      boxRef={ref}
+      isLive
+      className="pvwire-display-text pvwire-display-sized"
+      style={inkOf(props)}
+    >
+      <span style={textStyle(props)}>
+        <span ref={span} data-part="value">
+          {NO_VALUE}
+        </span>
+      </span>
+    </Box>
+  );
+}

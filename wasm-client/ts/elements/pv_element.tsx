@@ -1,0 +1,97 @@
+/** The base of the custom elements: one widget inside the element, with the client of its relay. */
+
+import type { ReactNode } from "react";
+import { createRoot, type Root } from "react-dom/client";
+
+import { PvProvider } from "../react/provider.js";
+import { Attributes } from "./attributes.js";
+import { relaysOf, shown } from "./relays.js";
+import { applyStyles } from "./style_sheet.js";
+
+/** Servers have no elements, and may import this module all the same. */
+export const PageElement =
+  typeof HTMLElement === "function" ? HTMLElement : (Object as unknown as typeof HTMLElement);
+
+/** Makes an element's widget from its attributes. */
+export type Widget = (attributes: Attributes) => ReactNode;
+
+/** An element that shows the PV of its attribute `name`. */
+export abstract class PvElement extends PageElement {
+  readonly #attributes = new Attributes(this);
+  #root: Root | undefined;
+  #widget: Widget | undefined;
+
+  /** The widget of this kind of element, or its code, which is loaded on demand. */
+  protected abstract load(): Widget | Promise<Widget>;
+
+  /** Called by the browser when the element is in a page. */
+  connectedCallback(): void {
+    shown.add(this);
+    applyStyles(this);
+    const loaded = this.#widget ?? this.load();
+    if (typeof loaded === "function") {
+      this.#widget = loaded;
+      this.draw();
+      return;
+    }
+    loaded.then(
+      (widget) => {
+        this.#widget = widget;
+        this.draw();
+      },
+      (error: unknown) => {
+        this.textContent = `A file of pvwire can't be loaded: reload the page. ${String(error)}`;
+      },
+    );
+  }
+
+  /** Called by the browser when the element is no longer in a page. */
+  disconnectedCallback(): void {
+    // Moved within the page it keeps its widget, with what was typed.
+    queueMicrotask(() => {
+      if (this.isConnected) return;
+      shown.delete(this);
+      this.#root?.unmount();
+      this.#root = undefined;
+    });
+  }
+
+  /** Called by the browser when an attribute has changed. */
+  attributeChangedCallback(): void {
+    this.draw();
+  }
+
+  /** Shows the PV with the present attributes; nothing without a name. */
+  draw(): void {
+    if (this.#widget === undefined || !shown.has(this)) return;
+    if (this.#root === undefined) {
+      // What the page shows until this module is loaded.
+      this.replaceChildren();
+      this.#root = createRoot(this);
+    }
+    const widget = this.name !== "" && (
+      <PvProvider urls={relaysOf(this)}>{this.#widget(this.#attributes)}</PvProvider>
+    );
+    this.#root.render(widget);
+  }
+
+  /** The PV. A change ends the subscription of the PV before, and drops what was typed for it. */
+  get name(): string {
+    return this.#attributes.pv.name;
+  }
+
+  /** Shows another PV. */
+  set name(name: string) {
+    this.setAttribute("name", name);
+  }
+
+  /** What the widget and screen readers call the PV. @default the PV's name */
+  get label(): string {
+    return this.#attributes.pv.label;
+  }
+
+  /** Changes what the PV is called. */
+  set label(label: string) {
+    this.setAttribute("label", label);
+  }
+}

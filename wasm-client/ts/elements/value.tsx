@@ -1,0 +1,30 @@
+/** The widget of `<pv-value>`. */
+
+import type { ReactNode } from "react";
+
+import gauge from "../widgets/css/gauge.css?inline";
+import pv from "../widgets/css/pv.css?inline";
+import theme from "../widgets/css/theme.css?inline";
+import { Readback } from "../widgets/Readback.js";
+import { given, type Attributes } from "./attributes.js";
+import { addStyles } from "./style_sheet.js";
+
+const ELEMENTS = `
+  :is(pv-value, pv-input, pv-plot) { display: block; }
+  :is(pv-value, pv-input, pv-plot)[hidden] { display: none; }
+  :is(pv-value, pv-input) + :is(pv-value, pv-input, pv-plot) > * {
+    border-top: 1px solid var(--pvwire-row-line);
+  }
+`;
+
+addStyles({ base: [ELEMENTS, theme, pv, gauge].join("\n") });
+
+/** A readback. */
+export function valueWidget(attributes: Attributes): ReactNode {
+  const isExponent = attributes.text("notation") === "exponent";
+  const options = given({
+    notation: isExponent ? ("exponent" as const) : undefined,
+    staleAfterMs: attributes.number("stale-after-ms"),
+  });
+  return <Readback {...attributes.pv} {...options} />;
+}

@@ -1,0 +1,325 @@
+/** The past of a PV with its live updates, for `usePvHistory`. Loaded with the first of them. */
+
+import type {
+  LivePvHistory,
+  Pv,
+  PvClient,
+  PvConnection,
+  PvHistory,
+  PvHistoryGap,
+  PvHistoryOptions,
+  PvSkips,
+  PvStatus,
+  PvTime,
+  PvValue,
+} from "../types.js";
+import { MISSED_FIELDS, PastLoader, missedOf, type Answer } from "./loader.js";
+import { timeOf } from "./moment.js";
+import { Seam } from "./seam.js";
+
+const SELECTION = `{
+  value { number }
+  time { seconds nanoseconds }
+  status { severity }
+  connection { state connected unresponsive readable }
+  ${MISSED_FIELDS}
+}`;
+
+interface TailData {
+  readonly value: Pick<PvValue, "number"> | null;
+  readonly time: Pick<PvTime, "seconds" | "nanoseconds"> | null;
+  readonly status: Pick<PvStatus, "severity"> | null;
+  readonly connection: Pick<PvConnection, "state" | "connected" | "unresponsive" | "readable">;
+  readonly skips: Pick<PvSkips, "behind" | "paced">;
+}
+
+/** Most updates of one PV; the oldest are dropped. */
+const MAX_ROWS = 20_000;
+
+const SEVERITIES: readonly string[] = ["NO_ALARM", "MINOR", "MAJOR", "INVALID"];
+
+interface LiveRow {
+  readonly sequence: number | undefined;
+  readonly timeNs: bigint;
+  readonly number: number;
+  readonly severity: number;
+}
+
+/** Rows and gaps that no later answer changes, but one for the time after them. */
+type Known = Pick<LivePvHistory, "timeNs" | "numbers" | "severities" | "gaps">;
+
+const NOTHING: Known = {
+  timeNs: new BigInt64Array(),
+  numbers: new Float64Array(),
+  severities: new Uint8Array(),
+  gaps: [],
+};
+
+/** The past without samples that live updates have, if the relay keeps none. */
+function beforeLive(past: PvHistory, [first]: readonly LiveRow[]): PvHistory {
+  if (past.sequence !== undefined || first === undefined) return past;
+  const end = past.timeNs.findIndex((ns) => ns >= first.timeNs);
+  return end < 0 ? past : { ...past, timeNs: past.timeNs.subarray(0, end) };
+}
+
+/** Rows up to `end`, then live ones, then the rows of an answer from `row` on, with these gaps. */
+function chained(
+  known: Known,
+  end: number,
+  live: readonly LiveRow[],
+  answer: Pick<Known, "timeNs" | "numbers" | "severities">,
+  row: number,
+  gaps: readonly PvHistoryGap[],
+): Known {
+  const rows = Math.max(0, answer.timeNs.length - row);
+  const timeNs = new BigInt64Array(end + live.length + rows);
+  const numbers = new Float64Array(timeNs.length);
+  const severities = new Uint8Array(timeNs.length);
+  timeNs.set(known.timeNs.subarray(0, end));
+  numbers.set(known.numbers.subarray(0, end));
+  severities.set(known.severities.subarray(0, end));
+  live.forEach((each, at) => {
+    timeNs[end + at] = each.timeNs;
+    numbers[end + at] = each.number;
+    severities[end + at] = each.severity;
+  });
+  const begin = end + live.length;
+  timeNs.set(answer.timeNs.subarray(row, row + rows), begin);
+  numbers.set(answer.numbers.subarray(row, row + rows), begin);
+  severities.set(answer.severities.subarray(row, row + rows), begin);
+  return { timeNs, numbers, severities, gaps };
+}
+
+const overlap = (one: PvHistoryGap, other: PvHistoryGap): boolean =>
+  (one.toNs === undefined || one.toNs >= other.fromNs) &&
+  (other.toNs === undefined || other.toNs >= one.fromNs);
+
+/** Follows one PV until `end` is called. */
+export class Tail {
+  /** What comes before the updates that are missing. */
+  #base: Known = NOTHING;
+  /** The same, with what the relay has answered. */
+  #past: Known = NOTHING;
+  /** Updates after those. */
+  #live: LiveRow[] = [];
+  #gaps: PvHistoryGap[] = [];
+  #seam = new Seam();
+  #loader: PastLoader;
+  #pv: Pv<TailData> | undefined;
+  #last: TailData | undefined;
+  #shown: LivePvHistory;
+  #ended = new AbortController();
+  #onChange: () => void;
+
+  /** With `to`, only the past is shown. */
+  constructor(client: PvClient, name: string, range: PvHistoryOptions, onChange: () => void) {
+    this.#shown = { ...NOTHING, name, isLoading: true, error: undefined };
+    this.#onChange = onChange;
+    const { signal } = this.#ended;
+    const isLive = range.to === undefined;
+    this.#loader = new PastLoader({
+      client,
+      name,
+      signal,
+      isOnce: !isLive,
+      range: (missingNs) => (missingNs === undefined ? range : { ...range, from: missingNs }),
+      onMissing: this.#keep,
+      onPast: this.#join,
+      onFailed: (error) => {
+        // Errors of questions have codes.
+        this.#show({ error: error as LivePvHistory["error"], isLoading: false });
+      },
+    });
+    this.#pv = client.pv<TailData>(name, isLive ? SELECTION : "{ connection { state } }");
+    const take = isLive ? this.#take : this.#ask;
+    const stop = this.#pv.subscribe(take);
+    signal.addEventListener("abort", stop);
+    take();
+  }
+
+  get shown(): LivePvHistory {
+    return this.#shown;
+  }
+
+  end(): void {
+    this.#ended.abort();
+  }
+
+  /** The relay knows the PV. */
+  readonly #ask = (): void => {
+    const state = this.#pv?.getSnapshot()?.connection.state ?? "connecting";
+    if (state === "connecting") this.#loader.waits();
+    else this.#loader.seen(undefined);
+  };
+
+  readonly #take = (): void => {
+    const data = this.#pv?.getSnapshot();
+    const before = this.#last;
+    this.#last = data;
+    if (data === undefined || data.connection.state === "connecting") {
+      this.#loader.waits();
+      return;
+    }
+    const { connection, skips, status, time, value } = data;
+    const gap = this.#gaps.at(-1);
+    const isInGap = gap !== undefined && gap.toNs === undefined;
+    const nowNs = BigInt(Date.now()) * 1_000_000n;
+    if (
+      !connection.connected ||
+      !connection.readable ||
+      connection.unresponsive ||
+      value === null
+    ) {
+      this.#loader.seen(undefined);
+      this.#seam.cut();
+      if (isInGap) return;
+      this.#gaps.push({ cause: "disconnected", fromNs: nowNs, toNs: undefined });
+      this.#show({});
+      return;
+    }
+    if (isInGap)
+      this.#gaps[this.#gaps.length - 1] = { ...gap, toNs: nowNs > gap.fromNs ? nowNs : gap.fromNs };
+    if (before?.value === value && before.time === time && !isInGap) return;
+    const number = value.number ?? NaN;
+    const timeNs = time === null ? undefined : timeOf(time);
+    const row: LiveRow = {
+      sequence: this.#loader.seen({ timeNs, number, missed: missedOf(skips) }),
+      timeNs: timeNs ?? nowNs,
+      number,
+      severity: Math.max(0, SEVERITIES.indexOf(status?.severity ?? "")),
+    };
+    // After a gap the last update may come again.
+    if (!this.#seam.has(row.sequence) && !(isInGap && time !== null && this.#isShown(row))) {
+      this.#live.push(row);
+    } else if (!isInGap) return;
+    this.#show({});
+  };
+
+  /** Whether a row is the last one that is shown. */
+  #isShown({ number, severity, timeNs }: LiveRow): boolean {
+    const { numbers, severities, timeNs: times } = this.#shown;
+    const isSame = times.at(-1) === timeNs && severities.at(-1) === severity;
+    return isSame && Object.is(numbers.at(-1), number);
+  }
+
+  /** Updates are missing after what is shown. */
+  readonly #keep = (): void => {
+    const { numbers, severities, timeNs } = this.#shown;
+    const isOpen = ({ toNs }: PvHistoryGap): boolean => toNs === undefined;
+    const closed = this.#gaps.filter((gap) => !isOpen(gap));
+    this.#base = { timeNs, numbers, severities, gaps: [...this.#past.gaps, ...closed] };
+    this.#past = this.#base;
+    this.#live = [];
+    this.#gaps = this.#gaps.filter(isOpen);
+  };
+
+  readonly #join = (answer: Answer): void => {
+    const { kept, past } = answer;
+    const error = past.archiveError;
+    if (kept !== undefined) {
+      const isKept = (gap: PvHistoryGap): boolean => kept.gaps.includes(gap);
+      // A gap that has ended meanwhile is among those of what the relay keeps.
+      const closed = this.#past.gaps.filter((gap) => !isKept(gap));
+      const isLive = this.#last !== undefined;
+      const ended = past.gaps.filter(({ toNs }) => !isLive || toNs !== undefined);
+      this.#fill(answer, beforeLive(past, this.#live), [], [...ended, ...closed]);
+      this.#show({ isLoading: false, error });
+      return;
+    }
+    const numbers = this.#live.map(({ sequence }) => sequence);
+    const replaced = this.#live.splice(0, this.#seam.join(past.sequence, numbers));
+    const [first] = this.#live;
+    // The first value of a monitor may be the last one that was kept.
+    if (past.sequence === undefined && first?.timeNs === past.timeNs.at(-1)) this.#live.shift();
+    const gaps = this.#last === undefined ? past.gaps : this.#joinGaps(answer, first);
+    this.#fill(answer, past, this.#unkept(answer, replaced), gaps);
+    this.#show({ isLoading: false, error });
+  };
+
+  /** Joins what was known with an answer. Rows before its begin remain. */
+  #fill(
+    { isAll, row }: Answer,
+    past: PvHistory,
+    live: readonly LiveRow[],
+    gaps: readonly PvHistoryGap[],
+  ): void {
+    const [begin] = past.timeNs;
+    const { timeNs } = this.#base;
+    const later = isAll && begin !== undefined ? timeNs.findIndex((ns) => ns >= begin) : -1;
+    const end = later < 0 ? timeNs.length : later;
+    this.#past = chained(this.#base, end, live, past, isAll ? 0 : row, gaps);
+  }
+
+  /** Of the live updates that an answer replaces, those that the relay keeps no longer. */
+  #unkept(
+    { before, isAll, past: { timeNs }, row }: Answer,
+    replaced: readonly LiveRow[],
+  ): LiveRow[] {
+    const begin = timeNs[row];
+    const isAgain = (own: LiveRow): boolean =>
+      own.timeNs === before?.timeNs && Object.is(own.number, before.number);
+    if (isAll) return [];
+    return replaced.filter((own) => (begin === undefined || own.timeNs < begin) && !isAgain(own));
+  }
+
+  /**
+   * Returns the gaps that have ended, and keeps one that lasts. Gaps that the page has seen the end of are among those of
+   * the relay, if it has received all updates meanwhile.
+   */
+  #joinGaps({ before, isWhole, past, row }: Answer, first: LiveRow | undefined): PvHistoryGap[] {
+    const { gaps, keptSinceNs, timeNs } = past;
+    const known = this.#base.gaps.filter((own) => !gaps.some((gap) => overlap(own, gap)));
+    const ended = gaps.filter(({ toNs }) => toNs !== undefined);
+    const open = gaps.find(({ toNs }) => toNs === undefined);
+    const own = this.#gaps.at(-1);
+    const isInGap = own !== undefined && own.toNs === undefined;
+    const missed: PvHistoryGap[] = [];
+    if (!isWhole && before !== undefined) {
+      const begin = timeNs[row];
+      const cut = (gap: PvHistoryGap): PvHistoryGap =>
+        begin !== undefined && gap.toNs !== undefined && gap.toNs > begin
+          ? { ...gap, toNs: begin }
+          : gap;
+      missed.push(...this.#gaps.filter(({ toNs }) => toNs !== undefined).map(cut));
+      // The relay has dropped what the page was too slow for.
+      const isSlow = this.#gaps.length === 0 && keptSinceNs !== undefined && begin !== undefined;
+      const fromNs = before.timeNs;
+      if (isSlow && fromNs !== undefined) missed.push({ cause: "lost", fromNs, toNs: begin });
+    }
+    const all = [
+      ...known,
+      ...missed.filter(({ fromNs, toNs }) => toNs === undefined || toNs > fromNs),
+      ...ended,
+    ];
+    // The relay knows better when it began.
+    this.#gaps = isInGap ? [open ?? own] : [];
+    if (open === undefined || isInGap) return all;
+    // It has ended since the relay answered. A value may be older than the gap, and clocks differ.
+    const ends = [own?.toNs, first?.timeNs, BigInt(Date.now()) * 1_000_000n];
+    const toNs = ends.find((ns) => ns !== undefined && ns > open.fromNs) ?? open.fromNs;
+    return [...all, { ...open, toNs }];
+  }
+
+  #show(change: Partial<Pick<LivePvHistory, "isLoading" | "error">>): void {
+    const past = this.#past;
+    const kept = past.timeNs.length;
+    if (this.#live.length > MAX_ROWS) this.#live.splice(0, this.#live.length - MAX_ROWS);
+    const begin = Math.max(0, Math.min(kept, kept + this.#live.length - MAX_ROWS));
+    const { numbers, severities, timeNs } = chained(
+      {
+        timeNs: past.timeNs.subarray(begin),
+        numbers: past.numbers.subarray(begin),
+        severities: past.severities.subarray(begin),
+        gaps: [],
+      },
+      kept - begin,
+      this.#live,
+      NOTHING,
+      0,
+      [],
+    );
+    const gaps = [...past.gaps, ...this.#gaps];
+    this.#shown = { ...this.#shown, timeNs, numbers, severities, gaps, ...change };
+    this.#onChange();
+  }
+}
