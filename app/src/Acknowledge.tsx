@@ -1,0 +1,88 @@
+/**
+ * Acknowledges a record's alarm by Channel Access: `.ACKS` has the highest severity that is not acknowledged yet, and a put
+ * of it acknowledges it for all programs that show it. PVs that aren't records have no such field.
+ */
+
+import { useState, type ReactNode } from "react";
+import type { PvConnection, PvStatus, PvValue, Severity } from "pvwire";
+import { usePut, usePv } from "pvwire/react";
+import { formatClock } from "pvwire/widgets";
+
+import { recordOf } from "./record";
+
+const SELECTION = "{ value { number string } connection { connected } }";
+
+interface Field {
+  readonly value: Pick<PvValue, "number" | "string"> | null;
+  readonly connection: Pick<PvConnection, "connected">;
+}
+
+/** Access to the record: by the field itself an IOC lets no client write. */
+const ACCESS = "{ status { writable } }";
+
+interface Access {
+  readonly status: Pick<PvStatus, "writable">;
+}
+
+/** The name of the field; `undefined` for names that can't be those of a record. */
+function fieldOf(name: string): string | undefined {
+  const [, scheme, plain = ""] = /^(?:([a-z]+):\/\/)?(.*)$/s.exec(name) ?? [];
+  if ((scheme !== undefined && scheme !== "ca") || /^=|[{"\s]/.test(plain)) return undefined;
+  return `ca://${recordOf(plain)}.ACKS`;
+}
+
+interface AcknowledgeProps {
+  readonly name: string;
+  readonly isLocked: boolean;
+  /** Severity of the present alarm. */
+  readonly severity: Severity | undefined;
+}
+
+export function Acknowledge({ isLocked, name, severity }: AcknowledgeProps): ReactNode {
+  const field = fieldOf(name);
+  const hasAlarm = severity !== undefined && severity !== "NO_ALARM";
+  const pv = usePv<Field>(hasAlarm ? field : undefined, SELECTION);
+  const access = usePv<Access>(name, ACCESS);
+  const { error, put, state } = usePut(field);
+  // When this page acknowledged, and whether the record has confirmed it since.
+  const [done, setDone] = useState({ atMs: 0, isSeen: false });
+  const waiting = pv?.connection.connected === true ? pv.value?.number : undefined;
+  if (pv === undefined || waiting == null) return null;
+  if (waiting === 0 && done.atMs > 0 && !done.isSeen) setDone({ ...done, isSeen: true });
+  // The alarm has come again.
+  if (waiting !== 0 && done.isSeen) setDone({ atMs: 0, isSeen: false });
+  if (waiting === 0) {
+    return (
+      <span className="alarm-ack" role="status">
+        {done.atMs > 0 ? `Acknowledged ${formatClock(done.atMs)}` : "Nothing to acknowledge"}
+      </span>
+    );
+  }
+  if (access?.status.writable === false) return null;
+  return (
+    <span className="alarm-ack">
+      <button
+        type="button"
+        aria-label={`Acknowledge ${name}`}
+        title={
+          isLocked
+            ? "This page is read-only"
+            : `For all who watch this record: its alarms up to ${pv.value?.string ?? ""} are known`
+        }
+        disabled={isLocked || state === "pending"}
+        onClick={() => {
+          void put(waiting).then((result) => {
+            if (result.ok) setDone({ atMs: Date.now(), isSeen: false });
+          });
+        }}
+      >
+        Acknowledge
+      </button>
+      {error !== undefined && (
+        <span role="status">
+          {error.mayBeWritten ? "Perhaps acknowledged" : "Not acknowledged"}: {error.message}
+        </span>
+      )}
+    </span>
+  );
+}

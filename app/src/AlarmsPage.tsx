@@ -1,0 +1,141 @@
+/** What of the open list is in alarm or not connected, the worst and the newest first. */
+
+import { useEffect, useRef, type ReactNode } from "react";
+import { usePv } from "pvwire/react";
+import { StateIcon, useCondition } from "pvwire/widgets";
+
+import { Acknowledge } from "./Acknowledge";
+import { useClock } from "./clock";
+import { counted, pvsText } from "./counts";
+import { filterOf, Filters, passes } from "./Filters";
+import { ListBox } from "./ListBox";
+import { KINDS, ROW, usePvList, type Row, type RowData } from "./pv_list";
+import { elsewhere, hrefOf, setTo, type Route } from "./route";
+import { beep, isSilent } from "./sound";
+import { useNames } from "./TablePage";
+import { ageText, dateText } from "./times";
+import { useTitle } from "./title";
+
+const BAD = ["MAJOR", "INVALID", "gone", "MINOR"] as const;
+
+/** More rows than a person reads: the filters find the others. */
+const MAX_ROWS = 500;
+
+export default function AlarmsPage({ route }: { readonly route: Route }): ReactNode {
+  const names = useNames(route);
+  const list = usePvList(names);
+  const filter = filterOf(route);
+  const isUtc = route.settings.utc === "1";
+  const bad = list.rows.filter(({ kind }) => BAD.some((each) => each === kind));
+  const rows = bad
+    .filter((row) => passes(filter, row))
+    .sort((a, b) => KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind) || b.sinceMs - a.sinceMs);
+  const worst = rows[0]?.kind;
+  const mood =
+    worst === undefined ? "NO_ALARM" : worst === "gone" || worst === "searched" ? "LOST" : worst;
+  useTitle(counted(bad.length, "alarm"), mood);
+  const nowMs = useClock(1000);
+  const hasSound = route.settings.sound === "1";
+  useSound(list.rows, hasSound);
+  const known = names.length - list.counts.searched;
+  return (
+    <div className="alarms-page">
+      <h1>Alarms</h1>
+      <ListBox key={names.join()} route={route} names={names} />
+      {names.length > 0 && (
+        <section className="panel alarm-panel" aria-label="Alarms">
+          <Filters route={route} list={list} kinds={BAD}>
+            <button
+              type="button"
+              aria-pressed={hasSound}
+              title="A tone when a PV gets into alarm or is disconnected, while this page is open"
+              onClick={() => {
+                // The browser allows sound after a press only: this is one.
+                if (!hasSound) beep("MINOR");
+                setTo(route, { sound: hasSound ? "" : "1" });
+              }}
+            >
+              Sound
+            </button>
+            {hasSound && isSilent() && (
+              <span className="note" role="status">
+                This browser is silent until you click the page.
+              </span>
+            )}
+          </Filters>
+          {rows.length === 0 ? (
+            <p className="note" role="status">
+              {bad.length > 0
+                ? "No alarm passes the filters."
+                : known < names.length
+                  ? `No alarm among ${String(known)} of ${pvsText(names.length)}; the others are searched.`
+                  : names.length === 1
+                    ? "No alarm. The PV is connected."
+                    : `No alarm. All ${pvsText(names.length)} are connected.`}
+            </p>
+          ) : (
+            <ul className="alarm-list">
+              {rows.slice(0, MAX_ROWS).map((row) => (
+                <Alarm key={row.name} row={row} route={route} isUtc={isUtc} nowMs={nowMs} />
+              ))}
+            </ul>
+          )}
+          {rows.length > MAX_ROWS && (
+            <p className="note">{rows.length - MAX_ROWS} more: filter by name or state.</p>
+          )}
+        </section>
+      )}
+    </div>
+  );
+}
+
+/** A tone when a PV becomes worse; several at once make one tone, that of the worst. */
+function useSound(rows: readonly Row[], isOn: boolean): void {
+  const before = useRef<ReadonlyMap<string, Row["kind"]>>(undefined);
+  useEffect(() => {
+    const now = new Map(rows.map(({ kind, name }) => [name, kind]));
+    const last = before.current;
+    before.current = now;
+    if (last === undefined || !isOn) return;
+    const worse = rows.filter(({ kind, name }) => {
+      const former = last.get(name);
+      // The first state of a PV is what the page found.
+      if (former === undefined || former === "searched" || kind === "searched") return false;
+      return KINDS.indexOf(kind) < KINDS.indexOf(former);
+    });
+    const [worst] = worse.sort((a, b) => KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind));
+    if (worst !== undefined) beep(worst.kind);
+  });
+}
+
+interface AlarmProps {
+  readonly row: Row;
+  readonly route: Route;
+  readonly isUtc: boolean;
+  readonly nowMs: number;
+}
+
+function Alarm({ isUtc, nowMs, route, row }: AlarmProps) {
+  const { alarms, name, sinceMs } = row;
+  const pv = usePv<RowData>(name, ROW);
+  const { isPresent, isStale, severity, state, text } = useCondition(pv, undefined, name);
+  return (
+    <li className="pvwire-state" data-alarm={name} data-severity={severity} data-state={state}>
+      <StateIcon state={state} severity={severity} isStale={isStale} />
+      <a href={hrefOf(elsewhere(route, { page: "pv", name, names: [] }))}>{name}</a>
+      <span className="alarm-value" title={pv?.value?.string}>
+        {pv?.value?.string ?? "–"}
+      </span>
+      <span className="alarm-text">{text}</span>
+      <Acknowledge
+        name={name}
+        isLocked={route.settings.lock === "1"}
+        severity={isPresent ? severity : undefined}
+      />
+      <span className="alarm-since">
+        since {dateText(sinceMs, isUtc)} ({ageText(nowMs - sinceMs)})
+        {alarms > 1 && ` · ${String(alarms)} times`}
+      </span>
+    </li>
+  );
+}

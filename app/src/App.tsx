@@ -1,0 +1,109 @@
+/** The frame of all pages: search, navigation, the connection, and the keys. */
+
+import { Component, lazy, Suspense, useEffect, useRef, useState, type ReactNode } from "react";
+
+import { answer, useQuestion, type Question } from "./confirm/questions";
+import { ConnectionBanner } from "./ConnectionBanner";
+import { Header } from "./Header";
+import { Keys } from "./Keys";
+import { PvPage } from "./PvPage";
+import { useRoute } from "./route";
+import { Welcome } from "./Welcome";
+
+const ConfirmPut = lazy(() => import("./confirm/ConfirmPut"));
+const TablePage = lazy(() => import("./TablePage"));
+const AlarmsPage = lazy(() => import("./AlarmsPage"));
+const DisplaysPage = lazy(() => import("./DisplaysPage"));
+const DisplayPage = lazy(() => import("./DisplayPage"));
+const HealthPage = lazy(() => import("./HealthPage"));
+const PlotsPage = lazy(() => import("./plots/PlotsPage"));
+const SnapshotsPage = lazy(() => import("./snapshots/SnapshotsPage"));
+
+/** Without the file of the question, as when the relay was updated since, nothing is written. */
+class Asked extends Component<{ readonly question: Question; readonly children: ReactNode }> {
+  override readonly state = { isBroken: false };
+
+  static getDerivedStateFromError(): { isBroken: boolean } {
+    return { isBroken: true };
+  }
+
+  override componentDidCatch(): void {
+    answer(this.props.question, false);
+  }
+
+  override render(): ReactNode {
+    return this.state.isBroken ? null : this.props.children;
+  }
+}
+
+export function App(): ReactNode {
+  const route = useRoute();
+  const search = useRef<HTMLInputElement>(null);
+  const [keys, setKeys] = useState(false);
+  const question = useQuestion();
+
+  useEffect(() => {
+    const press = (event: KeyboardEvent): void => {
+      const { altKey, ctrlKey, key, metaKey, target } = event;
+      if (altKey || ctrlKey || metaKey) return;
+      const isTyping =
+        target instanceof HTMLElement &&
+        target.matches("input, textarea, select, [contenteditable]");
+      if (isTyping) return;
+      if (key === "/") {
+        event.preventDefault();
+        search.current?.focus();
+        search.current?.select();
+      } else if (key === "?") setKeys(true);
+    };
+    window.addEventListener("keydown", press);
+    return () => {
+      window.removeEventListener("keydown", press);
+    };
+  }, []);
+
+  const { name, page } = route;
+  const isKiosk = route.settings.kiosk === "1";
+  useEffect(() => {
+    document.documentElement.toggleAttribute("data-kiosk", isKiosk);
+  }, [isKiosk]);
+  return (
+    <>
+      <Header
+        route={route}
+        search={search}
+        showKeys={() => {
+          setKeys(true);
+        }}
+      />
+      <ConnectionBanner isUtc={route.settings.utc === "1"} />
+      <main>
+        <Suspense fallback={<p className="note">Loading…</p>}>
+          {page === "pv" && name === "" && <Welcome route={route} />}
+          {page === "pv" && name !== "" && <PvPage key={name} route={route} />}
+          {page === "table" && <TablePage route={route} />}
+          {page === "plots" && <PlotsPage route={route} />}
+          {page === "snapshots" && <SnapshotsPage route={route} />}
+          {page === "alarms" && <AlarmsPage route={route} />}
+          {page === "displays" && <DisplaysPage route={route} />}
+          {page === "display" && <DisplayPage route={route} />}
+          {page === "health" && <HealthPage route={route} />}
+        </Suspense>
+      </main>
+      {question !== undefined && (
+        <Asked key={question.id} question={question}>
+          <Suspense fallback={null}>
+            <ConfirmPut question={question} />
+          </Suspense>
+        </Asked>
+      )}
+      {keys && (
+        <Keys
+          close={() => {
+            setKeys(false);
+          }}
+        />
+      )}
+    </>
+  );
+}

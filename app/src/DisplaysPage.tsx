@@ -1,0 +1,61 @@
+/** The facility's displays: a list to search in. */
+
+import { useMemo, useState, type ReactNode } from "react";
+
+import { counted } from "./counts";
+import { elsewhere, hrefOf, type Route } from "./route";
+import { useScreenFiles } from "./screens";
+import { useTitle } from "./title";
+import "./style/displays.css";
+
+/** More are found by typing. */
+const MAX_ROWS = 500;
+
+export default function DisplaysPage({ route }: { readonly route: Route }): ReactNode {
+  const { files, problem } = useScreenFiles();
+  const [text, setText] = useState("");
+  const displays = useMemo(
+    () => (files ?? []).map(({ path }) => path).filter((path) => /\.bob$/i.test(path)),
+    [files],
+  );
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  const found = displays.filter((path) => words.every((word) => path.toLowerCase().includes(word)));
+  useTitle("Displays", problem === undefined ? "NO_ALARM" : "LOST");
+  return (
+    <div className="displays-page">
+      <h1>Displays</h1>
+      {files === undefined ? (
+        <p className="note" role="status">
+          {problem ?? "Loading…"}
+        </p>
+      ) : (
+        <>
+          <div className="toolbar">
+            <input
+              type="search"
+              aria-label="Parts of the path"
+              placeholder="Parts of the path"
+              value={text}
+              onInput={(event) => {
+                setText(event.currentTarget.value);
+              }}
+            />
+            <span role="status">{`${String(found.length)} of ${counted(displays.length, "display")}`}</span>
+          </div>
+          <ul className="panel display-list">
+            {found.slice(0, MAX_ROWS).map((path) => (
+              <li key={path}>
+                <a href={hrefOf(elsewhere(route, { page: "display", name: path, names: [] }))}>
+                  {path}
+                </a>
+              </li>
+            ))}
+          </ul>
+          {found.length > MAX_ROWS && (
+            <p className="note">{`The first ${String(MAX_ROWS)} are shown: type more of the path.`}</p>
+          )}
+        </>
+      )}
+    </div>
+  );
+}

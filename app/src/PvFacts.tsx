@@ -1,0 +1,159 @@
+/** What is known of a PV, besides its value. */
+
+import { useEffect, useState, type ReactNode } from "react";
+import type { PvRange } from "pvwire";
+import { useConnection, useRate, useSkipped } from "pvwire/react";
+import { formatOneDigit } from "pvwire/widgets";
+
+import type { Shown } from "./PvPage";
+import { isSameName } from "./pasted";
+import { readStatus } from "./status";
+import { isoText } from "./times";
+
+interface PvFactsProps {
+  readonly name: string;
+  readonly pv: Shown | undefined;
+  readonly isUtc: boolean;
+}
+
+type Fact = readonly [title: string, text: string];
+
+const rangeText = (range: PvRange | null, units: string): string => {
+  if (range === null) return "";
+  const end = (limit: number | null): string => (limit === null ? "–" : String(limit));
+  return `${end(range.min)} to ${end(range.max)}${units === "" ? "" : ` ${units}`}`;
+};
+
+function accessText({ connection, status }: Shown): string {
+  if (!connection.connected) return "";
+  if (!connection.readable) return "no read access at the IOC";
+  if (status.writable === true) return "read and write";
+  if (status.writable === null) return "read; writing shows when it is tried";
+  return status.mutable ? "read only: the relay allows no writing" : "read only, by the IOC";
+}
+
+/** The severity, the condition, and a message if it says more. A PV without a server has the alarm that it had. */
+function alarmFact({ connection, status: { alarmStatus, message, severity } }: Shown): Fact {
+  const isPresent = connection.connected && connection.lastHeard === null;
+  const parts = [severity, alarmStatus, isPresent ? message : ""];
+  const text = [...new Set(parts)].filter(Boolean).join(" ");
+  return [isPresent ? "Alarm" : "Last alarm", severity === null ? "" : text];
+}
+
+const STATES = {
+  connecting: "searched",
+  notFound: "not found; the search goes on",
+  connected: "connected",
+  disconnected: "disconnected",
+  relayLost: "the relay is lost",
+  refused: "refused by the relay",
+} as const;
+
+function factsOf(pv: Shown, isUtc: boolean): Fact[] {
+  const { connection, display, time, value } = pv;
+  const since = connection.since === null ? "" : ` since ${isoText(connection.since, isUtc)}`;
+  const lastHeard = connection.lastHeard === null ? "" : isoText(connection.lastHeard, isUtc);
+  const units = display?.units ?? "";
+  const type =
+    display?.typeId === "" ? display.type : `${display?.type ?? ""} ${display?.typeId ?? ""}`;
+  const digits = display?.precision;
+  return [
+    ["Name", pv.id],
+    ["Connection", `${STATES[connection.state]}${since}`],
+    ["Why", connection.reason ?? ""],
+    ["Last answer", lastHeard],
+    ["Access", accessText(pv)],
+    alarmFact(pv),
+    ["Exact value", value?.exact !== value?.string ? (value?.exact ?? "") : ""],
+    ["Type", display === null ? "" : type.trim()],
+    ["Elements", (display?.elementCount ?? 1) > 1 ? `up to ${String(display?.elementCount)}` : ""],
+    ["Units", units],
+    ["Digits", digits == null ? "" : `${String(digits)} after the point`],
+    ["Form", display?.form ?? ""],
+    ["Choices", display?.choices?.map((label, at) => `${String(at)} ${label}`).join(" · ") ?? ""],
+    ["Display range", rangeText(display?.displayRange ?? null, units)],
+    ["Warning limits", rangeText(display?.warningRange ?? null, units)],
+    ["Alarm limits", rangeText(display?.alarmRange ?? null, units)],
+    ["Control limits", rangeText(display?.controlRange ?? null, units)],
+    ["User tag", time !== null && time.userTag !== 0 ? String(time.userTag) : ""],
+  ];
+}
+
+export function PvFacts({ isUtc, name, pv }: PvFactsProps): ReactNode {
+  const facts = pv === undefined ? [] : factsOf(pv, isUtc);
+  const server = useServer(pv?.connection.connected === true ? pv.id : undefined);
+  return (
+    <section className="panel pv-facts" aria-labelledby="pv-facts">
+      <h2 id="pv-facts">About this PV</h2>
+      <dl className="facts">
+        {[...facts, ["Server", server] as const]
+          .filter(([, text]) => text !== "")
+          .map(([title, text]) => (
+            <div key={title}>
+              <dt>{title}</dt>
+              <dd>{text}</dd>
+            </div>
+          ))}
+        <Traffic name={name} />
+      </dl>
+    </section>
+  );
+}
+
+/** Renders once a second, alone. */
+function Traffic({ name }: { readonly name: string }) {
+  const rate = useRate(name);
+  const skipped = useSkipped(name);
+  const causes: Fact[] = [
+    ["this page was behind", String(skipped.behind)],
+    ["this page was hidden", String(skipped.paced)],
+    ["the relay was behind", String(skipped.relay)],
+    ["the server merged them", String(skipped.source)],
+    ["between relays", String(skipped.bus)],
+  ];
+  const parts = causes
+    .filter(([, count]) => count !== "0")
+    .map(([why, count]) => `${count} ${why}`);
+  return (
+    <>
+      <div>
+        <dt>Rate</dt>
+        <dd data-part="rate">{rate === undefined ? "–" : `${formatOneDigit(rate)} updates/s`}</dd>
+      </div>
+      <div>
+        <dt>Values not shown</dt>
+        <dd>{parts.length === 0 ? "none" : parts.join(" · ")}</dd>
+      </div>
+    </>
+  );
+}
+
+const SERVER_ATTEMPTS = 5;
+const SERVER_EVERY_MS = 1500;
+
+/** The server of a PV, from the relay's status, where the relay shows that. */
+function useServer(id: string | undefined): string {
+  const { relayInstance } = useConnection();
+  const [found, setFound] = useState<{ readonly id: string; readonly server: string }>();
+  useEffect(() => {
+    if (id === undefined) return;
+    const leaving = new AbortController();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const look = async (attempt: number): Promise<void> => {
+      const status = await readStatus(leaving.signal);
+      if (leaving.signal.aborted || !status.ok) return;
+      const server = status.data.list.find(({ name }) => isSameName(name, id))?.server;
+      if (server != null) setFound({ id, server });
+      // The relay renews its status once a second, and a new PV isn't in it yet.
+      else if (attempt < SERVER_ATTEMPTS) {
+        timer = setTimeout(() => void look(attempt + 1).catch(() => undefined), SERVER_EVERY_MS);
+      }
+    };
+    look(1).catch(() => undefined);
+    return () => {
+      clearTimeout(timer);
+      leaving.abort();
+    };
+  }, [id, relayInstance]);
+  return found !== undefined && found.id === id ? found.server : "";
+}

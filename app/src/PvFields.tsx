@@ -1,0 +1,145 @@
+/** The fields of a PV's record, by its type. Fields that are links lead to their PVs. */
+
+import { useEffect, useState, type ReactNode } from "react";
+import type { PvClient, PvValue } from "pvwire";
+import { useClient } from "pvwire/react";
+
+import { recordOf } from "./record";
+import { elsewhere, hrefOf, type Route } from "./route";
+
+const COMMON =
+  "DESC RTYP SCAN PINI PHAS EVNT PRIO DTYP ASG DISP DISA SDIS DISV DISS FLNK TSE TSEL STAT SEVR AMSG UDF PACT LCNT TPRO";
+
+const ANALOG = "EGU PREC HOPR LOPR HIHI HIGH LOW LOLO HHSV HSV LSV LLSV HYST ADEL MDEL";
+const WHOLE = "EGU HOPR LOPR HIHI HIGH LOW LOLO HHSV HSV LSV LLSV HYST ADEL MDEL";
+const BINARY = "ZNAM ONAM ZSV OSV COSV";
+const CHOICES = ["ZR", "ON", "TW", "TH", "FR", "FV", "SX", "SV", "EI", "NI", "TE", "EL"]
+  .concat(["TV", "TT", "FT", "FF"])
+  .flatMap((state) => [`${state}ST`, `${state}VL`, `${state}SV`])
+  .join(" ");
+const INPUT = "INP SIMM SIML SIOL SIMS";
+const OUTPUT = "OUT OMSL DOL IVOA IVOV SIMM SIML SIOL SIMS";
+const LETTERS = "ABCDEFGHIJKL".split("");
+const CALC = `CALC ${LETTERS.map((letter) => `INP${letter} ${letter}`).join(" ")}`;
+
+/** The fields that each type of record has besides those of all; only existing fields may be read. */
+const OF_TYPE: Readonly<Record<string, string>> = {
+  ai: `${INPUT} ${ANALOG} LINR EGUF EGUL ASLO AOFF SMOO RVAL ROFF`,
+  ao: `${OUTPUT} ${ANALOG} DRVH DRVL LINR EGUF EGUL ASLO AOFF OROC OIF RVAL RBV`,
+  bi: `${INPUT} ${BINARY} RVAL`,
+  bo: `${OUTPUT} ${BINARY} HIGH RVAL RBV`,
+  calc: `${CALC} ${ANALOG}`,
+  calcout: `${CALC} OUT OCAL OOPT DOPT ODLY OEVT ${ANALOG}`,
+  longin: `${INPUT} ${WHOLE}`,
+  longout: `${OUTPUT} ${WHOLE} DRVH DRVL`,
+  int64in: `${INPUT} ${WHOLE}`,
+  int64out: `${OUTPUT} ${WHOLE} DRVH DRVL`,
+  mbbi: `${INPUT} ${CHOICES} UNSV COSV RVAL`,
+  mbbo: `${OUTPUT} ${CHOICES} UNSV COSV RVAL RBV`,
+  stringin: INPUT,
+  stringout: OUTPUT,
+  waveform: "INP FTVL NELM NORD EGU PREC HOPR LOPR SIMM SIML SIOL SIMS",
+  aai: "INP FTVL NELM NORD EGU PREC HOPR LOPR",
+  aao: "OUT FTVL NELM NORD EGU PREC HOPR LOPR",
+  sub: "INAM SNAM",
+  fanout: "SELM SELN SELL LNK1 LNK2 LNK3 LNK4 LNK5 LNK6",
+  seq: "SELM SELN SELL DOL1 LNK1 DLY1 DOL2 LNK2 DLY2 DOL3 LNK3 DLY3",
+};
+
+const VALUE = "{ value { string(units: true) } }";
+const TIMEOUT_MS = 3000;
+
+interface FieldData {
+  readonly value: Pick<PvValue, "string"> | null;
+}
+
+interface Field {
+  readonly name: string;
+  readonly pv: string;
+  /** `undefined`: it could not be read. */
+  readonly text: string | undefined;
+}
+
+async function readFields(client: PvClient, record: string): Promise<readonly Field[]> {
+  const read = async (names: readonly string[]): Promise<Field[]> => {
+    const pvs = names.map((name) => `${record}.${name}`);
+    const options = { selection: VALUE, timeoutMs: TIMEOUT_MS };
+    const results = await client.get<FieldData>(pvs, options);
+    return names.map((name, at) => {
+      const result = results[at];
+      const text = result?.ok === true ? result.data.value?.string : undefined;
+      return { name, pv: pvs[at] ?? "", text };
+    });
+  };
+  const [type] = await read(["RTYP"]);
+  if (type?.text === undefined) return [];
+  const fields = await read(
+    [...COMMON.split(" "), ...(OF_TYPE[type.text] ?? "").split(" ")].filter(Boolean),
+  );
+  // A version of EPICS may lack some.
+  return fields.filter(({ text }) => text !== undefined);
+}
+
+/** The PV to which the text of a link leads. */
+function targetOf({ name, text = "" }: Field): string | undefined {
+  const isLink = /^(?:INP[A-U]?|OUT|DOL\d?|FLNK|SDIS|TSEL|SIOL|SIML|SELL|LNK\d)$/.test(name);
+  const [first = ""] = text.split(" ");
+  const isName = isLink && /[A-Za-z]/.test(first) && !/^[@{["]/.test(first);
+  return isName && !/^[-+]?\d/.test(first) ? first : undefined;
+}
+
+interface PvFieldsProps {
+  readonly name: string;
+  readonly route: Route;
+}
+
+export default function PvFields({ name, route }: PvFieldsProps): ReactNode {
+  const client = useClient();
+  const record = recordOf(name);
+  const [fields, setFields] = useState<readonly Field[] | string>();
+  const [count, setCount] = useState(0);
+  useEffect(() => {
+    let isLeft = false;
+    const show = (found: readonly Field[] | string): void => {
+      if (!isLeft) setFields(found);
+    };
+    readFields(client, record).then(show, (error: unknown) => {
+      show(error instanceof Error ? error.message : String(error));
+    });
+    return () => {
+      isLeft = true;
+    };
+  }, [client, record, count]);
+  if (fields === undefined) return <p className="note">Reading…</p>;
+  if (typeof fields === "string") return <p className="note">{fields}</p>;
+  if (fields.length === 0) {
+    return <p className="note">{record} has no field RTYP: it is no record of an IOC.</p>;
+  }
+  return (
+    <>
+      <button
+        type="button"
+        onClick={() => {
+          setCount(count + 1);
+        }}
+      >
+        Read again
+      </button>
+      <dl className="facts record-fields">
+        {fields.map((field) => {
+          const target = targetOf(field);
+          const to = (pv: string): string =>
+            hrefOf(elsewhere(route, { page: "pv", name: pv, names: [] }));
+          return (
+            <div key={field.name}>
+              <dt>
+                <a href={to(field.pv)}>.{field.name}</a>
+              </dt>
+              <dd>{target === undefined ? field.text : <a href={to(target)}>{field.text}</a>}</dd>
+            </div>
+          );
+        })}
+      </dl>
+    </>
+  );
+}

@@ -1,0 +1,62 @@
+/** The widget that fits a PV's type: a chart of a number, a curve, an image, a table. */
+
+import { useEffect, useState, type ReactNode } from "react";
+import { ImageView, StripChart, TableView, WaveformPlot } from "pvwire/widgets";
+
+import { kindOf } from "./kind";
+import { DEFAULT_LENGTH, Lengths } from "./Lengths";
+import type { Shown } from "./PvPage";
+import { setTo, type Route } from "./route";
+
+interface PvPastProps {
+  readonly name: string;
+  readonly pv: Shown | undefined;
+  readonly route: Route;
+}
+
+/** Height in pixels: a part of the window's, and a larger one where other panels are beside the picture. */
+function useHeight(): number {
+  const read = (): number => {
+    const share = window.matchMedia("(width >= 120rem)").matches ? 0.6 : 0.42;
+    return Math.round(Math.min(1300, Math.max(220, window.innerHeight * share)));
+  };
+  const [height, setHeight] = useState(read);
+  useEffect(() => {
+    const resize = (): void => {
+      setHeight(read());
+    };
+    window.addEventListener("resize", resize);
+    return () => {
+      window.removeEventListener("resize", resize);
+    };
+  });
+  return height;
+}
+
+export function PvPast({ name, pv, route }: PvPastProps): ReactNode {
+  const height = useHeight();
+  const chosen = Number(route.settings.window);
+  const seconds = chosen > 0 ? chosen : DEFAULT_LENGTH;
+  const kind = kindOf(pv?.display ?? null, pv?.value?.text ?? null);
+  if (kind === undefined) return null;
+  return (
+    <section className="panel pv-past" aria-label="Picture" data-kind={kind}>
+      {kind === "image" && <ImageView name={name} />}
+      {kind === "table" && <TableView name={name} />}
+      {kind === "waveform" && <WaveformPlot name={name} height={height} />}
+      {kind === "number" && (
+        <>
+          <Lengths
+            label="Length of the time axis"
+            chosen={seconds}
+            choose={(length) => {
+              setTo(route, { window: String(length) });
+            }}
+          />
+          {route.settings.utc === "1" && <span className="note">The axis is in local time.</span>}
+          <StripChart name={name} windowSeconds={seconds} height={height} />
+        </>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,70 @@
+/** All fields of a structure, as a tree. */
+
+import type { ReactNode } from "react";
+import type { PvField, PvStructure } from "pvwire";
+import { usePv } from "pvwire/react";
+
+/** The fields of large structures, such as images, change often and are read by people slowly. */
+const OPTIONS = { rateHz: 2, maxLength: 100 } as const;
+const MAX_ELEMENTS = 100;
+
+export function PvTree({ name }: { readonly name: string }): ReactNode {
+  const pv = usePv<{ readonly value: { readonly structure: PvStructure | null } | null }>(
+    name,
+    "{ value { structure } }",
+    OPTIONS,
+  );
+  const structure = pv?.value?.structure;
+  return (
+    <section className="panel pv-tree" aria-labelledby="pv-tree">
+      <h2 id="pv-tree">Fields</h2>
+      {structure == null ? (
+        <p className="note">No structure yet.</p>
+      ) : (
+        <Fields fields={Object.entries(structure)} />
+      )}
+    </section>
+  );
+}
+
+function Fields({ fields }: { readonly fields: readonly (readonly [string, PvField])[] }) {
+  return (
+    <ul className="tree">
+      {fields.map(([title, field]) => {
+        const inside = insideOf(field);
+        return (
+          <li key={title}>
+            {inside === undefined ? (
+              <>
+                <span className="field">{title}</span> <span>{textOf(field)}</span>
+              </>
+            ) : (
+              <details open={inside.length <= 12}>
+                <summary>{title}</summary>
+                <Fields fields={inside} />
+              </details>
+            )}
+          </li>
+        );
+      })}
+    </ul>
+  );
+}
+
+function insideOf(field: PvField): (readonly [string, PvField])[] | undefined {
+  if (typeof field !== "object" || field === null || ArrayBuffer.isView(field)) return undefined;
+  if (!Array.isArray(field)) return Object.entries(field as PvStructure);
+  const elements = field as readonly PvField[];
+  if (!elements.some((element) => typeof element === "object" && element !== null))
+    return undefined;
+  return elements.slice(0, MAX_ELEMENTS).map((element, at) => [String(at), element] as const);
+}
+
+function textOf(field: PvField): string {
+  if (field === null) return "–";
+  if (typeof field !== "object") return String(field);
+  const elements = [...(field as ArrayLike<unknown> & Iterable<unknown>)];
+  const shown = elements.slice(0, MAX_ELEMENTS).map(String).join(", ");
+  const rest = elements.length > MAX_ELEMENTS ? ", …" : "";
+  return `${shown}${rest} (${String(elements.length)} elements)`;
+}

@@ -1,0 +1,54 @@
+/** The first page: what to do, and the PVs that were shown last. */
+
+import { lazy, Suspense, type ReactNode } from "react";
+
+import { elsewhere, hrefOf, type Route } from "./route";
+import { recentNames, savedLists } from "./stored";
+import { useTitle } from "./title";
+
+const KnownNames = lazy(() => import("./KnownNames"));
+
+export function Welcome({ route }: { readonly route: Route }): ReactNode {
+  useTitle("PVs", "NONE");
+  const recent = recentNames();
+  const lists = Object.entries(savedLists());
+  return (
+    <div className="welcome">
+      <h1>Any PV by its name</h1>
+      <p>
+        Type a PV name above and press Enter. Known names are offered while you type, <code>*</code>{" "}
+        and <code>?</code> make a pattern. Several names, pasted from a mail or a file, open as a
+        table.
+      </p>
+      {recent.length > 0 && (
+        <section className="panel" aria-labelledby="recent">
+          <h2 id="recent">Shown last</h2>
+          <ul className="links">
+            {recent.map((name) => (
+              <li key={name}>
+                <a href={hrefOf(elsewhere(route, { page: "pv", name, names: [] }))}>{name}</a>
+              </li>
+            ))}
+          </ul>
+        </section>
+      )}
+      {lists.length > 0 && (
+        <section className="panel" aria-labelledby="lists">
+          <h2 id="lists">Saved lists</h2>
+          <ul className="links">
+            {lists.map(([title, names]) => (
+              <li key={title}>
+                <a href={hrefOf(elsewhere(route, { page: "table", names }))}>
+                  {title} ({names.length})
+                </a>
+              </li>
+            ))}
+          </ul>
+        </section>
+      )}
+      <Suspense fallback={null}>
+        <KnownNames route={route} />
+      </Suspense>
+    </div>
+  );
+}

@@ -1,0 +1,25 @@
+/** The entry of the app: one client for the whole page. */
+
+import { StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+import { createClient } from "pvwire";
+import { PvProvider } from "pvwire/react";
+
+import { App } from "./App";
+import { guard } from "./confirm/guard";
+import "pvwire/widgets.css";
+import "./style.css";
+
+// Behind a proxy the relay may be at a path.
+const client = createClient({ url: new URL("ws", window.location.href.replace(/#.*$/s, "")) });
+guard(client);
+
+const root = document.getElementById("root");
+if (root === null) throw new Error("index.html has no element with the id root");
+createRoot(root).render(
+  <StrictMode>
+    <PvProvider client={client}>
+      <App />
+    </PvProvider>
+  </StrictMode>,
+);

@@ -1,0 +1,67 @@
+/** PV names in text that people paste: lists, mails, commands and what the commands have printed. */
+
+/** Programs whose arguments are names. */
+const COMMAND = /^(?:\S*\/)?(?:ca|pv|pvx)(?:get|put|monitor|info|mon|snoop)(?:\.exe)?$/i;
+
+/** Programs that take one name, and then a value. */
+const PUTS = /put(?:\.exe)?$/i;
+
+/** Options of these programs that have an argument. */
+const WITH_ARGUMENT = /^-[wpefgsFr#n]$/;
+
+const QUOTES = /^["'`‘’“”«»<([{]+|["'`‘’“”«»>)\]},;]+$/g;
+
+/** A name with a filter of EPICS 7, which is JSON, or a formula. */
+const WHOLE = /^(?:=|eq:\/\/|\S+\.\{.*\}$|loc:\/\/)/;
+
+/** The arguments of a simulated PV are a part of its name, with what separates other names. */
+const WORD = /["'`‘“]*[sp]?sim:\/\/[^\s,;|(]*\([^)]*\)|[^\s,;|]+/g;
+
+const PROMPT = /^(?:\[[^\]]*\][$%#>]\s+|[\w.@~:/-]*[$%>]\s+|[\w.@~:/-]+#\s+|>+\s*)/;
+const PROTOCOL = /^[a-z]+:\/\//;
+
+/** Whether a word could follow a name in what `caget` or `camonitor` printed. */
+const isPrinted = (word: string): boolean =>
+  /^[-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|nan|inf)$/i.test(word) || /^\d{4}-\d\d-\d\d$/.test(word);
+
+const bare = (word: string): string => {
+  const cleaned = word.replace(QUOTES, "");
+  // An array's index or a macro ends with its own bracket.
+  return /[[{(]/.test(cleaned)
+    ? word.replace(/^["'`]+|["'`,;]+$/g, "")
+    : cleaned.replace(/\.$/, "");
+};
+
+const isName = (word: string): boolean => /[a-z]/i.test(word) && !/^[-=]+$/.test(word);
+
+function namesOfCommand([command = "", ...rest]: readonly string[]): string[] {
+  const names: string[] = [];
+  for (let at = 0; at < rest.length; at += 1) {
+    const word = rest[at] ?? "";
+    if (WITH_ARGUMENT.test(word)) at += 1;
+    else if (!word.startsWith("-")) names.push(word);
+  }
+  return PUTS.test(command) ? names.slice(0, 1) : names;
+}
+
+function namesOfLine(line: string): string[] {
+  const text = line.replace(PROMPT, "").trim();
+  if (text === "" || text.startsWith("#")) return [];
+  if (WHOLE.test(text)) return [text];
+  const words = text.match(WORD) ?? [];
+  const [first = "", second = ""] = words;
+  if (COMMAND.test(first)) return namesOfCommand(words).map(bare).filter(isName);
+  const isOutput = !/[,;|]/.test(text) && isPrinted(second);
+  return (isOutput ? [first] : words).map(bare).filter(isName);
+}
+
+/** All names in a text, each once, in their order. */
+export function namesIn(text: string): string[] {
+  // Blanks that mail programs and web pages insert, and that no name has.
+  const plain = text.replace(/[\u00a0\u2007\u202f]/g, " ").replace(/[\u200b-\u200d\ufeff]/g, "");
+  return [...new Set(plain.split(/[\r\n]+/).flatMap(namesOfLine))];
+}
+
+/** A name as the relay knows it, with its protocol as the link has it. */
+export const isSameName = (one: string, other: string): boolean =>
+  one.replace(PROTOCOL, "") === other.replace(PROTOCOL, "");

@@ -1,0 +1,73 @@
+/** What the page Plots shows, as a file: all values as CSV, or the picture as PNG. */
+
+import { cell } from "../csv";
+import type { Span } from "./steps";
+import type { Trace } from "./traces";
+
+const SEVERITIES = ["NO_ALARM", "MINOR", "MAJOR", "INVALID"];
+
+/** ISO 8601 in UTC with all digits of the time stamp. */
+function isoOf(ns: bigint): string {
+  const seconds = new Date(Number(ns / 1_000_000n)).toISOString().slice(0, 19);
+  return `${seconds}.${String(ns % 1_000_000_000n).padStart(9, "0")}Z`;
+}
+
+/** One line for each update that is drawn in the interval, and the value that held at its begin. */
+export function csvOfTraces(traces: readonly Trace[], { from, to }: Span): string {
+  const [fromNs, toNs] = [from, to].map((at) => BigInt(Math.round(1000 * at)) * 1_000_000n);
+  const lines = [["PV", "time (UTC)", "value", "units", "alarm"]];
+  for (const { choices, history, name, units } of traces) {
+    if (history === undefined || fromNs === undefined || toNs === undefined) continue;
+    const { numbers, severities, timeNs } = history;
+    const first = timeNs.findIndex((ns) => ns > fromNs);
+    const begin = Math.max(0, (first < 0 ? timeNs.length : first) - 1);
+    for (let row = begin; row < timeNs.length; row += 1) {
+      const ns = timeNs[row] ?? 0n;
+      if (ns > toNs) break;
+      const number = numbers[row] ?? NaN;
+      const value = choices?.[number] ?? String(number);
+      lines.push([name, isoOf(ns), value, units, SEVERITIES[severities[row] ?? 0] ?? ""]);
+    }
+  }
+  return lines.map((cells) => cells.map(cell).join(",")).join("\r\n") + "\r\n";
+}
+
+const LINE = 20;
+
+/** The charts below each other, with the names of the traces under them. */
+export async function pngOf(
+  canvases: readonly HTMLCanvasElement[],
+  traces: readonly Trace[],
+  colours: { readonly ground: string; readonly text: string },
+): Promise<Blob> {
+  const scale = window.devicePixelRatio || 1;
+  const width = Math.max(...canvases.map((canvas) => canvas.width));
+  const height = canvases.reduce((sum, canvas) => sum + canvas.height, 0);
+  const picture = document.createElement("canvas");
+  picture.width = width;
+  picture.height = height + Math.ceil((traces.length + 1) * LINE * scale);
+  const context = picture.getContext("2d");
+  if (context === null) throw new Error("this browser can't draw the picture");
+  context.fillStyle = colours.ground;
+  context.fillRect(0, 0, picture.width, picture.height);
+  let top = 0;
+  for (const canvas of canvases) {
+    context.drawImage(canvas, 0, top);
+    top += canvas.height;
+  }
+  context.scale(scale, scale);
+  context.font = "13px system-ui, sans-serif";
+  traces.forEach(({ colour, name, units }, at) => {
+    const y = top / scale + (at + 1) * LINE;
+    context.fillStyle = colour;
+    context.fillRect(12, y - 9, 14, 10);
+    context.fillStyle = colours.text;
+    context.fillText(units === "" ? name : `${name} (${units})`, 34, y);
+  });
+  return new Promise((resolve, reject) => {
+    picture.toBlob((blob) => {
+      if (blob === null) reject(new Error("this browser can't write the picture"));
+      else resolve(blob);
+    }, "image/png");
+  });
+}

@@ -1,0 +1,82 @@
+/** The PVs of the page Plots: their colours, scales and limits. */
+
+import type { LivePvHistory, PvConnection, PvDisplay, PvRange } from "pvwire";
+
+export const MAX_TRACES = 20;
+
+export const META = `{
+  display { type units choices description alarmRange { min max } warningRange { min max } }
+  connection { state connected unresponsive reason }
+}`;
+
+export interface Meta {
+  readonly display: Pick<
+    PvDisplay,
+    "type" | "units" | "choices" | "description" | "alarmRange" | "warningRange"
+  > | null;
+  readonly connection: Pick<PvConnection, "state" | "connected" | "unresponsive" | "reason">;
+}
+
+export interface Trace {
+  readonly name: string;
+  readonly colour: string;
+  readonly dash: readonly number[];
+  /** Traces with one scale have one axis. */
+  readonly scale: string;
+  readonly units: string;
+  readonly choices: readonly string[] | undefined;
+  /** Texts and structures have no curve. */
+  readonly isNumber: boolean;
+  readonly limits: Limits;
+  readonly history: LivePvHistory | undefined;
+}
+
+export interface Limits {
+  readonly alarm: PvRange | null;
+  readonly warning: PvRange | null;
+}
+
+/** Legible on each ground; the second ten have dashes. */
+const COLOURS = {
+  light: [
+    ["#0b62a8", "#b3421f", "#1b7f4b", "#8a4fb0", "#946000"],
+    ["#00798c", "#b0307a", "#5b6b00", "#444f9e", "#6b4a3a"],
+  ].flat(),
+  dark: [
+    ["#6cb4f5", "#ff9c7a", "#63d297", "#cfa0ee", "#f0b64d"],
+    ["#4fd0e0", "#f48ac8", "#c3d34f", "#a9b4ff", "#d9ab93"],
+  ].flat(),
+} as const;
+
+export function traceOf(
+  name: string,
+  at: number,
+  isDark: boolean,
+  meta: Meta | undefined,
+  history: LivePvHistory | undefined,
+): Trace {
+  const colours = isDark ? COLOURS.dark : COLOURS.light;
+  const display = meta?.display ?? null;
+  const choices = display?.choices ?? undefined;
+  const units = display?.units ?? "";
+  return {
+    name,
+    colour: colours[at % colours.length] ?? "#888",
+    dash: at < colours.length ? [] : [6, 3],
+    scale: choices === undefined ? `units ${units}` : `choices ${choices.join("\n")}`,
+    units,
+    choices,
+    isNumber: !/^(?:String|Structure|Union|Any)$/.test(display?.type ?? ""),
+    limits: { alarm: display?.alarmRange ?? null, warning: display?.warningRange ?? null },
+    history,
+  };
+}
+
+/** A number as the axes and the list have it, with the digits that a step between ticks needs. */
+export function numberText(number: number, step = 0): string {
+  if (number === 0) return "0";
+  const size = Math.abs(number);
+  if (size >= 1e7 || size < 1e-4) return number.toExponential(step === 0 ? 4 : 2);
+  if (step === 0) return String(Number(number.toPrecision(7)));
+  return number.toFixed(Math.min(12, Math.max(0, Math.ceil(-Math.log10(step) - 1e-9))));
+}

@@ -1,0 +1,149 @@
+/**
+ * The states of a list of PVs. Each PV has one listener for its alarm and connection; values are read by the rows that
+ * are on the screen, and for sorting once a second.
+ */
+
+import { useMemo, useSyncExternalStore } from "react";
+import type { PvClient, PvConnection, PvData, PvStatus, PvTime, PvValue, Severity } from "pvwire";
+import { useClient } from "pvwire/react";
+
+const STATE = "{ status { severity } connection { state unresponsive } }";
+
+interface StateData {
+  readonly status: Pick<PvStatus, "severity">;
+  readonly connection: Pick<PvConnection, "state" | "unresponsive">;
+}
+
+export const ROW = `{
+  value { string(units: true) number }
+  time { seconds nanoseconds }
+  status { severity alarmStatus message }
+  display { description }
+  connection { state connected since lastHeard unresponsive readable reason }
+}`;
+
+export interface RowData extends Pick<PvData, "connection" | "status"> {
+  readonly value: Pick<PvValue, "string" | "number"> | null;
+  readonly time: Pick<PvTime, "seconds" | "nanoseconds"> | null;
+  readonly display: { readonly description: string } | null;
+}
+
+/** How a PV is, the worst first. */
+export const KINDS = ["MAJOR", "INVALID", "gone", "MINOR", "searched", "NO_ALARM"] as const;
+export type Kind = (typeof KINDS)[number];
+
+export const KIND_TEXTS: Readonly<Record<Kind, string>> = {
+  MAJOR: "major alarm",
+  INVALID: "invalid",
+  gone: "not connected",
+  MINOR: "minor alarm",
+  searched: "searched",
+  NO_ALARM: "no alarm",
+};
+
+export interface Row {
+  readonly name: string;
+  /** Its place in the list. */
+  readonly at: number;
+  kind: Kind;
+  /** When `kind` began, as this page knows it. */
+  sinceMs: number;
+  /** How often it has become worse than `NO_ALARM` since the page was opened. */
+  alarms: number;
+  readonly read: () => RowData | undefined;
+}
+
+function kindOf(state: StateData | undefined): Kind {
+  if (state === undefined || state.connection.state === "connecting") return "searched";
+  if (state.connection.state !== "connected" || state.connection.unresponsive) return "gone";
+  return (state.status.severity ?? "NO_ALARM") satisfies Severity;
+}
+
+/** Changes of state are shown at most this often. */
+const SHOWN_EVERY_MS = 150;
+
+export class PvList {
+  readonly rows: readonly Row[];
+  readonly counts: Record<Kind, number>;
+  /** Changes when a row's kind does. */
+  version = 0;
+  #client: PvClient;
+  #listeners = new Set<() => void>();
+  #ends: (() => void)[] = [];
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(client: PvClient, names: readonly string[]) {
+    this.#client = client;
+    const now = Date.now();
+    this.rows = names.map((name, at) => {
+      const pv = client.pv<RowData>(name, ROW);
+      return { name, at, kind: "searched", sinceMs: now, alarms: 0, read: () => pv.getSnapshot() };
+    });
+    this.counts = { MAJOR: 0, INVALID: 0, gone: 0, MINOR: 0, searched: names.length, NO_ALARM: 0 };
+  }
+
+  readonly subscribe = (listener: () => void): (() => void) => {
+    if (this.#listeners.size === 0) this.#start();
+    this.#listeners.add(listener);
+    return () => {
+      this.#listeners.delete(listener);
+      if (this.#listeners.size === 0) this.#stop();
+    };
+  };
+
+  readonly getSnapshot = (): number => this.version;
+
+  #start(): void {
+    this.#ends = this.rows.map((row) => {
+      const state = this.#client.pv<StateData>(row.name, STATE);
+      const check = (): void => {
+        this.#become(row, kindOf(state.getSnapshot()));
+      };
+      const end = state.subscribe(check);
+      check();
+      return end;
+    });
+  }
+
+  #stop(): void {
+    for (const end of this.#ends) end();
+    this.#ends = [];
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+
+  #become(row: Row, kind: Kind): void {
+    if (row.kind === kind) return;
+    const isFirst = row.kind === "searched";
+    this.counts[row.kind] -= 1;
+    this.counts[kind] += 1;
+    row.kind = kind;
+    row.sinceMs = sinceOf(row, kind);
+    if (kind !== "NO_ALARM" && kind !== "searched" && !isFirst) row.alarms += 1;
+    this.#timer ??= setTimeout(() => {
+      this.#timer = undefined;
+      this.version += 1;
+      for (const listener of this.#listeners) listener();
+    }, SHOWN_EVERY_MS);
+  }
+}
+
+/** When a state began: as the server or the relay says. */
+function sinceOf(row: Row, kind: Kind): number {
+  const data = row.read();
+  const lastHeard = data?.connection.lastHeard ?? data?.connection.since;
+  if (kind === "gone" && lastHeard != null) return Date.parse(lastHeard);
+  if (kind !== "gone" && data?.time != null && data.time.seconds > 0)
+    return 1000 * data.time.seconds;
+  return Date.now();
+}
+
+/** The list of the page; renders when a PV's state changes. */
+export function usePvList(names: readonly string[]): PvList {
+  const client = useClient();
+  // By content: the same names in another link are the same list.
+  const key = names.join("\n");
+  const list = useMemo(() => new PvList(client, key === "" ? [] : key.split("\n")), [client, key]);
+  useSyncExternalStore(list.subscribe, list.getSnapshot);
+  return list;
+}

@@ -1,0 +1,57 @@
+/** Asks before values are written: how many, and which ones will be refused. */
+
+import { useEffect, useRef, type ReactNode } from "react";
+
+import { pvsText } from "../counts";
+import type { Outcome } from "./restore";
+
+/** More refusals than a person reads here; all are in the table after a dry run. */
+const NAMED = 12;
+
+interface ConfirmRestoreProps {
+  readonly forecast: ReadonlyMap<string, Outcome>;
+  readonly cancel: () => void;
+  readonly write: () => void;
+}
+
+export function ConfirmRestore({ cancel, forecast, write }: ConfirmRestoreProps): ReactNode {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    dialog.current?.showModal();
+  }, []);
+  const all = [...forecast];
+  const refused = all.filter(([, { kind }]) => kind === "refused");
+  const unsure = all.filter(([, { kind }]) => kind === "unsure").length;
+  const count = all.length - refused.length;
+  return (
+    <dialog ref={dialog} aria-labelledby="restore-title" onClose={cancel}>
+      <h2 id="restore-title">
+        Write {count} of {pvsText(all.length)}?
+      </h2>
+      {unsure > 0 && (
+        <p>For {unsure} of them only writing shows whether the relay and the IOC allow it.</p>
+      )}
+      {refused.length > 0 && (
+        <>
+          <p>{refused.length} will be refused:</p>
+          <ul className="refused">
+            {refused.slice(0, NAMED).map(([name, { text }]) => (
+              <li key={name}>
+                <b>{name}</b> {text}
+              </li>
+            ))}
+          </ul>
+          {refused.length > NAMED && <p>… and {refused.length - NAMED} more: see the dry run.</p>}
+        </>
+      )}
+      <div className="choices">
+        <button type="button" className="main" onClick={write}>
+          Write
+        </button>
+        <button type="button" onClick={() => dialog.current?.close()}>
+          Cancel
+        </button>
+      </div>
+    </dialog>
+  );
+}

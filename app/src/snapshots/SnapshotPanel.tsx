@@ -1,0 +1,346 @@
+/** One snapshot: compared with now or with another one, saved as a file, and restored. */
+
+import { useMemo, useState, type ReactNode } from "react";
+import { useClient } from "pvwire/react";
+
+import { useClock } from "../clock";
+import { confirmedWriter } from "../confirm/guard";
+import { pvsText } from "../counts";
+import { download } from "../csv";
+import { usePvList } from "../pv_list";
+import { setTo, type Route } from "../route";
+import { compare, EXACT, toleranceOf, type Line } from "./compare";
+import { ConfirmRestore } from "./ConfirmRestore";
+import { jsonOf } from "./json_file";
+import type { KeptSnapshots } from "./kept";
+import { phoebusOf } from "./phoebus_file";
+import { foresee, restore, writesOf, type Outcome } from "./restore";
+import {
+  missingPv,
+  readerOf,
+  savedOf,
+  type FullData,
+  type SavedPv,
+  type Snapshot,
+} from "./snapshot";
+import { SnapshotRows } from "./SnapshotRows";
+
+/** Values change: comparisons with now are renewed this often. */
+const COMPARE_EVERY_MS = 500;
+
+const KIND_TEXTS = { differs: "differ", unknown: "can't be compared", same: "same" } as const;
+type LineKind = keyof typeof KIND_TEXTS;
+
+interface SnapshotPanelProps {
+  readonly route: Route;
+  readonly snapshot: Snapshot;
+  readonly kept: KeptSnapshots;
+}
+
+export function SnapshotPanel({ kept, route, snapshot }: SnapshotPanelProps): ReactNode {
+  const client = useClient();
+  const names = useMemo(() => snapshot.pvs.map(({ name }) => name), [snapshot.pvs]);
+  usePvList(names);
+  const other = kept.all?.find(({ id }) => id === route.settings.with);
+  const [isBusy, setBusy] = useState(false);
+  // All values change while they are written: to compare them then would delay the puts.
+  useClock(other === undefined && !isBusy ? COMPARE_EVERY_MS : undefined);
+  const read = readerOf(client);
+  const tolerance = toleranceOf(route.settings.tolerance ?? "");
+  const otherPvs = useMemo(() => new Map(other?.pvs.map((pv) => [pv.name, pv])), [other]);
+  const lines = snapshot.pvs.map((pv): Line => {
+    const { name } = pv;
+    const against =
+      other === undefined
+        ? savedOf(name, read(name))
+        : (otherPvs.get(name) ?? missingPv(name, "not in the other snapshot"));
+    return { pv, other: against, comparison: compare(pv, against, tolerance ?? EXACT) };
+  });
+  const [unticked, setUnticked] = useState<ReadonlySet<string>>(new Set());
+  const [outcomes, setOutcomes] = useState<ReadonlyMap<string, Outcome>>(new Map());
+  const shownKinds = (route.settings.show ?? "").split("+");
+  const isOnly = shownKinds.some((kind) => kind !== "");
+  const shown = lines.filter(({ comparison, pv }) => {
+    if (!isOnly) return true;
+    const outcome = outcomes.get(pv.name)?.kind;
+    return (
+      shownKinds.includes(comparison.kind) ||
+      (outcome !== undefined && shownKinds.includes(outcome))
+    );
+  });
+  return (
+    <section className="panel table-panel snapshot" aria-label="Snapshot">
+      <Titles snapshot={snapshot} kept={kept} />
+      <div className="filters">
+        <CompareWith route={route} snapshot={snapshot} kept={kept} />
+        <KindFilters route={route} lines={lines} shownKinds={shownKinds} outcomes={outcomes} />
+      </div>
+      <Restore
+        lines={lines.filter(({ comparison, pv }) => {
+          return comparison.kind !== "same" && !unticked.has(pv.name);
+        })}
+        why={
+          route.settings.lock === "1"
+            ? "This page is read-only."
+            : other !== undefined
+              ? "To restore, compare with now."
+              : ""
+        }
+        read={read}
+        isBusy={isBusy}
+        setBusy={setBusy}
+        setOutcomes={setOutcomes}
+      />
+      <SnapshotRows
+        route={route}
+        lines={shown}
+        otherTitle={other?.title ?? "Now"}
+        outcomes={outcomes}
+        unticked={unticked}
+        tick={(name, isTicked) => {
+          const next = new Set(unticked);
+          if (isTicked) next.delete(name);
+          else next.add(name);
+          setUnticked(next);
+        }}
+        setTolerance={(name, text) => {
+          const pvs = snapshot.pvs.map((pv) =>
+            pv.name === name ? { ...pv, tolerance: text.trim() } : pv,
+          );
+          void kept.keep({ ...snapshot, pvs });
+        }}
+      />
+    </section>
+  );
+}
+
+/** Title and comment, and the snapshot as a file. */
+function Titles({ kept, snapshot }: { readonly snapshot: Snapshot; readonly kept: KeptSnapshots }) {
+  const [message, setMessage] = useState("");
+  const fileName = snapshot.title.replace(/[^\p{L}\p{N}._-]+/gu, "_");
+  return (
+    <div className="snapshot-head">
+      {(["title", "comment"] as const).map((part) => (
+        <label key={part}>
+          {part === "title" ? "Title" : "Comment"}
+          <input
+            key={snapshot.id}
+            type="text"
+            defaultValue={snapshot[part]}
+            onBlur={({ target }) => {
+              const text = target.value.trim();
+              if (text === snapshot[part] || (part === "title" && text === "")) return;
+              void kept.keep({ ...snapshot, [part]: text });
+            }}
+          />
+        </label>
+      ))}
+      <div className="choices">
+        <button
+          type="button"
+          onClick={() => {
+            download(`${fileName}.json`, jsonOf(snapshot), "application/json");
+          }}
+        >
+          Save as JSON
+        </button>
+        <button
+          type="button"
+          onClick={() => {
+            const { text, unfit } = phoebusOf(snapshot);
+            download(`${fileName}.csv`, text);
+            setMessage(
+              unfit.length === 0
+                ? ""
+                : `Phoebus's format can't have the values of ${unfit.join(", ")}; they are in the file as not connected.`,
+            );
+          }}
+        >
+          Save for Phoebus
+        </button>
+        <span className="note" role="status">
+          {message}
+        </span>
+      </div>
+    </div>
+  );
+}
+
+function CompareWith({ kept, route, snapshot }: SnapshotPanelProps) {
+  const text = route.settings.tolerance ?? "";
+  const isWrong = toleranceOf(text) === undefined;
+  return (
+    <>
+      <label className="pair">
+        Compare with
+        <select
+          value={route.settings.with ?? ""}
+          onChange={({ target }) => {
+            setTo(route, { with: target.value });
+          }}
+        >
+          <option value="">now</option>
+          {kept.all
+            ?.filter(({ id }) => id !== snapshot.id)
+            .map(({ id, title }) => (
+              <option key={id} value={id}>
+                {title}
+              </option>
+            ))}
+        </select>
+      </label>
+      <label className="pair">
+        Tolerance of all others
+        <input
+          className="short"
+          type="text"
+          placeholder="0 or 1%"
+          aria-invalid={isWrong}
+          value={text}
+          onChange={({ target }) => {
+            setTo(route, { tolerance: target.value });
+          }}
+        />
+      </label>
+      {isWrong && (
+        <span className="note" role="alert">
+          A tolerance is a number such as 0.1, or a part of the saved value such as 2%.
+        </span>
+      )}
+    </>
+  );
+}
+
+const OUTCOME_TEXTS = {
+  would: "would be written",
+  unsure: "known when written",
+  refused: "refused",
+  written: "written",
+  changed: "written, but different now",
+  unknown: "perhaps written",
+} as const;
+
+interface KindFiltersProps {
+  readonly route: Route;
+  readonly lines: readonly Line[];
+  readonly outcomes: ReadonlyMap<string, Outcome>;
+  readonly shownKinds: readonly string[];
+}
+
+function KindFilters({ lines, outcomes, route, shownKinds }: KindFiltersProps) {
+  const count = (kind: LineKind): number =>
+    lines.filter(({ comparison }) => comparison.kind === kind).length;
+  const results = [...outcomes.values()];
+  const ends = Object.entries(OUTCOME_TEXTS).map(([kind, text]) => {
+    return [kind, text, results.filter((outcome) => outcome.kind === kind).length] as const;
+  });
+  const buttons = [
+    ...(["differs", "unknown", "same"] as const).map(
+      (kind) => [kind as string, KIND_TEXTS[kind] as string, count(kind)] as const,
+    ),
+    ...ends.filter(([, , number]) => number > 0),
+  ];
+  return (
+    <div className="choices" role="group" aria-label="Only these PVs">
+      {buttons.map(([kind, text, number]) => {
+        const isOn = shownKinds.includes(kind);
+        return (
+          <button
+            key={kind}
+            type="button"
+            aria-pressed={isOn}
+            onClick={() => {
+              const rest = shownKinds.filter((other) => other !== kind && other !== "");
+              setTo(route, { show: (isOn ? rest : [...rest, kind]).join("+") });
+            }}
+          >
+            {number} {text}
+          </button>
+        );
+      })}
+    </div>
+  );
+}
+
+interface RestoreProps {
+  /** PVs to write. */
+  readonly lines: readonly Line[];
+  /** Why nothing can be restored; empty if it can. */
+  readonly why: string;
+  readonly read: (name: string) => FullData | undefined;
+  /** A restore is writing. */
+  readonly isBusy: boolean;
+  readonly setBusy: (isBusy: boolean) => void;
+  readonly setOutcomes: (outcomes: ReadonlyMap<string, Outcome>) => void;
+}
+
+interface Plan {
+  readonly pvs: readonly SavedPv[];
+  readonly forecast: ReadonlyMap<string, Outcome>;
+}
+
+function Restore({ isBusy, lines, read, setBusy, setOutcomes, why }: RestoreProps) {
+  const client = useClient();
+  /** What the dialog shows: values go on changing below it. */
+  const [planned, setPlanned] = useState<Plan>();
+  const [message, setMessage] = useState("");
+  const pvs = lines.map(({ pv }) => pv);
+  const forecast = (): ReadonlyMap<string, Outcome> =>
+    new Map(pvs.map((pv) => [pv.name, foresee(pv, read(pv.name))]));
+  const write = async (plan: Plan): Promise<void> => {
+    const writes = writesOf(plan.pvs, plan.forecast, read);
+    const writer = await confirmedWriter(client, writes.puts);
+    const began = performance.now();
+    const outcomes = await restore(writer, writes);
+    setOutcomes(outcomes);
+    const ms = String(Math.round(performance.now() - began));
+    const written = [...outcomes.values()].filter(({ kind }) => /written|changed/.test(kind));
+    setMessage(`${String(written.length)} of ${pvsText(outcomes.size)} written in ${ms} ms.`);
+  };
+  return (
+    <div className="choices restore">
+      <button
+        type="button"
+        disabled={pvs.length === 0 || isBusy}
+        onClick={() => {
+          setOutcomes(forecast());
+          setMessage("Dry run: nothing was written.");
+        }}
+      >
+        Dry run
+      </button>
+      <button
+        type="button"
+        className="main"
+        disabled={why !== "" || pvs.length === 0 || isBusy}
+        onClick={() => {
+          setPlanned({ pvs, forecast: forecast() });
+        }}
+      >
+        Restore {pvsText(pvs.length)}…
+      </button>
+      <span className="note" role="status">
+        {isBusy ? "Writing…" : why !== "" ? why : message}
+      </span>
+      {planned !== undefined && (
+        <ConfirmRestore
+          forecast={planned.forecast}
+          cancel={() => {
+            setPlanned(undefined);
+          }}
+          write={() => {
+            setPlanned(undefined);
+            setBusy(true);
+            write(planned)
+              .catch((error: unknown) => {
+                setMessage(error instanceof Error ? error.message : String(error));
+              })
+              .finally(() => {
+                setBusy(false);
+              });
+          }}
+        />
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,106 @@
+/** Snapshots as JSON. JSON has neither NaN nor integers beyond 2^53: these are objects with their text. */
+
+import { newId, type SavedPv, type SavedValue, type Scalar, type Snapshot } from "./snapshot";
+
+const FORMAT = "pvwire-snapshot";
+const VERSION = 1;
+
+type JsonScalar = number | string | { readonly number: string } | { readonly integer: string };
+
+function toJson(scalar: Scalar): JsonScalar {
+  if (typeof scalar === "bigint") return { integer: String(scalar) };
+  if (typeof scalar === "string" || Number.isFinite(scalar)) return scalar;
+  return { number: String(scalar) };
+}
+
+function fromJson(scalar: JsonScalar): Scalar {
+  if (typeof scalar !== "object") return scalar;
+  return "integer" in scalar ? BigInt(scalar.integer) : Number(scalar.number);
+}
+
+const isArray = (value: SavedValue): value is readonly Scalar[] => typeof value === "object";
+
+export function jsonOf({ comment, pvs, takenMs, title }: Snapshot): string {
+  const rows = pvs.map((pv) => {
+    const { choices, missing, name, nanoseconds, seconds, severity, status } = pv;
+    if (pv.value === undefined) return { name, missing };
+    const { text, tolerance, type } = pv;
+    const value = isArray(pv.value) ? pv.value.map(toJson) : toJson(pv.value);
+    const given = tolerance === "" ? {} : { tolerance };
+    const marked = pv.readOnly === true ? { readOnly: true } : {};
+    const labels = choices === undefined ? {} : { choices };
+    const time = { seconds, nanoseconds };
+    return { name, type, value, text, ...labels, severity, status, time, ...given, ...marked };
+  });
+  const head = { format: FORMAT, version: VERSION, title, comment };
+  const taken = new Date(takenMs).toISOString();
+  // One PV in a line, so that two files can be compared with any tool.
+  const lines = rows.map((row) => `    ${JSON.stringify(row)}`).join(",\n");
+  const begin = JSON.stringify({ ...head, taken }, undefined, 2).replace(/\n\}$/, "");
+  return `${begin},\n  "pvs": [\n${lines}\n  ]\n}\n`;
+}
+
+interface JsonPv {
+  readonly name?: string;
+  readonly missing?: string;
+  readonly type?: SavedPv["type"];
+  readonly value?: JsonScalar | readonly JsonScalar[];
+  readonly text?: string;
+  readonly choices?: readonly string[];
+  readonly severity?: SavedPv["severity"];
+  readonly status?: string | null;
+  readonly time?: { readonly seconds: number; readonly nanoseconds: number };
+  readonly tolerance?: string;
+  readonly readOnly?: boolean;
+}
+
+interface JsonSnapshot {
+  readonly format?: string;
+  readonly version?: number;
+  readonly title?: string;
+  readonly comment?: string;
+  readonly taken?: string;
+  readonly pvs?: readonly JsonPv[];
+}
+
+const isJsonArray = (value: JsonPv["value"]): value is readonly JsonScalar[] =>
+  Array.isArray(value);
+
+function pvOf(row: JsonPv): SavedPv {
+  const { value } = row;
+  if (row.name === undefined) throw new Error("a PV of the file has no name");
+  const one = value === undefined || isJsonArray(value) ? undefined : fromJson(value);
+  const saved = isJsonArray(value) ? value.map(fromJson) : one;
+  return {
+    name: row.name,
+    value: saved,
+    missing: row.missing ?? (value === undefined ? "the file has no value" : ""),
+    type: row.type ?? "Unknown",
+    choices: row.choices,
+    text: row.text ?? String(saved ?? ""),
+    severity: row.severity ?? null,
+    status: row.status ?? null,
+    seconds: row.time?.seconds ?? 0,
+    nanoseconds: row.time?.nanoseconds ?? 0,
+    tolerance: row.tolerance ?? "",
+    ...(row.readOnly === true ? { readOnly: true } : {}),
+  };
+}
+
+export function snapshotOfJson(text: string, fileName: string): Snapshot {
+  const read = JSON.parse(text) as JsonSnapshot;
+  if (read.format !== FORMAT || !Array.isArray(read.pvs)) {
+    throw new Error("this JSON is no snapshot of pvwire");
+  }
+  if (read.version !== VERSION) {
+    throw new Error(`the file has version ${String(read.version)}; this app reads 1: update it`);
+  }
+  const takenMs = Date.parse(read.taken ?? "");
+  return {
+    id: newId(),
+    title: read.title ?? fileName,
+    comment: read.comment ?? "",
+    takenMs: Number.isNaN(takenMs) ? 0 : takenMs,
+    pvs: read.pvs.map(pvOf),
+  };
+}

@@ -1,0 +1,45 @@
+/** The relay's status, as `/status` gives it. */
+
+export interface Status {
+  readonly version: string;
+  readonly instance: string;
+  readonly uptimeSeconds: number;
+  readonly clients: number;
+  readonly pvs: Readonly<Record<"connected" | "connecting" | "disconnected" | "notFound", number>>;
+  readonly updatesReceived: number;
+  readonly updatesSent: number;
+  readonly bytesSent: number;
+  readonly updatesSkipped: Readonly<Record<"relay" | "source" | "behind", number>>;
+  readonly list: readonly {
+    readonly name: string;
+    readonly state: string;
+    readonly clients: number;
+    readonly server: string | null;
+  }[];
+  readonly servers: readonly {
+    readonly name: string;
+    readonly pvs: number;
+    readonly bytes: number;
+  }[];
+}
+
+export type StatusResult =
+  { readonly ok: true; readonly data: Status } | { readonly ok: false; readonly why: string };
+
+const REFUSED: Readonly<Record<number, string>> = {
+  401: "the relay shows it after a login",
+  403: "the relay doesn't show it to you",
+  404: "the relay shows it to operators only, at another address",
+};
+
+export async function readStatus(signal: AbortSignal): Promise<StatusResult> {
+  const headers = { Accept: "application/json" };
+  const answer = await fetch("status", { cache: "no-store", headers, signal });
+  if (!answer.ok) {
+    return {
+      ok: false,
+      why: REFUSED[answer.status] ?? `the relay answers ${String(answer.status)}`,
+    };
+  }
+  return { ok: true, data: (await answer.json()) as Status };
+}
