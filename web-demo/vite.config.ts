@@ -7,7 +7,8 @@ import { createLogger, defineConfig } from "vite";
 const relayPort = process.env.PVWIRE_RELAY_PORT ?? "8080";
 
 /**
- * The address at which `make demo` accepts the page's fault requests; undefined otherwise.
+ * The address at which `make demo` accepts the page's fault requests; undefined otherwise. A page that is built without
+ * it has no buttons for them.
  */
 const controlPort = process.env.PVWIRE_DEMO_CONTROL_PORT;
 
@@ -43,6 +44,7 @@ logger.error = (message, options) => {
 export default defineConfig({
   plugins: [react()],
   customLogger: logger,
+  define: { "import.meta.env.VITE_HAS_CONTROL": JSON.stringify(controlPort !== undefined) },
   // Only for GraphiQL, loaded by the console.
   build: { chunkSizeWarningLimit: 800 },
   server,

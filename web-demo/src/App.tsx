@@ -27,7 +27,7 @@ export function App({ client, prefix }: AppProps): ReactNode {
     <>
       <Header prefix={prefix} page={page} />
       <ConnectionBanner />
-      <Fleet />
+      {import.meta.env.VITE_HAS_CONTROL && <Fleet />}
       <main>
         {page.id === "machine" && (
           <>

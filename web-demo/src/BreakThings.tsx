@@ -1,4 +1,4 @@
-/** Buttons that kill or pause the IOC and the relay, if the demo offers this. */
+/** Buttons of `make demo` that kill or pause the IOC and the relay. */
 
 import { useState, type ReactNode } from "react";
 
@@ -8,21 +8,21 @@ const POLL_MS = 1000;
 
 interface Processes {
   readonly ioc: "running" | "paused" | "gone";
-  /** Undefined in a fleet, whose relays have buttons of their own. */
+  /** Undefined in a fleet, whose relays have separate buttons. */
   readonly relay?: "running" | "gone";
   readonly restartAfterSeconds: number;
 }
 
 export function BreakThings(): ReactNode {
-  const { said } = usePolled<Processes>("demo/processes", POLL_MS, true);
+  const { data } = usePolled<Processes>("demo/processes", POLL_MS);
   const [answered, setAnswered] = useState<Processes>();
-  const [last, setLast] = useState(said);
-  if (said !== last) {
+  const [last, setLast] = useState(data);
+  if (data !== last) {
     // The state from the last button's answer is older now.
-    setLast(said);
+    setLast(data);
     setAnswered(undefined);
   }
-  const now = said === undefined ? undefined : (answered ?? said);
+  const now = data === undefined ? undefined : (answered ?? data);
   if (now === undefined) return null;
   const act = (what: string): void => {
     const request = { method: "POST", headers: { "X-Pvwire-Demo": "yes" } };

@@ -1,13 +1,27 @@
 /** The banner that appears while the relay can't be reached or doesn't answer. */
 
 import { useEffect, useState, type ReactNode } from "react";
+import type { ConnectionSnapshot } from "pvwire";
 import { useClient, useConnection } from "pvwire/react";
 
 import { formatClock, formatOneDigit } from "pvwire/widgets";
 
-import { relayText } from "./relay_text";
-
 const COUNTDOWN_STEP_MS = 100;
+
+/** The state of the connection to the relay, in words. */
+const STATE_TEXT = {
+  connecting: "Connecting",
+  open: "Relay connected",
+  lost: "Relay lost",
+  closed: "Connection closed",
+} as const;
+
+/** A relay that never answered isn't lost. */
+export function relayText({ relayInstance, silentSinceMs, state }: ConnectionSnapshot): string {
+  if (silentSinceMs !== undefined) return "No response";
+  const isAway = state === "lost" || state === "closed";
+  return isAway && relayInstance === undefined ? "Not connected to a relay" : STATE_TEXT[state];
+}
 
 export function ConnectionBanner(): ReactNode {
   const connection = useConnection();

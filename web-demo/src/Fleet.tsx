@@ -28,10 +28,10 @@ interface Processes {
 }
 
 export function Fleet(): ReactNode {
-  const { said } = usePolled<Processes>("demo/processes", POLL_MS, true);
+  const { data } = usePolled<Processes>("demo/processes", POLL_MS);
   const connection = useConnection();
-  if (said?.fleet === undefined) return null;
-  const { relays, ioc } = said.fleet;
+  if (data?.fleet === undefined) return null;
+  const { relays, ioc } = data.fleet;
   const used = connection.state === "open" ? connection.relayInstance : undefined;
   return (
     <section className="fleet panel" aria-label="Fleet">
@@ -42,7 +42,7 @@ export function Fleet(): ReactNode {
             key={relay.name}
             relay={relay}
             isUsed={used !== undefined && relay.instance === used}
-            restartAfterSeconds={said.restartAfterSeconds}
+            restartAfterSeconds={data.restartAfterSeconds}
           />
         ))}
       </ul>
@@ -92,7 +92,7 @@ function counted(count: number | undefined, of: string): string {
 }
 
 function ofIoc(ioc: { readonly pvs: number; readonly most: number } | null): string {
-  if (ioc === null) return "The IOC has not said how many channels it serves (casr).";
+  if (ioc === null) return "The IOC has not reported how many channels it serves (casr).";
   const each = ioc.most === 1 ? "one channel each" : `up to ${formatCount(ioc.most)} channels each`;
   return `The IOC serves ${counted(ioc.pvs, "PV")}, ${each} (casr), however many relays and pages there are.`;
 }

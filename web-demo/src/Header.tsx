@@ -7,8 +7,8 @@ import { formatClock, formatCount } from "pvwire/widgets";
 import { BreakThings } from "./BreakThings";
 import { PAGES, type PageSpec } from "./pages";
 import { Rates } from "./Rates";
-import { relayText } from "./relay_text";
-import { ThemeChoice } from "./ThemeChoice";
+import { relayText } from "./ConnectionBanner";
+import { ThemeChoice } from "./theme";
 
 export interface HeaderProps {
   readonly prefix: string;
@@ -51,7 +51,7 @@ export function Header({ prefix, page }: HeaderProps): ReactNode {
       </div>
       <section id="tools" className="tools" aria-label="Tools" hidden={!isOpen}>
         <Rates />
-        <BreakThings />
+        {import.meta.env.VITE_HAS_CONTROL && <BreakThings />}
         <ThemeChoice />
       </section>
     </header>
@@ -73,7 +73,9 @@ function PageStatus() {
     ["minor", severities.MINOR, "minor"],
   ];
   const present = troubles.filter(([, count]) => isOpen && count > 0);
-  const isWell = isOpen && present.length === 0 && states.connecting === 0;
+  // After the relay is back, PVs keep their old values until it has sent new ones.
+  const awaited = states.connecting + states.relayLost;
+  const isWell = isOpen && present.length === 0 && awaited === 0;
   return (
     <div className="page-status">
       <p
@@ -91,8 +93,8 @@ function PageStatus() {
       <ul className="troubles" aria-label="PVs of this page">
         {isOpen && pvs > 0 && present.length === 0 && (
           <li data-trouble="none">
-            {states.connecting > 0
-              ? `${formatCount(states.connecting)} of ${formatCount(pvs)} PVs connecting`
+            {awaited > 0
+              ? `${formatCount(awaited)} of ${formatCount(pvs)} PVs connecting`
               : `${formatCount(pvs)} ${pvs === 1 ? "PV" : "PVs"}, no alarm`}
           </li>
         )}

@@ -1,6 +1,6 @@
 /** The health page: the connection, the updates of each PV, and how long they take. */
 
-import { useMemo, useState, useSyncExternalStore, type ReactNode } from "react";
+import { Fragment, useMemo, useState, useSyncExternalStore, type ReactNode } from "react";
 import type { PvClient } from "pvwire";
 import { measureLatency, percentile, type Histogram } from "pvwire/latency";
 import { useConnection, usePv, useRate, useSkipped } from "pvwire/react";
@@ -74,7 +74,14 @@ function Rate({ name }: { readonly name: string }) {
   const isPresent = pv?.connection.connected === true && !pv.connection.unresponsive;
   return (
     <tr data-rate-of={name}>
-      <th scope="row">{name}</th>
+      <th scope="row">
+        {name.split(/(?<=:)/).map((part, index) => (
+          <Fragment key={index}>
+            {part}
+            <wbr />
+          </Fragment>
+        ))}
+      </th>
       <td>{isPresent && rate !== undefined ? formatOneDigit(rate) : "–"}</td>
       <td>{formatCount(total)}</td>
       <td>{formatCount(behind)}</td>
@@ -94,13 +101,13 @@ function LatencyPanel({
   const latency = useMemo(() => measureLatency(client, key.split(" ")), [client, key]);
   const { callbackToPaint, clock, fromTheFuture, stampToCallback, stampToPaint } =
     useSyncExternalStore(latency.subscribe, latency.getSnapshot);
-  const said =
+  const sentence =
     stampToPaint.count === 0 ? "Measuring…" : `${formatCount(stampToPaint.count)} updates`;
   return (
     <section className="panel" aria-label="Latency">
       <h2>From the IOC&apos;s time stamp to paint</h2>
       <p className="summary">
-        {said}
+        {sentence}
         {clock !== undefined &&
           `; the relay's clock is ${ahead(clock.offsetMs)} this computer's, ±${formatOneDigit(clock.uncertaintyMs)} ms, corrected`}
         .
@@ -182,28 +189,28 @@ const STATUS_EVERY_MS = 2000;
 
 /** The relay's figures for all of its clients. */
 function RelayPanel() {
-  const { atMs, said } = usePolled<RelayStatus>("relay/status", STATUS_EVERY_MS);
-  const [last, setLast] = useState({ said, atMs });
+  const { atMs, data } = usePolled<RelayStatus>("relay/status", STATUS_EVERY_MS);
+  const [last, setLast] = useState({ data, atMs });
   const [before, setBefore] = useState(last);
   if (last.atMs !== atMs) {
     setBefore(last);
-    setLast({ said, atMs });
+    setLast({ data, atMs });
   }
   const rate = (of: (status: RelayStatus) => number): string => {
-    if (said === undefined || before.said === undefined) return "–";
-    const difference = of(said) - of(before.said);
+    if (data === undefined || before.data === undefined) return "–";
+    const difference = of(data) - of(before.data);
     const seconds = ((atMs ?? 0) - (before.atMs ?? 0)) / 1000;
     return difference < 0 ? "–" : `${formatCount(Math.round(difference / seconds))} /s`;
   };
   const age = (counts: readonly number[]): string => {
-    const endsMs = [...(said?.updateAge.endsMilliseconds ?? []), Infinity];
+    const endsMs = [...(data?.updateAge.endsMilliseconds ?? []), Infinity];
     const count = counts.reduce((sum, some) => sum + some, 0);
     return quantiles({ endsMs, counts, count, sumMs: 0 });
   };
   return (
     <section className="panel" aria-label="Relay">
       <h2>Relay</h2>
-      {said === undefined ? (
+      {data === undefined ? (
         <p className="summary">
           {atMs === undefined
             ? "Asking…"
@@ -211,23 +218,23 @@ function RelayPanel() {
         </p>
       ) : (
         <dl className="facts">
-          <Fact name="Up for" text={`${formatCount(said.uptimeSeconds)} s`} />
-          <Fact name="Clients" text={formatCount(said.clients)} />
-          <Fact name="Monitors" text={formatCount(said.monitors)} />
+          <Fact name="Up for" text={`${formatCount(data.uptimeSeconds)} s`} />
+          <Fact name="Clients" text={formatCount(data.clients)} />
+          <Fact name="Monitors" text={formatCount(data.monitors)} />
           <Fact
             name="PVs"
-            text={`${formatCount(said.pvs.connected)} connected, ${formatCount(said.pvs.disconnected)} disconnected, ${formatCount(said.pvs.notFound)} not found`}
+            text={`${formatCount(data.pvs.connected)} connected, ${formatCount(data.pvs.disconnected)} disconnected, ${formatCount(data.pvs.notFound)} not found`}
           />
           <Fact name="Updates in" text={rate((status) => status.updatesReceived)} />
           <Fact name="Updates out" text={rate((status) => status.updatesSent)} />
           <Fact
             name="Lost before the relay"
-            text={formatCount(said.updatesSkipped.relay + said.updatesSkipped.source)}
+            text={formatCount(data.updatesSkipped.relay + data.updatesSkipped.source)}
           />
-          <Fact name="Left out for slow clients" text={formatCount(said.updatesSkipped.behind)} />
-          <Fact name="Tick" text={milliseconds(said.tickMilliseconds)} />
-          <Fact name="Stamp to receipt" text={age(said.updateAge.received.counts)} />
-          <Fact name="Stamp to sent" text={age(said.updateAge.sent.counts)} />
+          <Fact name="Left out for slow clients" text={formatCount(data.updatesSkipped.behind)} />
+          <Fact name="Tick" text={milliseconds(data.tickMilliseconds)} />
+          <Fact name="Stamp to receipt" text={age(data.updateAge.received.counts)} />
+          <Fact name="Stamp to sent" text={age(data.updateAge.sent.counts)} />
         </dl>
       )}
     </section>

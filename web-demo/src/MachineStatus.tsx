@@ -1,11 +1,10 @@
 /** The machine at a glance: its ring with the beam in it, trends, alarms, and all readbacks and set points. */
 
 import type { ReactNode } from "react";
-import { Readback, StripChart } from "pvwire/widgets";
+import { Readback, SetPoint, StripChart } from "pvwire/widgets";
 
 import { AlarmList } from "./AlarmList";
-import { MACHINE } from "./machine";
-import { SetPoints } from "./SetPoints";
+import { MACHINE, SET_POINTS } from "./machine";
 import { Synoptic } from "./Synoptic";
 import { useWide } from "./wide";
 
@@ -47,4 +46,16 @@ export function MachineStatus({ prefix }: { readonly prefix: string }): ReactNod
       </div>
     </>
   );
+}
+
+/** The set points in groups: panels of the grid. */
+function SetPoints({ prefix }: { readonly prefix: string }): ReactNode {
+  return SET_POINTS.map(({ setPoints, title }) => (
+    <section className="panel" key={title} aria-label={title}>
+      <h2>{title}</h2>
+      {setPoints.map(({ pv, ...spec }) => (
+        <SetPoint key={pv} name={`${prefix}:${pv}`} {...spec} />
+      ))}
+    </section>
+  ));
 }

@@ -4,8 +4,7 @@ import { useEffect, useRef, useState, type ReactNode } from "react";
 import type { Pv, PvClient, PvConnection, PvStatus, PvValue } from "pvwire";
 import { formatCount } from "pvwire/widgets";
 
-import { WALL_NAMES } from "./wall_names";
-import { CELL, CellRoom, columnsIn } from "./WallCell";
+import { CELL, CellRoom, columnsIn, WALL_NAMES } from "./WallCell";
 
 const READBACKS = WALL_NAMES.length;
 
@@ -150,6 +149,8 @@ function paintCell(
   x: number,
   y: number,
 ): void {
+  // A system colour may be translucent, as the selection often is in forced colours.
+  context.clearRect(x, y, CELL.width - 2, CELL.height - 2);
   context.fillStyle = ground;
   context.fillRect(x, y, CELL.width - 2, CELL.height - 2);
   context.fillStyle = ink;

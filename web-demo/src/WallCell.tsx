@@ -5,7 +5,11 @@ import type { PvValue } from "pvwire";
 import { usePv } from "pvwire/react";
 import { CONDITION_FIELDS, StateIcon, useCondition, type ConditionData } from "pvwire/widgets";
 
-import { WALL_NAMES } from "./wall_names";
+/** The PVs of the wall. The relay simulates them, so that no IOC is needed. */
+export const WALL_NAMES: readonly string[] = Array.from(
+  { length: 5000 },
+  (_, index) => `sim://sine(${String(5 + (index % 60))},amplitude=9,offset=${String(index % 977)})`,
+);
 
 export const CELL = { width: 62, height: 16 } as const;
 

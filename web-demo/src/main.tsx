@@ -1,4 +1,4 @@
-/** The entry of the page: one client for the whole page, held by `PvProvider`. */
+/** The entry of the page: one client for the whole page, which `PvProvider` provides. */
 
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";

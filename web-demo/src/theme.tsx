@@ -1,6 +1,6 @@
 /** Light or dark: the system's setting, or the user's choice. */
 
-import { useSyncExternalStore } from "react";
+import { useState, useSyncExternalStore, type ReactNode } from "react";
 
 export type Theme = "system" | "light" | "dark";
 
@@ -43,4 +43,31 @@ function watchTheme(listener: () => void): () => void {
     observer.disconnect();
     SYSTEM_DARK.removeEventListener("change", listener);
   };
+}
+
+const LABELS: Readonly<Record<Theme, string>> = { system: "Auto", light: "Light", dark: "Dark" };
+
+/** The control that chooses the system's colours, light or dark. */
+export function ThemeChoice(): ReactNode {
+  const [chosen, setChosen] = useState(storedTheme);
+  return (
+    <fieldset className="theme-choice">
+      <legend className="pvwire-visually-hidden">Colours</legend>
+      {THEMES.map((theme) => (
+        <label key={theme}>
+          <input
+            type="radio"
+            name="theme"
+            value={theme}
+            checked={theme === chosen}
+            onChange={() => {
+              storeTheme(theme);
+              setChosen(theme);
+            }}
+          />
+          {LABELS[theme]}
+        </label>
+      ))}
+    </fieldset>
+  );
 }
