@@ -1,8 +1,8 @@
 """An IOC of caproto, which answers many requests differently from EPICS base.
 
-    caproto_ioc.py PREFIX
+    caproto_ioc.py PREFIX [SECONDS]
 
-It listens where EPICS's variables say. Each line of standard input, `NAME JSON`, writes a value to a PV of the
+With SECONDS it sends metadata so much later than values. It listens where EPICS's variables say. Each line of standard input, `NAME JSON`, writes a value to a PV of the
 prefix. `reads` counts how often clients have read `slow`. The program prints "running" to standard error and
 ends when its standard input ends.
 """
@@ -73,8 +73,33 @@ async def follow(records, prefix):
             await pv.write(value, verify_value=False)
 
 
-async def main(prefix):
+def delay_metadata(pv, seconds):
+    subscribe, read = pv.subscribe, pv.read
+
+    async def subscribe_late(queue, spec, sub):
+        async def later():
+            await asyncio.sleep(seconds)
+            await subscribe(queue, spec, sub)
+
+        if spec.data_type_name.startswith("CTRL"):
+            tasks.add(asyncio.create_task(later()))
+        else:
+            await subscribe(queue, spec, sub)
+
+    async def read_late(data_type):
+        if data_type.name.startswith("CTRL"):
+            await asyncio.sleep(seconds)
+        return await read(data_type)
+
+    tasks = set()
+    pv.subscribe, pv.read = subscribe_late, read_late
+
+
+async def main(prefix, seconds=None):
     records = Records(prefix=prefix)
+    if seconds is not None:
+        for pv in records.pvdb.values():
+            delay_metadata(pv, float(seconds))
     serving = asyncio.create_task(start_server(records.pvdb, interfaces=["127.0.0.1"], log_pv_names=False))
     await asyncio.sleep(0)
 
@@ -96,4 +121,4 @@ async def main(prefix):
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    asyncio.run(main(*sys.argv[1:]))

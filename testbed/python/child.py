@@ -46,7 +46,7 @@ class Child:
         return self.process.pid
 
     @property
-    def said(self):
+    def output(self):
         return "".join(self.lines.copy())
 
     def is_running(self):
@@ -63,14 +63,14 @@ class Child:
             time.sleep(0.02)
 
     def failed(self, what):
-        return Failed(f"{self.name} {what}. It said:\n{self.said}")
+        return Failed(f"{self.name} {what}. It printed:\n{self.output}")
 
     def kill(self):
         self.process.kill()
         self.process.wait()
 
     def end_until(self, deadline):
-        """Waits until a process that was told to end has ended, and kills it at `deadline`."""
+        """Waits until a process that was asked to end has ended, and kills it at `deadline`."""
         try:
             self.process.wait(max(0.1, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
@@ -91,7 +91,7 @@ def drain(stream):
 
 def says(text):
     """For `wait_until`: a line of the child contains `text`."""
-    return lambda child: text in child.said
+    return lambda child: text in child.output
 
 
 def listens(port):

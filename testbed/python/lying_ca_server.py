@@ -5,9 +5,9 @@
 
 The part of a name after the last colon selects the invalid message of its PV, one of `LIES`. The server sends
 it after one valid value, 7. A PV "silent" is found, and then the server says nothing; "refuses" is found and then
-refused, and "odd" gets a type that doesn't exist; "repents" lies once and then sends 8. The server of "unreachable"
-answers searches and refuses connections, that of "closes" ends them at once. The program ends when its standard input
-ends.
+refused, and "odd" gets a type that doesn't exist; "mute" is connected and has no value; "repents" lies once and then
+sends 8. The server of "unreachable" answers searches and refuses connections, that of "closes" ends them at once. The
+program ends when its standard input ends.
 """
 
 import asyncio
@@ -126,6 +126,8 @@ class Circuit(asyncio.Protocol):
             write(message(CREATE_CHAN, type=DBF_DOUBLE, count=1, one=one, two=one + 1_000))
         elif command == EVENT_ADD:
             lie = self.lies[one]
+            if lie == "mute":
+                return
             if lie == "halves":
                 asyncio.get_running_loop().create_task(self.in_pieces(update(type, two) * (3 if type == DBR_TIME_DOUBLE else 1)))
                 return

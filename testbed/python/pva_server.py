@@ -83,6 +83,10 @@ SITE_NOW = {
 }
 BARE = Type([("value", "d")], id="epics:nt/NTScalar:1.0")
 UNSET = NTScalar.buildType("d", display=True, form=True)
+ODD_ALARM = Type(
+    [("value", "d"), ALARM, ("part", ("S", None, [("value", "d"), ALARM]))],
+    id="epics:nt/NTScalar:1.0",
+)
 
 WITH_UNITS = NTScalar.buildType("d", display=True)
 
@@ -273,6 +277,14 @@ def pvs():
         "site": SharedPV(Put(accept), initial=Value(SITE, SITE_NOW)),
         # Reports each put as done without changing the value.
         "deaf": SharedPV(Put(lambda pv, op: op.done()), initial=Value(SITE, SITE_NOW)),
+        # Numbers that no alarm has: of the PV, and of a field of its own.
+        **{
+            name: SharedPV(initial=Value(ODD_ALARM, {"value": 1.0, "alarm": alarm, "part": {"value": 2.0, "alarm": alarm}}))
+            for name, alarm in {
+                "alarm_negative": {"severity": -1, "status": -5, "message": "odd"},
+                "alarm_large": {"severity": 7, "status": 99, "message": "odd"},
+            }.items()
+        },
         "bare": SharedPV(initial=Value(BARE, {"value": 0.1})),
         "no_precision": SharedPV(initial=Value(UNSET, {"value": 0.1, "display": {"units": "mm"}})),
         "precision_0": SharedPV(initial=Value(UNSET, {"value": 0.1, "display": {"precision": 0}})),

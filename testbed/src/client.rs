@@ -17,6 +17,7 @@ use pvwire_schema::types::{
     PutValue, PvId, Reply, Request, RequestBody,
 };
 use pvwire_schema::{decode, encode};
+use tungstenite::error::ProtocolError;
 use tungstenite::{Error, Message as WsMessage, WebSocket};
 
 pub use connect::{How, connect_all};
@@ -339,7 +340,12 @@ impl Client {
         match self.socket.send(message) {
             Ok(()) => {}
             // The relay's last messages may still be readable.
-            Err(Error::Io(_) | Error::ConnectionClosed | Error::AlreadyClosed) => {}
+            Err(
+                Error::Io(_)
+                | Error::ConnectionClosed
+                | Error::AlreadyClosed
+                | Error::Protocol(ProtocolError::SendAfterClosing),
+            ) => {}
             Err(error) => panic!("can't send: {error}"),
         }
     }

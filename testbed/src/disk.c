@@ -1,4 +1,4 @@
-/* A disk that hangs or is full, for the file that TEST_DISK names: preloaded into a relay. It hangs while a file of
+/* A disk that hangs or is full, for the file or folder that TEST_DISK names: preloaded into a relay. It hangs while a file of
  * this name with the ending .hangs exists, and is full while there is one with the ending .full. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -10,19 +10,20 @@
 #include <string.h>
 #include <unistd.h>
 
-static int has(const char *path, const char *ending) {
+static int has(const char *ending) {
   char flag[4096];
-  snprintf(flag, sizeof flag, "%s%s", path, ending);
+  snprintf(flag, sizeof flag, "%s%s", getenv("TEST_DISK"), ending);
   return access(flag, F_OK) == 0;
 }
 
 static int is_of_disk(const char *path) {
   const char *disk = getenv("TEST_DISK");
-  return disk && path && strcmp(path, disk) == 0;
+  size_t length = disk ? strlen(disk) : 0;
+  return disk && path && strncmp(path, disk, length) == 0 && (path[length] == 0 || path[length] == '/');
 }
 
-static void wait_for(const char *path) {
-  while (has(path, ".hangs")) usleep(10000);
+static void wait_for_disk(void) {
+  while (has(".hangs")) usleep(10000);
 }
 
 ssize_t write(int fd, const void *bytes, size_t count) {
@@ -33,8 +34,8 @@ ssize_t write(int fd, const void *bytes, size_t count) {
   ssize_t length = readlink(name, path, sizeof path - 1);
   path[length > 0 ? length : 0] = 0;
   if (is_of_disk(path)) {
-    wait_for(path);
-    if (has(path, ".full")) {
+    wait_for_disk();
+    if (has(".full")) {
       errno = ENOSPC;
       return -1;
     }
@@ -44,7 +45,7 @@ ssize_t write(int fd, const void *bytes, size_t count) {
 
 static int open_when_it_answers(const char *name, const char *path, int flags, mode_t mode) {
   int (*next)(const char *, int, ...) = (int (*)(const char *, int, ...))dlsym(RTLD_NEXT, name);
-  if (is_of_disk(path)) wait_for(path);
+  if (is_of_disk(path)) wait_for_disk();
   return next(path, flags, mode);
 }
 

@@ -1,4 +1,4 @@
-//! A disk for one file of a relay, which hangs or is full when a test wants it.
+//! A disk for one file or folder of a relay, which hangs or is full when a test wants it.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 /// What the relay's calls of the system go through.
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/disk.c");
 
-/// The disk of one file.
+/// The disk of one file or folder.
 pub struct Disk(PathBuf);
 
 impl Disk {

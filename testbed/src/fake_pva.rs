@@ -35,6 +35,10 @@ pub trait Script: Send + Sync + 'static {
     fn run(&self, name: &str, send: &dyn Fn(u8, &[u8]) -> bool) {
         send(0, &self.value(name));
     }
+    /// Whether a search for this PV is answered.
+    fn has(&self, _name: &[u8]) -> bool {
+        true
+    }
     /// A procedure is called. The call is never answered.
     fn called(&self) {}
     /// A request was ended by the client.
@@ -65,6 +69,37 @@ pub fn start(search_port: u16, script: Arc<dyn Script>) {
             }
         });
     }
+}
+
+/// A name server that says of each PV whose name ends in `silent` that a server has it which accepts
+/// connections and then says nothing. Returns that server's port.
+pub fn start_silent(search_port: u16) -> u16 {
+    struct Nothing;
+    impl Script for Nothing {
+        fn init(&self, _: &str) -> Vec<u8> {
+            Vec::new()
+        }
+        fn value(&self, _: &str) -> Vec<u8> {
+            Vec::new()
+        }
+        fn has(&self, name: &[u8]) -> bool {
+            name.ends_with(b"silent")
+        }
+    }
+    let searched = TcpListener::bind(("127.0.0.1", search_port)).unwrap();
+    // The system accepts its connections.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = silent.local_addr().unwrap().port();
+    thread::spawn(move || {
+        let _silent = silent;
+        for stream in searched.incoming() {
+            thread::spawn(move || {
+                let script: Arc<dyn Script> = Arc::new(Nothing);
+                serve(stream.unwrap(), port, &script);
+            });
+        }
+    });
+    port
 }
 
 /// A little-endian message of a server; false when the connection is gone.
@@ -107,13 +142,20 @@ fn serve(mut from: TcpStream, port: u16, script: &Arc<dyn Script>) {
             }
             SEARCH => {
                 // Sequence, flags, address and port, then one protocol, and the names.
-                let mut names = &payload[26 + 1 + 1 + 3..];
+                let Some(mut names) = payload.get(26 + 1 + 1 + 3..) else {
+                    // A search for servers names no PV.
+                    continue;
+                };
                 // In whichever order of bytes, less than 256.
-                let count = names[0] | names[1];
-                names = &names[2..];
+                let count = names.iter().take(2).fold(0, |count, byte| count | byte);
+                names = names.get(2..).unwrap_or_default();
                 for _ in 0..count {
                     let mut id = <[u8; 4]>::try_from(&names[..4]).unwrap();
-                    names = &names[5 + usize::from(names[4])..];
+                    let (name, rest) = names[5..].split_at(usize::from(names[4]));
+                    names = rest;
+                    if !script.has(name) {
+                        continue;
+                    }
                     if is_big_endian {
                         id.reverse();
                     }
@@ -145,6 +187,11 @@ fn serve(mut from: TcpStream, port: u16, script: &Arc<dyn Script>) {
                     message(&to, command, &[&request[..], &[kind], what].concat())
                 };
                 match (command, kind) {
+                    (RPC, INIT) if name == "server" => {
+                        // What it lists is not its script's matter.
+                        let error = [&[ERROR][..], &text("lists no names"), &text("")];
+                        send(INIT, &error.concat());
+                    }
                     (RPC, INIT) => {
                         send(INIT, &[OK]);
                     }
@@ -161,7 +208,12 @@ fn serve(mut from: TcpStream, port: u16, script: &Arc<dyn Script>) {
                     _ => {}
                 }
             }
-            DESTROY_REQUEST => script.ended(),
+            DESTROY_REQUEST => {
+                let id = <[u8; 4]>::try_from(&payload[..4]).unwrap();
+                if names.get(&id).is_none_or(|name| name != "server") {
+                    script.ended();
+                }
+            }
             _ => {}
         }
     }

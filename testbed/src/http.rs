@@ -47,6 +47,21 @@ pub fn try_get(address: SocketAddr, path: &str) -> Option<Answer> {
     Some(answer(head, body))
 }
 
+/// The head and the body of what is answered to a request with these further headers, as bytes come.
+pub fn raw(address: SocketAddr, method: &str, path: &str, headers: &str) -> (String, Vec<u8>) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(super::DEADLINE)).unwrap();
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{headers}\r\n"
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
+    let body = bytes.split_off(end.unwrap() + 4);
+    (String::from_utf8(bytes).unwrap(), body)
+}
+
 /// Sends a WebSocket handshake as browsers do, with `headers` added or in place of the usual ones;
 /// one with an empty value is left out. Returns the relay's answer.
 pub fn handshake(address: SocketAddr, headers: &[(&str, &str)]) -> Answer {

@@ -202,8 +202,8 @@ impl SoftIoc {
     }
 
     /// Lets it go on.
-    pub fn go_on(&self) {
-        self.process.go_on();
+    pub fn resume(&self) {
+        self.process.resume();
     }
 }
 

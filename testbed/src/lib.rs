@@ -4,6 +4,8 @@
 //! that it prints, and is killed by process id when it is dropped.
 
 #[cfg(feature = "client")]
+mod archiver;
+#[cfg(feature = "client")]
 mod client;
 #[cfg(feature = "client")]
 mod disk;
@@ -38,11 +40,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 #[cfg(feature = "client")]
+pub use archiver::ArchiverServer;
+#[cfg(feature = "client")]
 pub use client::{Client, Fetching, How, Kept, Message, Pv, RowSeen, Stream, connect_all, keep_up};
 #[cfg(feature = "client")]
 pub use disk::Disk;
 #[cfg(feature = "client")]
-pub use http::{Answer, get, get_by, handshake, handshake_at, try_get};
+pub use http::{Answer, get, get_by, handshake, handshake_at, raw, try_get};
 pub use ioc::SoftIoc;
 #[cfg(feature = "client")]
 pub use line::{Line, Pair, Trust};

@@ -62,14 +62,14 @@ impl NatsServer {
         self.process = Some(Process::start(command, "Server is ready"));
     }
 
-    /// Stops it until [`Self::go_on`]: connections stay open, and nothing passes.
+    /// Stops it until [`Self::resume`]: connections stay open, and nothing passes.
     pub fn hang(&self) {
         self.process.as_ref().expect("it runs").hang();
     }
 
     /// Lets it go on.
-    pub fn go_on(&self) {
-        self.process.as_ref().expect("it runs").go_on();
+    pub fn resume(&self) {
+        self.process.as_ref().expect("it runs").resume();
     }
 }
 

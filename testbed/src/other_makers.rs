@@ -79,12 +79,22 @@ impl OtherServer {
 
     /// The same with a given prefix, as for the restart of a server that was killed.
     pub fn with_prefix(network: Network, maker: Maker, prefix: &str) -> Self {
+        Self::run(network, maker, &[prefix])
+    }
+
+    /// An IOC of caproto that sends metadata so much later than values.
+    pub fn with_late_metadata(network: Network, seconds: f64) -> Self {
+        Self::run(network, Maker::Caproto, &[&prefix(), &seconds.to_string()])
+    }
+
+    /// The first argument is the prefix.
+    fn run(network: Network, maker: Maker, arguments: &[&str]) -> Self {
         let mut command = maker.command();
         network.apply(&mut command);
-        command.arg(prefix);
+        command.args(arguments);
         Self {
             process: Process::start(command, "running"),
-            prefix: prefix.to_owned(),
+            prefix: arguments[0].to_owned(),
         }
     }
 
@@ -109,6 +119,6 @@ impl OtherServer {
     }
 
     pub fn resume(&self) {
-        self.process.go_on();
+        self.process.resume();
     }
 }

@@ -52,12 +52,12 @@ impl Process {
         writeln!(self.input, "{line}").unwrap();
     }
 
-    /// Stops the process until [`Self::go_on`].
+    /// Stops the process until [`Self::resume`].
     pub(crate) fn hang(&self) {
         signal(self.id(), "STOP");
     }
 
-    pub(crate) fn go_on(&self) {
+    pub(crate) fn resume(&self) {
         signal(self.id(), "CONT");
     }
 }

@@ -11,16 +11,17 @@ use crate::{Network, file, prefix, python};
 pub struct PvaGateway(Process);
 
 impl PvaGateway {
-    /// Starts one that serves the PVs of the first network in the second, and waits until it runs.
-    pub fn start(behind: Network, before: Network) -> Self {
+    /// Starts one that serves the PVs of some networks in another one, and waits until it runs.
+    pub fn start<const N: usize>(behind: [Network; N], before: Network) -> Self {
+        let searched = behind.map(|network| format!("127.0.0.1:{}", network.pva_search_port()));
         let config = json!({
             "version": 2,
             "clients": [{
                 "name": "behind",
                 "provider": "pva",
-                "addrlist": "127.0.0.1",
+                "addrlist": searched.join(" "),
                 "autoaddrlist": false,
-                "bcastport": behind.pva_broadcast_port(),
+                "bcastport": behind[0].pva_broadcast_port(),
             }],
             "servers": [{
                 "name": "before",

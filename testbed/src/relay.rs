@@ -1,6 +1,6 @@
 //! The real relay as a process of a test.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -228,6 +228,11 @@ impl Relay {
         self.reading.lock().unwrap()
     }
 
+    /// The number of its process.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// A file as the relay sees it: it may have private mounts.
     pub fn sees(&self, path: &Path) -> PathBuf {
         let root = PathBuf::from(format!("/proc/{}/root", self.process.id()));
@@ -246,6 +251,21 @@ impl Relay {
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kilobytes = line.unwrap().trim().trim_end_matches(" kB");
         kilobytes.parse::<usize>().unwrap() << 10
+    }
+
+    /// How often its threads have gone to sleep so far, in all.
+    pub fn sleeps(&self) -> u64 {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.process.id())).unwrap();
+        let sleeps = |status: String| {
+            let mut lines = status.lines();
+            let count = lines.find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+            count.map_or(0, |count| count.trim().parse::<u64>().unwrap())
+        };
+        // A thread may end meanwhile.
+        threads
+            .filter_map(|thread| fs::read_to_string(thread.unwrap().path().join("status")).ok())
+            .map(sleeps)
+            .sum()
     }
 
     /// Sends a signal.
