@@ -6,7 +6,13 @@ import path from "node:path";
 
 import { build } from "vite";
 
-import { builtPage, PAGE_FOLDER, PAGES, type PageName } from "./fixtures/built_pages";
+import {
+  builtPage,
+  PAGE_FOLDER,
+  PAGES,
+  type PageName,
+  type PageSource,
+} from "./fixtures/built_pages";
 import { PYTHON, ROOT, STILL_THOUSAND_DB, THOUSAND_DB } from "../testbed/ts/paths";
 
 /** A font of Debian's fonts-dejavu-core, the only package that fonts.conf uses. */
@@ -26,10 +32,11 @@ export default async function globalSetup(): Promise<() => void> {
   // In a folder of this run: a page that is replaced while a story loads it fails that story.
   const folder = mkdtempSync(path.join(path.dirname(THOUSAND_DB), "pages-"));
   process.env[PAGE_FOLDER] = folder;
-  for (const [name, { configFile, root }] of Object.entries(PAGES)) {
+  for (const [name, { configFile, plugins, root }] of Object.entries<PageSource>(PAGES)) {
     await build({
       root,
       configFile,
+      plugins: [...(plugins ?? [])],
       logLevel: "error",
       build: { outDir: builtPage(name as PageName), emptyOutDir: true },
     });

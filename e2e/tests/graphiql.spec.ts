@@ -50,6 +50,14 @@ test("on a phone GraphiQL shows the result below the editor", async ({ network, 
   const box = await result.boundingBox();
   expect(box?.width).toBeGreaterThan(300);
   expect(box?.height).toBeGreaterThan(200);
+  // In forced colours the sign of the button is not in the colour of the page.
+  await page.emulateMedia({ forcedColors: "active", colorScheme: "light" });
+  const colours = await page.locator(".graphiql-execute-button").evaluate((button) => {
+    const sign = button.querySelector("svg");
+    if (sign === null) throw new Error("no sign");
+    return [getComputedStyle(button).backgroundColor, getComputedStyle(sign).fill];
+  });
+  expect(colours[1]).not.toBe(colours[0]);
 });
 
 test("the relay's own page shows its PVs and runs an injected script neither there nor in GraphiQL", async ({

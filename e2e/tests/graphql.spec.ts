@@ -6,8 +6,8 @@ const APPS: readonly AppName[] = ["apollo", "apollo3", "urql"];
 
 /** Without the fields that Apollo adds to every selection. */
 function plain(value: unknown): unknown {
-  return JSON.parse(JSON.stringify(value), (key, held: unknown) =>
-    key === "__typename" ? undefined : held,
+  return JSON.parse(JSON.stringify(value), (key, member: unknown) =>
+    key === "__typename" ? undefined : member,
   ) as unknown;
 }
 
@@ -161,7 +161,7 @@ for (const name of APPS) {
           display { precision units }
         }
       }`);
-      // The next change comes when the page has the one before, so that none are told together.
+      // The next change comes when the page has the one before, so that no two arrive together.
       for (const count of [1, 2, 3]) {
         await expect.poll(async () => (await app(name).results()).length).toBe(count);
         if (count < 3) records.writeLine(`ioc('dbpf "${prefix}:TICK.PROC" 1')`);

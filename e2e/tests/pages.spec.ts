@@ -45,6 +45,29 @@ test("wall: 5,000 readbacks, said in words too", async ({ demo }) => {
   };
   await expect.poll(right, { message: "within the page" }).toBeLessThan(1440);
   await expectAccessible(demo.page);
+  // A translucent system colour is not painted over itself: no more colours than severities here.
+  await demo.page.emulateMedia({ forcedColors: "active" });
+  await demo.page.reload();
+  await expect(demo.page.locator('[data-summary="wall"]')).toContainText(
+    /[1-9][\d,]* minor, [1-9]/,
+  );
+  const grounds = async (): Promise<number> =>
+    await canvas.evaluate((element) => {
+      const { devicePixelRatio: scale } = window;
+      const context = (element as HTMLCanvasElement).getContext("2d");
+      const seen = new Set<string>();
+      for (let row = 0; row < 20; row += 1) {
+        for (let column = 0; column < 20; column += 1) {
+          const at = [(column * 62 + 1) * scale, (row * 16 + 1) * scale] as const;
+          seen.add(String(context?.getImageData(...at, 1, 1).data));
+        }
+      }
+      return seen.size;
+    });
+  for (let second = 0; second < 3; second += 1) {
+    await demo.page.waitForTimeout(1000);
+    expect(await grounds()).toBeLessThanOrEqual(3);
+  }
 });
 
 test.describe("with counting PVs", () => {

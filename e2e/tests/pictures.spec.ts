@@ -233,10 +233,10 @@ test.describe("the relay's own page", () => {
       let seconds = 0;
       performance.now = () => 1000 * seconds++;
     });
-    let asked = 0;
+    let calls = 0;
     await page.route("**/status", async (route) => {
-      const at = SECONDS[asked];
-      asked += 1;
+      const at = SECONDS[calls];
+      calls += 1;
       if (at === undefined) return;
       const status = (await (await route.fetch()).json()) as Status;
       await route.fulfill({ json: sameFigures(status, at) });

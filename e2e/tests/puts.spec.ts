@@ -162,9 +162,9 @@ test("invalid values are refused with a reason and not sent", async ({ demo, ioc
 });
 
 test("a label that was renamed meanwhile is refused", async ({ demo, beside, ioc }) => {
-  // This page's updates are held back, from the new label on, until it has put a choice that no
+  // This page's updates are postponed, from the new label on, until it has put a choice that no
   // longer exists.
-  const held: (() => void)[] = [];
+  const postponed: (() => void)[] = [];
   let isReleased = false;
   await demo.page.routeWebSocket(/\/ws$/, (socket) => {
     const relay = socket.connectToServer();
@@ -172,7 +172,7 @@ test("a label that was renamed meanwhile is refused", async ({ demo, beside, ioc
       const pass = (): void => {
         socket.send(message);
       };
-      if (!isReleased && (held.length > 0 || message.includes("Turbo"))) held.push(pass);
+      if (!isReleased && (postponed.length > 0 || message.includes("Turbo"))) postponed.push(pass);
       else pass();
     });
   });
@@ -182,12 +182,12 @@ test("a label that was renamed meanwhile is refused", async ({ demo, beside, ioc
   await expect(beside.setPoint("FB:ORBIT:SET").button("Fast")).toBeEnabled();
   await ioc.put("FB:ORBIT:SET.TWST", "Turbo");
   await expect(beside.setPoint("FB:ORBIT:SET").button("Turbo")).toBeVisible();
-  await expect.poll(() => held.length).toBeGreaterThan(0);
+  await expect.poll(() => postponed.length).toBeGreaterThan(0);
 
   await feedback.button("Fast").click();
   await expect(feedback.outcome).toHaveText("Sending…");
   isReleased = true;
-  for (const pass of held) pass();
+  for (const pass of postponed) pass();
 
   await expect(feedback.outcome).toHaveText(
     'Refused: "Fast" is not a choice; the PV has: Off, Slow, Turbo',

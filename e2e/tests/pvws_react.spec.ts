@@ -35,9 +35,9 @@ test("components of react-use-websocket share a socket over restarts", async ({
       if (payload === HEALTH) sockets.echoes += 1;
     });
   });
-  const asked = new URLSearchParams({ server: `127.0.0.1:${String(relay.port)}` });
-  for (const name of [set, mode, byPva]) asked.append("pv", name);
-  await page.goto(`${served.url}?${asked.toString()}`);
+  const query = new URLSearchParams({ server: `127.0.0.1:${String(relay.port)}` });
+  for (const name of [set, mode, byPva]) query.append("pv", name);
+  await page.goto(`${served.url}?${query.toString()}`);
   const shows = async (name: string, ...cells: readonly string[]): Promise<void> => {
     const row = page.locator(`tr[aria-label="${name}"]`);
     await expect(row.locator("td"), name).toHaveText([...cells, "Write"]);

@@ -76,9 +76,9 @@ async function openFor(page: Page, pageUrl: string, address: string): Promise<vo
 async function expectReason(page: Page, reason: string | RegExp): Promise<void> {
   const readback = page.locator('.pvwire-readback [data-part="condition"]');
   const setPoint = page.locator('[data-set-point] [data-part="hint"]');
-  for (const said of [readback, setPoint]) {
-    await expect(said).toContainText("Not connected to a relay: ");
-    await expect(said).toContainText(reason);
+  for (const widget of [readback, setPoint]) {
+    await expect(widget).toContainText("Not connected to a relay: ");
+    await expect(widget).toContainText(reason);
   }
   await expect(page.locator("body")).not.toContainText(/Relay lost|Connecting/);
 }

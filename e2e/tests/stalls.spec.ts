@@ -20,7 +20,7 @@ test("IOC hangs 15 s: no news in 3 s, disconnected, right again", async ({ demo,
 
   let begin = 0;
   await within(SHOWN_WITHIN_MS, async () => {
-    ioc.goOn();
+    ioc.resume();
     await expect(demo.condition("OP:MESSAGE")).not.toHaveText(/No response|old since/);
     begin = Date.now();
     ioc.hang();
@@ -41,7 +41,7 @@ test("IOC hangs 15 s: no news in 3 s, disconnected, right again", async ({ demo,
     silent?.slice(-8),
   );
   await demo.page.waitForFunction((end) => Date.now() >= end, begin + STALL_MS);
-  ioc.goOn();
+  ioc.resume();
 
   await expect(message).toHaveAttribute("data-state", "connected");
   await expect(voltage).toHaveAttribute("data-severity", "NO_ALARM");
@@ -60,7 +60,7 @@ test("relay hangs: the page says so in 4 s and recovers", async ({ demo, ioc, pa
   await expect(banner).toHaveCount(0);
 
   await within(4000, async () => {
-    relay.goOn();
+    relay.resume();
     await expect(banner).toHaveCount(0);
     const begin = Date.now();
     relay.hang();
@@ -72,7 +72,7 @@ test("relay hangs: the page says so in 4 s and recovers", async ({ demo, ioc, pa
   await expect(message).not.toHaveAttribute("data-severity");
   await expect(troubles).toContainText("without response");
   await expect(troubles).not.toContainText("minor");
-  relay.goOn();
+  relay.resume();
 
   await expect(banner).toHaveCount(0);
   await expect(demo.condition("OP:MESSAGE")).not.toHaveText(/No response/);

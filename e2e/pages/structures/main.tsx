@@ -4,6 +4,7 @@ import { createRoot } from "react-dom/client";
 import { PvProvider } from "pvwire/react";
 import { ImageView, TableView } from "pvwire/widgets";
 import "pvwire/widgets.css";
+import "../page.css";
 
 const prefix = new URLSearchParams(window.location.search).get("prefix") ?? "";
 

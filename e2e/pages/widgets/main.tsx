@@ -16,6 +16,7 @@ import {
   WaveformPlot,
 } from "pvwire/widgets";
 import "pvwire/widgets.css";
+import "../page.css";
 
 declare global {
   interface Window {

@@ -1,0 +1,354 @@
+/** The app: one story for each page, with a real IOC and a real relay. */
+
+import { readFileSync } from "node:fs";
+
+import { expectAccessible } from "../fixtures/accessible";
+import { expect, test } from "../fixtures/app_page";
+import { expectNoFaults, nameOf, screenOf, type Screen } from "../fixtures/screen";
+
+test("PV: typed, shown, written, refused, lost and found again", async ({
+  app,
+  ioc,
+  page,
+  prefix,
+  relay,
+}) => {
+  await app.open();
+  const current = `${prefix}:RING:CURRENT`;
+  await ioc.hold("RING:CURRENT");
+  await ioc.put("RING:CURRENT", 300);
+
+  // A name that the relay doesn't know yet, as it is pasted from a mail.
+  await page.keyboard.press("/");
+  await expect(app.search).toBeFocused();
+  await app.search.fill(`$ caget -w 3 "${current}",`);
+  await page.keyboard.press("Enter");
+  await expect(app.value).toHaveText("300.00 mA");
+  await expect(app.condition).toHaveText("MINOR HIGH");
+  await expect(page).toHaveTitle(new RegExp(`^MINOR ${current} 300.00 mA – pvwire$`));
+  const about = page.getByRole("region", { name: "About this PV" });
+  for (const text of ["190 to 310 mA", "210 to 290 mA", "150 to 350 mA", "Float64"]) {
+    await expect(about).toContainText(text);
+  }
+  await expect(about).toContainText(/Server\s*(?:localhost|127\.0\.0\.1):\d+/);
+  await expect(about.locator('[data-part="rate"]')).toHaveText(/^\d+\.\d updates\/s$/);
+  await expect(app.now).toContainText("Stored beam current");
+  await expect(page.locator(".pvwire-strip canvas")).toBeVisible();
+  await expect(page.getByRole("region", { name: "Write" })).toContainText(/no write access/);
+  await page.getByRole("button", { name: "UTC" }).click();
+  await expect(app.now).toContainText(/\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6} UTC/);
+  await expectAccessible(page);
+
+  // Now it is known, and offered by a part of it.
+  await app.search.fill("ring:curr");
+  await expect(page.getByRole("option")).toHaveText([new RegExp(current)]);
+  await page.keyboard.press("Escape");
+
+  // The set point: written, and refused by the relay's rules.
+  const set = `${prefix}:RF:VOLTAGE:SET`;
+  await app.search.fill(set);
+  await page.keyboard.press("Enter");
+  const input = page
+    .getByRole("region", { name: "Write" })
+    .getByRole("spinbutton")
+    .or(page.getByRole("region", { name: "Write" }).getByRole("textbox"));
+  await input.fill("1.7");
+  await input.press("Enter");
+  await expect(page.locator('[data-part="outcome"]')).toContainText("Written");
+  expect(await ioc.get("RF:VOLTAGE:SET")).toBe("1.7");
+  await page.getByRole("button", { name: "Read-only" }).click();
+  await expect(input).toBeHidden();
+  await expect(page).toHaveURL(/lock=1/);
+
+  // The link has the whole state, and back leads to the PV before.
+  await page.reload();
+  await expect(app.value).toContainText("1.7");
+  await expect(page.getByText("This page is read-only.")).toBeVisible();
+  await page.goBack();
+  await expect(app.value).toHaveText("300.00 mA");
+
+  // The IOC ends.
+  await ioc.kill();
+  await expect(app.condition).toContainText("Disconnected · old since");
+  await expect(about).toContainText(/Last alarm/);
+  await ioc.restart();
+  await expect(app.now).toHaveAttribute("data-state", "connected", { timeout: 45_000 });
+
+  // The relay ends.
+  await relay.kill();
+  await expect(page.getByText("Relay lost since")).toBeVisible();
+  await expect(app.condition).toContainText("Relay lost");
+  await relay.restart();
+  await expect(app.now).toHaveAttribute("data-state", "connected", { timeout: 45_000 });
+
+  // A mistyped name: what the relay knows and is similar.
+  await app.search.fill(`${prefix}:RING:CURENT`);
+  await page.keyboard.press("Enter");
+  await expect(app.condition).toContainText("Not found");
+  await page.locator(".near").getByRole("link", { name: current }).click();
+  await expect(app.now.getByRole("heading")).toHaveText(current);
+  // The fields of its record, each a link.
+  await page.getByText("Fields of the record").click();
+  const fields = page.locator(".record-fields");
+  await expect(fields.locator("div", { hasText: ".DESC" })).toContainText("Stored beam current");
+  await expect(fields.locator("div", { hasText: ".HIHI" })).toContainText("310");
+  await expect(fields.getByRole("link", { name: ".SCAN" })).toHaveAttribute(
+    "href",
+    `#/pv/${current}.SCAN?utc=1`,
+  );
+  await expectAccessible(page);
+  await page.locator("h1").click();
+  await page.keyboard.press("?");
+  await expect(page.getByRole("dialog", { name: "Keys" })).toBeVisible();
+  await page.keyboard.press("Escape");
+  await expect(page.getByRole("dialog")).toBeHidden();
+});
+
+test("search: only names of the typed text are offered, and what is chosen opens", async ({
+  app,
+  page,
+  prefix,
+}) => {
+  const [current, tune] = [`${prefix}:RING:CURRENT`, `${prefix}:RING:TUNE`];
+  // The relay knows names that were shown.
+  await app.open(`#/table?pvs=${current},${tune}`);
+  await expect(app.row(tune)).toHaveAttribute("data-state", "connected");
+  const options = page.getByRole("option");
+  await app.search.fill(`${prefix}:ring`);
+  await expect(options).toHaveText([new RegExp(tune), new RegExp(current)]);
+  await app.search.fill(`${prefix}:ring:c`);
+  await expect(options).toHaveText([new RegExp(current)]);
+  // Enter at once shows what was typed, and no name that was offered for another text.
+  await app.search.fill(`${prefix}:ring`);
+  await expect(options).toHaveCount(2);
+  await app.search.fill(tune);
+  await app.search.press("Enter");
+  await expect(app.now.getByRole("heading")).toHaveText(tune);
+  await expect(options).toHaveCount(0);
+
+  await app.search.fill(`${prefix}:ring`);
+  await expect(options).toHaveCount(2);
+  await app.search.press("ArrowDown");
+  await app.search.press("ArrowDown");
+  await expect(options.nth(1)).toHaveAttribute("aria-selected", "true");
+  await app.search.press("Enter");
+  await expect(app.now.getByRole("heading")).toHaveText(current);
+
+  // Without a text: what was shown last. Escape and leaving close the list.
+  await app.search.fill("");
+  await expect(options).toHaveText([current, tune]);
+  await app.search.press("Escape");
+  await expect(options).toHaveCount(0);
+  await app.search.press("ArrowDown");
+  await expect(options).toHaveCount(2);
+  await page.getByRole("heading", { name: current }).click();
+  await expect(options).toHaveCount(0);
+  await app.search.fill(`${prefix}:ring:t`);
+  await options.first().click();
+  await expect(app.now.getByRole("heading")).toHaveText(tune);
+
+  // A name with commas and blanks is one name; several names are a table.
+  await app.search.fill("sim://ramp(0, 10, 1)");
+  await app.search.press("Enter");
+  await expect(app.now.getByRole("heading")).toHaveText("sim://ramp(0, 10, 1)");
+  await app.search.fill(`${current}, ${tune}`);
+  await app.search.press("Enter");
+  await expect(page.getByText("2 of 2 PVs")).toBeVisible();
+});
+
+test.describe("in the dark", () => {
+  test.use({ colorScheme: "dark" });
+
+  test("table and alarms: a pasted list, sorted, filtered, exported, and 10,000 rows", async ({
+    app,
+    ioc,
+    page,
+    prefix,
+    relay,
+  }) => {
+    await page.addInitScript(() => {
+      window.AudioContext = class extends AudioContext {
+        override createOscillator(): OscillatorNode {
+          document.documentElement.toggleAttribute("data-sounded", true);
+          return super.createOscillator();
+        }
+      };
+    });
+    await ioc.hold("RING:CURRENT");
+    await ioc.put("RING:CURRENT", 350);
+    await app.open("#/table");
+    const names = ["RING:CURRENT", "RING:TUNE", "N0007", "N0001"].map(
+      (name) => `${prefix}:${name}`,
+    );
+    const [current = "", , seventh = "", first = ""] = names;
+    const missing = `${prefix}:MISSING`;
+    const mail = `> Please check ${names.slice(0, 2).join(", ")};\n${seventh}   12.5\n"${first}"\n${missing}\n`;
+    // A sentence brings words, so a mail is pasted as its lines with names.
+    await page.getByRole("textbox", { name: /^Names/ }).fill(mail.replace("> Please check ", ""));
+    await page.getByRole("button", { name: "Show these PVs" }).click();
+    await expect(app.row(current)).toContainText("MAJOR HIHI");
+    await expect(page.getByText("5 of 5 PVs")).toBeVisible();
+    await expect(app.row(missing)).toContainText("Not found");
+    const order = (): Promise<(string | null)[]> =>
+      page
+        .locator("[data-row]")
+        .evaluateAll((rows) => rows.map((row) => row.getAttribute("data-row")));
+    await page.getByRole("button", { name: "PV", exact: true }).click();
+    await expect.poll(order).toEqual([...names, missing].sort());
+    await page.getByRole("button", { name: "State" }).click();
+    await expect.poll(async () => (await order()).slice(0, 2)).toEqual([current, missing]);
+    await expectAccessible(page);
+
+    const [file] = await Promise.all([
+      page.waitForEvent("download"),
+      page.getByRole("button", { name: "Export CSV" }).click(),
+    ]);
+    const lines = readFileSync(await file.path(), "utf8").split("\r\n");
+    expect(lines[0]).toBe("PV,value,state,alarm,status,message,time (local)");
+    expect(lines[1]).toMatch(new RegExp(`^${current},350.00 mA,major alarm,MAJOR,HIHI,`));
+    await page.getByRole("button", { name: "1 major alarm" }).click();
+    await expect.poll(order).toEqual([current]);
+    await page.getByRole("button", { name: "1 major alarm" }).click();
+    await page.getByRole("searchbox").fill("n000");
+    await expect.poll(async () => (await order()).sort()).toEqual([first, seventh]);
+
+    // The list goes with the page.
+    await page.getByRole("link", { name: "Alarms" }).click();
+    const alarm = page.locator(`[data-alarm="${current}"]`);
+    await expect(alarm).toContainText(/350\.00 mA\s*MAJOR HIHI\s*since \d{4}-/);
+    await expect(page.locator("[data-alarm]")).toHaveCount(2);
+    await expectAccessible(page);
+    await ioc.put("RING:CURRENT", 250);
+    await expect(alarm).toBeHidden();
+    // The press itself sounds, and then each PV that becomes worse.
+    await page.getByRole("button", { name: "Sound" }).click();
+    const sounded = page.locator("html[data-sounded]");
+    await expect(sounded).toBeAttached();
+    await sounded.evaluate((root) => {
+      root.removeAttribute("data-sounded");
+    });
+    await ioc.kill();
+    await expect(sounded).toBeAttached();
+    await expect(page).toHaveURL(/sound=1/);
+    await expect(page.locator("[data-alarm]")).toHaveCount(5);
+    await expect(page).toHaveTitle("5 alarms – pvwire");
+    await alarm.getByRole("link").click();
+    await expect(app.condition).toContainText("Disconnected");
+
+    // Simulated PVs, each with another name, are enough to scroll.
+    const many = Array.from({ length: 10_000 }, (_, at) => `sim://counter(0.01,${String(at)})`);
+    await page.goto(`${app.url}#/table?pvs=${many.map(encodeURIComponent).join(",")}`);
+    await expect(page.getByText("10000 of 10000 PVs")).toBeVisible();
+    await expect(page.getByRole("button", { name: "10000 no alarm" })).toBeVisible();
+    expect(await page.locator("[data-row]").count()).toBeLessThan(80);
+    await page.getByRole("region", { name: "Rows" }).evaluate((room) => {
+      room.scrollTop = room.scrollHeight;
+    });
+    await expect(app.row("sim://counter(0.01,9999)")).toContainText("9999");
+    await page.reload();
+    await expect(page.getByText("10000 of 10000 PVs")).toBeVisible();
+    expect(relay.output).not.toContain("panicked");
+  });
+});
+
+test("health: the relay's numbers, and what is said when it doesn't show them", async ({
+  app,
+  page,
+  relay,
+}) => {
+  await app.open("#/health");
+  await expect(page.getByRole("region", { name: "The relay" })).toContainText(/Clients\s*1/);
+  await expect(page.getByRole("region", { name: "This page" })).toContainText(/Connection\s*open/);
+  await expect(page.getByRole("link", { name: /^All clients/ })).toHaveAttribute("href", "status");
+  await expectAccessible(page);
+  await relay.kill();
+  await expect(page.getByRole("region", { name: "The relay" })).toContainText("No status");
+});
+
+test("pages are complete from a phone to a wall", async ({ app, ioc, page, prefix }) => {
+  await ioc.hold("RING:CURRENT");
+  await ioc.put("RING:CURRENT", 300);
+  const current = `${prefix}:RING:CURRENT`;
+  const names = [current, `${prefix}:RING:TUNE`, `${prefix}:OP:MESSAGE`, `${prefix}:MISSING`];
+  // Of what is missing, too: a snapshot with a dry run has all columns.
+  await app.open(`#/snapshots?pvs=${names.join(",")}`);
+  await page.getByRole("button", { name: "Take 4 PVs now" }).click();
+  await expect(page).toHaveURL(/snapshot=\w/);
+  const snapshot = new URL(page.url()).hash;
+  const pages = [
+    ["snapshots", snapshot],
+    ["plots", `#/plots?limits=1&last=60&pvs=${names.join(",")}`],
+    ["plots below each other", `#/plots?stack=1&last=60&pvs=${names.join(",")}`],
+    ["pv", `#/pv/${current}?fields=1`],
+    ["choices", `#/pv/${prefix}:OP:MODE:SET`],
+    ["table", `#/table?curves=1&pvs=${names.join(",")}`],
+    ["kiosk", `#/table?kiosk=1&pvs=${names.join(",")}`],
+    ["alarms", `#/alarms?pvs=${names.join(",")}`],
+    ["health", "#/health"],
+    ["welcome", "#/"],
+  ] as const;
+  const setScreen = await screenOf(page);
+  for (const ratio of [1, 2]) {
+    for (const [title, hash] of pages) {
+      await app.open(hash);
+      await page.reload();
+      if (title === "pv") await expect(app.value).toHaveText("300.00 mA");
+      if (title === "pv") await expect(page.locator(".record-fields")).toBeVisible();
+      if (title === "snapshots") await page.getByRole("button", { name: "Dry run" }).click();
+      for (const width of ratio === 1 ? [390, 1024, 1440, 2560] : [390, 2560]) {
+        const colorScheme = width === 1024 || width === 2560 ? "dark" : "light";
+        const height = { 390: 844, 2560: 1440 }[width] ?? 900;
+        const screen: Screen = { width, height, ratio, colorScheme };
+        await setScreen(screen);
+        await expectNoFaults(page, `${title}, ${nameOf(screen)}`);
+      }
+    }
+  }
+});
+
+test("a long text and alarms are whole on a phone, and in forced colours", async ({
+  app,
+  ioc,
+  page,
+  prefix,
+}) => {
+  const setScreen = await screenOf(page);
+  const phone: Screen = { width: 390, height: 844, ratio: 1, colorScheme: "light" };
+  await setScreen(phone);
+  const text = Array.from({ length: 60 }, (_, at) => `word${String(at)}`).join(" ");
+  await app.open(`#/pv/${encodeURIComponent(`loc://long("${text}")`)}`);
+  await expect(app.value).toContainText("word0 word1");
+  // Its beginning can be seen, and the rest by the keyboard.
+  const isAbove = await app.value.evaluate((box) => {
+    const range = document.createRange();
+    range.selectNodeContents(box);
+    return range.getBoundingClientRect().top < box.getBoundingClientRect().top;
+  });
+  expect(isAbove).toBe(false);
+  await app.value.focus();
+  await expect(app.value).toBeFocused();
+  await expectAccessible(page);
+
+  await ioc.hold("RING:CURRENT");
+  await ioc.put("RING:CURRENT", 345);
+  const name = `${prefix}:RING:CURRENT`;
+  await page.emulateMedia({ forcedColors: "active" });
+  for (const [kind, words] of [
+    ["alarms", ".alarm-text"],
+    ["table", '[data-column="state"] > span'],
+  ] as const) {
+    await app.open(`#/${kind}?pvs=${name},${prefix}:MISSING`);
+    await setScreen(phone);
+    const major = page.locator(`[data-severity="MAJOR"] ${words}`);
+    await expect(major).toContainText("MAJOR HIHI");
+    const [ink, ground] = await major.evaluate((element) => {
+      const { backgroundColor, color } = getComputedStyle(element);
+      return [color, backgroundColor] as const;
+    });
+    expect(ground, `${kind}: inverse`).toBe(
+      await page.evaluate(() => getComputedStyle(document.body).color),
+    );
+    expect(ink).not.toBe(ground);
+    await expectNoFaults(page, `${kind}, forced colours`);
+  }
+});

@@ -1,0 +1,313 @@
+/** What the app's snapshots and plots compute: files, tolerances and curves. No browser is needed. */
+
+import { expect, test } from "@playwright/test";
+import { PutError, type LivePvHistory, type PutResult } from "pvwire";
+
+import { curveOf, gridOf, rangeOf, stepsOf, valueAt } from "../../app/src/plots/steps";
+import { compare, EXACT, toleranceOf } from "../../app/src/snapshots/compare";
+import { jsonOf, snapshotOfJson } from "../../app/src/snapshots/json_file";
+import { phoebusOf, snapshotOfPhoebus } from "../../app/src/snapshots/phoebus_file";
+import { foresee, restore, writesOf } from "../../app/src/snapshots/restore";
+import {
+  missingPv,
+  type FullData,
+  type SavedPv,
+  type Snapshot,
+} from "../../app/src/snapshots/snapshot";
+
+const PV: SavedPv = {
+  name: "SR:A",
+  value: 1.5,
+  missing: "",
+  type: "Float64",
+  choices: undefined,
+  text: "1.5 mA",
+  severity: "MINOR",
+  status: "HIGH",
+  seconds: 1_760_000_000,
+  nanoseconds: 5,
+  tolerance: "",
+};
+
+const snapshotOf = (pvs: readonly SavedPv[]): Snapshot => ({
+  id: "1",
+  title: "Good beam",
+  comment: "first line\nsecond line",
+  takenMs: Date.UTC(2026, 0, 31, 7, 31, 16, 42),
+  pvs,
+});
+
+const VALUES: readonly SavedPv[] = [
+  { ...PV, name: "SR:B,C", tolerance: "0.1" },
+  { ...PV, value: NaN },
+  { ...PV, name: "I", value: -Infinity, type: "Float32" },
+  { ...PV, name: "L", value: 9_007_199_254_740_993n, type: "Int64" },
+  { ...PV, name: "U8", value: 255, type: "UInt8" },
+  { ...PV, name: "S", value: "a, b c", type: "String", severity: "NO_ALARM", status: "NO_ALARM" },
+  { ...PV, name: "E", value: 1, type: "Enum", choices: ["Off", "Top-up"] },
+  { ...PV, name: "W", value: [1, -2.5, 1e300], type: "Float64" },
+  { ...PV, name: "WL", value: [1, 9_007_199_254_740_993n], type: "Int64" },
+  { ...PV, name: "WS", value: ["a", "", "b c"], type: "String" },
+  missingPv("GONE", "disconnected"),
+];
+
+test("a snapshot's JSON gives back each value exactly", () => {
+  const pvs = [...VALUES, { ...PV, name: "Q", value: 'a "b";~\nc', type: "String" as const }];
+  const read = snapshotOfJson(jsonOf(snapshotOf(pvs)), "x");
+  expect(read).toMatchObject({ title: "Good beam", comment: "first line\nsecond line" });
+  expect(read.takenMs).toBe(snapshotOf([]).takenMs);
+  expect(read.pvs.map((pv) => ({ ...pv, text: "" }))).toEqual(
+    pvs.map((pv) => ({ ...pv, text: "" })),
+  );
+  expect(() => snapshotOfJson("{}", "x")).toThrow("no snapshot");
+});
+
+test("Phoebus's file has what it can have, and names what it can't", () => {
+  const { text, unfit } = phoebusOf(snapshotOf(VALUES));
+  expect(unfit).toEqual([]);
+  const lines = text.split("\n");
+  expect(lines).toContain("# Good beam");
+  expect(lines).toContain(
+    'E,1,1760000000.000000005,HIGH,MINOR,enum,"Top-up~[Off;Top-up]",,"---",,0',
+  );
+  expect(lines).toContain(
+    'W,1,1760000000.000000005,HIGH,MINOR,double_array,"[1;-2.5;1e+300]",,"---",,0',
+  );
+  expect(lines).toContain('S,1,1760000000.000000005,NONE,NONE,string,"a, b c",,"---",,0');
+  expect(lines).toContain('GONE,1,0.000000000,UNDEFINED,UNDEFINED,na,"---",,"---",,0');
+  // Phoebus doesn't read unsigned types.
+  expect(lines).toContain('U8,1,1760000000.000000005,HIGH,MINOR,short,"255",,"---",,0');
+  const read = snapshotOfPhoebus(text, "x");
+  expect(read).toMatchObject({ title: "Good beam", comment: "first line\nsecond line" });
+  expect(read.takenMs).toBe(snapshotOf([]).takenMs);
+  expect(read.pvs.map(({ name, value }) => [name, value])).toEqual(
+    VALUES.map(({ name, value }) => [name, value]),
+  );
+  expect(read.pvs[0]).toMatchObject({
+    tolerance: "0.1",
+    nanoseconds: 5,
+    severity: "MINOR",
+    status: "HIGH",
+  });
+
+  const odd = [
+    { ...PV, name: "Q", value: 'say "no"', type: "String" as const },
+    { ...PV, name: "T", value: "a~b", type: "String" as const },
+    { ...PV, name: "ULONG", value: 2n ** 64n - 1n, type: "UInt64" as const },
+    { ...PV, name: "CH", value: 0, type: "Enum" as const, choices: ["a;b", "c"] },
+    { ...PV, name: "NONE", value: [], type: "Float64" as const },
+  ];
+  const other = phoebusOf(snapshotOf(odd));
+  expect(other.unfit).toEqual(["Q", "T", "ULONG", "CH", "NONE"]);
+  expect(snapshotOfPhoebus(other.text, "x").pvs.every(({ value }) => value === undefined)).toBe(
+    true,
+  );
+});
+
+test("an older .snp of Phoebus is read, with its order of columns and bare values", () => {
+  const text = [
+    "# Date: 2016-03-03 12:30:33.400",
+    "PV,READBACK,READBACK_VALUE,DELTA,READ_ONLY,TIMESTAMP,STATUS,SEVERITY,VALUE_TYPE,VALUE",
+    "A,,---,0.5,false,1457004633.250000000,NO_ALARM,NONE,double,3.25",
+    "B,,---,,false,1457004633.1,HIHI_ALARM,MAJOR,double_array,[1.0;2.0]",
+    "C,,---,,false,0.0,UDF,INVALID,enum,On~[Off;On]",
+    "D,,---,,true,,,,na,---",
+  ].join("\r\n");
+  const { pvs, takenMs, title } = snapshotOfPhoebus(text, "old");
+  expect(title).toBe("old");
+  expect(takenMs).toBe(Date.parse("2016-03-03T12:30:33.400"));
+  expect(pvs.map(({ value }) => value)).toEqual([3.25, [1, 2], 1, undefined]);
+  expect(pvs[0]).toMatchObject({ tolerance: "0.5", severity: "NO_ALARM", seconds: 1_457_004_633 });
+  expect(() => snapshotOfPhoebus("PV,READBACK,READ_ONLY\nA,,0", "x")).toThrow("without values");
+  const bad = "PV,VALUE_TYPE,VALUE\nA,int,1.5";
+  expect(() => snapshotOfPhoebus(bad, "x")).toThrow("“1.5” is no value of the type int");
+});
+
+test("rows that Phoebus must not write, its tolerances, blanks and short floats stay so", async () => {
+  const rows = [
+    { ...PV, name: "RO", readOnly: true },
+    { ...PV, name: "T", tolerance: "0,5 %" },
+    { ...PV, name: "S", value: " a ", type: "String" },
+    { ...PV, name: "D", value: "---", type: "String" },
+    { ...PV, name: "F", value: Math.fround(0.1), type: "Float32" },
+  ] as const;
+  const { text, unfit } = phoebusOf(snapshotOf(rows));
+  expect(unfit).toEqual(["D"]);
+  const { pvs } = snapshotOfPhoebus(text.replace(String(Math.fround(0.1)), "0.1"), "x");
+  expect(pvs.map(({ readOnly }) => readOnly === true)).toEqual([true, false, false, false, false]);
+  expect(pvs.map(({ value }) => value)).toEqual([1.5, 1.5, " a ", undefined, Math.fround(0.1)]);
+  expect(pvs[1]?.tolerance).toBe("0.5%");
+  expect(snapshotOfJson(jsonOf(snapshotOf(rows)), "x").pvs[0]?.readOnly).toBe(true);
+  const { kind } = foresee(rows[0], undefined);
+  expect(kind).toBe("refused");
+
+  // What the forecast refused isn't written, although it could be by then.
+  const written: string[] = [];
+  const putMany = (puts: readonly (readonly [string, unknown])[]) => {
+    written.push(...puts.map(([name]) => name));
+    return Promise.resolve(puts.map(() => ({ ok: true }) as PutResult));
+  };
+  const forecast = new Map([["T", { kind: "refused", text: "disconnected" } as const]]);
+  const outcomes = await restore(
+    { putMany },
+    writesOf(rows, forecast, () => undefined),
+  );
+  expect(written).toEqual(["S", "D", "F"]);
+  expect(outcomes.get("T")?.text).toBe("disconnected");
+});
+
+test("a restore of many PVs keeps 32 puts on their way, and waits while the relay takes no more", async () => {
+  const count = 100;
+  const puts = Array.from({ length: count }, (_, at) => [`P${String(at)}`, at] as const);
+  const written: string[] = [];
+  let [open, most, refusals] = [0, 0, 0];
+  const putMany = async (some: readonly (readonly [string, unknown])[]) => {
+    open += some.length;
+    most = Math.max(most, open);
+    await Promise.resolve();
+    open -= some.length;
+    return some.map(([name]): PutResult => {
+      if (written.length >= 64 && refusals < 20) {
+        refusals += 1;
+        const why = "too many puts and calls a second: ask more slowly (max_puts_per_s)";
+        return { ok: false, error: new PutError(name, "NOT_ALLOWED", why, false) };
+      }
+      written.push(name);
+      return { ok: true, superseded: false };
+    });
+  };
+  const outcomes = await restore({ putMany }, { puts, refused: new Map() });
+  expect(most).toBe(32);
+  expect(refusals).toBeGreaterThan(0);
+  // Each is written once, and until the relay refused some they were written in their order.
+  expect(written.slice(0, 64)).toEqual(puts.slice(0, 64).map(([name]) => name));
+  expect([...written].sort()).toEqual(puts.map(([name]) => name).sort());
+  expect(outcomes.size).toBe(count);
+  expect([...outcomes.values()].every(({ kind }) => kind === "written")).toBe(true);
+});
+
+test("a tolerance is a number or a part of the saved value", () => {
+  expect(toleranceOf("")).toEqual(EXACT);
+  expect(toleranceOf("2 %")).toEqual({ absolute: 0, relative: 0.02 });
+  expect(toleranceOf("0,5")).toEqual({ absolute: 0.5, relative: 0 });
+  for (const wrong of ["-1", "%", "abc", "1e999"]) expect(toleranceOf(wrong)).toBeUndefined();
+  const kindOf = (value: SavedPv["value"], other: SavedPv["value"], tolerance = ""): string =>
+    compare({ ...PV, value, tolerance }, { ...PV, value: other }, EXACT).kind;
+  expect(kindOf(0.3, 0.1, "0.2")).toBe("same");
+  expect(kindOf(0.3, 0.1, "0.199")).toBe("differs");
+  expect(kindOf(-100, -101, "1%")).toBe("same");
+  expect(kindOf(0, 1e-300, "5%")).toBe("differs");
+  expect(kindOf(NaN, NaN)).toBe("same");
+  expect(kindOf(NaN, 1, "9")).toBe("differs");
+  expect(kindOf(Infinity, 5, "0.1")).toBe("differs");
+  expect(kindOf(5, Infinity, "1%")).toBe("differs");
+  expect(kindOf(Infinity, Infinity, "0.1")).toBe("same");
+  expect(kindOf(1, 1n)).toBe("same");
+  expect(kindOf(9_007_199_254_740_993n, 9_007_199_254_740_992)).toBe("differs");
+  expect(kindOf([1, 2], [1, 2.5], "0.5")).toBe("same");
+  expect(kindOf([1, 2], [1, 2, 3])).toBe("differs");
+  expect(kindOf("a", "b", "100%")).toBe("differs");
+  const [one, other] = [
+    { ...PV, value: 1, choices: ["Off", "On"] },
+    { ...PV, value: 0, choices: ["On", "Off"] },
+  ];
+  expect(compare(one, other, EXACT).kind).toBe("same");
+  expect(compare(missingPv("A", "gone"), PV, EXACT)).toEqual({
+    kind: "unknown",
+    text: "not saved: gone",
+  });
+});
+
+test("a dry run gives a reason for every PV that isn't written", () => {
+  const data = {
+    value: { string: "1", number: 1, exact: null, text: null, array: null },
+    time: null,
+    status: { severity: "NO_ALARM", alarmStatus: "NO_ALARM", mutable: true, writable: true },
+    display: { type: "Float64", typeId: "", choices: null, controlRange: { min: 0, max: 2 } },
+    connection: {
+      state: "connected",
+      connected: true,
+      unresponsive: false,
+      readable: true,
+      reason: null,
+    },
+  } as const satisfies FullData;
+  const textOf = (saved: Partial<SavedPv>, change: object = {}): string =>
+    foresee({ ...PV, ...saved }, { ...data, ...change }).text;
+  expect(textOf({})).toBe("would be written");
+  expect(textOf({ value: 3 })).toBe("outside the control limits 0 to 2");
+  expect(textOf({ value: "abc" })).toBe("the snapshot has a text, and the PV is a number");
+  expect(textOf({ value: undefined, missing: "not found" })).toBe(
+    "the snapshot has no value: not found",
+  );
+  const { connection, display, status } = data;
+  expect(textOf({}, { status: { ...status, mutable: false } })).toBe("no write access at the IOC");
+  expect(textOf({}, { status: { ...status, writable: false } })).toBe(
+    "writing is not allowed by the relay",
+  );
+  expect(textOf({}, { status: { ...status, writable: null } })).toContain("only writing shows");
+  const gone = { ...connection, connected: false, state: "disconnected" };
+  expect(textOf({}, { connection: gone })).toBe("disconnected");
+  expect(textOf({}, { connection: { ...connection, unresponsive: true } })).toContain(
+    "doesn't respond",
+  );
+  const choices = { ...display, type: "Enum", choices: ["A", "B"], controlRange: null };
+  expect(textOf({ value: 0, choices: ["C"] }, { display: choices })).toBe(
+    "the PV has no choice “C”",
+  );
+  expect(foresee(PV, undefined).text).toBe("searched");
+});
+
+const second = 1_000_000_000n;
+
+const historyOf = (
+  rows: readonly (readonly [bigint, number])[],
+  gaps: LivePvHistory["gaps"],
+): LivePvHistory => ({
+  name: "A",
+  isLoading: false,
+  timeNs: BigInt64Array.from(rows.map(([at]) => at * second)),
+  numbers: Float64Array.from(rows.map(([, number]) => number)),
+  severities: new Uint8Array(rows.length),
+  gaps,
+  error: undefined,
+});
+
+test("a curve holds each value until the next, has all peaks, and nothing in gaps or after now", () => {
+  const steps = stepsOf(
+    historyOf(
+      [
+        [100n, 1],
+        [104n, 9],
+        [105n, 2],
+        [120n, 3],
+      ],
+      [{ cause: "disconnected", fromNs: 110n * second, toNs: 115n * second }],
+    ),
+  );
+  expect([99, 100, 103, 104.5, 109, 112, 116, 130].map((at) => valueAt(steps, at))).toEqual([
+    undefined,
+    1,
+    1,
+    9,
+    2,
+    undefined,
+    2,
+    3,
+  ]);
+  expect(rangeOf(steps, { from: 100, to: 108 })).toEqual([1, 9]);
+  expect(rangeOf(steps, { from: 90, to: 95 })).toBeUndefined();
+  const span = { from: 100, to: 140 };
+  // Columns of 8 s: the peak of one second is in the first.
+  const curve = curveOf(steps, span, 5, 125);
+  expect(gridOf(span, 5)).toHaveLength(curve.length);
+  expect(Math.max(...curve.slice(0, 4).map(Number))).toBe(9);
+  expect(curve.slice(4, 8)).toContain(null);
+  expect(curve.slice(8, 13)).toEqual([2, 3, 3, 3, 3]);
+  expect(curve.slice(14).every((value) => value === null)).toBe(true);
+  const open = historyOf(
+    [[100n, 1]],
+    [{ cause: "disconnected", fromNs: 110n * second, toNs: undefined }],
+  );
+  expect(valueAt(stepsOf(open), 120)).toBeUndefined();
+});

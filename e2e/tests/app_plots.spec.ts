@@ -1,0 +1,156 @@
+/** The app's plots: live and past curves of a real IOC, with zoom, cursor, limits and export. */
+
+import { readFileSync } from "node:fs";
+
+import type { Page } from "@playwright/test";
+
+import { expectAccessible } from "../fixtures/accessible";
+import { expect, test } from "../fixtures/app_page";
+
+test.use({ relayFlags: ["--history=*=10m"] });
+
+/** The colour of the first trace in light mode. */
+const FIRST = [0x0b, 0x62, 0xa8];
+
+/** Number of pixels of the first chart that have this colour. */
+async function pixelsOf(page: Page, [red, green, blue]: readonly number[]): Promise<number> {
+  return page
+    .locator(".plot-chart canvas")
+    .first()
+    .evaluate(
+      (canvas, [red, green, blue]) => {
+        if (!(canvas instanceof HTMLCanvasElement)) return 0;
+        const { data } =
+          canvas.getContext("2d")?.getImageData(0, 0, canvas.width, canvas.height) ?? {};
+        let count = 0;
+        for (let at = 0; data !== undefined && at < data.length; at += 4) {
+          if (data[at] === red && data[at + 1] === green && data[at + 2] === blue) count += 1;
+        }
+        return count;
+      },
+      [red, green, blue],
+    );
+}
+
+test("plots: live, zoomed, moved, below each other, exported, without the IOC", async ({
+  app,
+  ioc,
+  page,
+  prefix,
+}) => {
+  const [current, mode, pressure, message] = [
+    "RING:CURRENT",
+    "RING:MODE",
+    "VAC:PRESSURE",
+    "OP:MESSAGE",
+  ].map((record) => `${prefix}:${record}`) as [string, string, string, string];
+  const trace = (name: string) => page.locator(`[data-trace="${name}"]`);
+  const charts = page.locator(".plot-chart canvas");
+  await ioc.hold("RING:CURRENT");
+  await ioc.put("RING:CURRENT", 300);
+  await app.open(`#/plots?pvs=${[current, mode, pressure, message].join(",")}&last=10`);
+  await expect(charts).toHaveCount(1);
+  await expect(trace(current)).toContainText("300.00 mA");
+  await expect(trace(current)).toContainText("MINOR HIGH");
+  await expect(trace(message)).toContainText("No number: nothing to draw");
+  await expect.poll(() => pixelsOf(page, FIRST)).toBeGreaterThan(80);
+  await ioc.put("RING:CURRENT", 250);
+  await expect(trace(current).locator('[data-column="low"]')).toHaveText("250 mA");
+  await expect(trace(current).locator('[data-column="high"]')).toHaveText("300 mA");
+  await expectAccessible(page);
+
+  // The cursor shows what each PV was; the list says when.
+  const box = await charts.first().boundingBox();
+  if (box === null) throw new Error("the chart isn't visible");
+  const [left, middle, top] = [
+    box.x + 0.4 * box.width,
+    box.x + 0.9 * box.width,
+    box.y + 0.4 * box.height,
+  ];
+  await expect(async () => {
+    await page.mouse.move(middle - 5 * Math.random(), top);
+    const at = page.locator('th[data-column="at"]');
+    await expect(at).toHaveText(/^\d{4}-\d\d-\d\d /, { timeout: 500 });
+  }).toPass();
+  await page.mouse.move(5, 5);
+  await expect(page.locator('th[data-column="at"]')).toHaveText("Now");
+
+  // Drawing an interval shows it, and the link has it; back is live again.
+  await page.mouse.move(left, top);
+  await page.mouse.down();
+  await page.mouse.move(middle, top, { steps: 4 });
+  await page.mouse.up();
+  await expect(page).toHaveURL(/from=\d+&to=\d+/);
+  await expect.poll(() => pixelsOf(page, FIRST)).toBeGreaterThan(80);
+  const zoomed = page.url();
+  await page.getByRole("button", { name: "Zoom out" }).click();
+  await page.getByRole("button", { name: "Earlier" }).click();
+  expect(page.url()).not.toBe(zoomed);
+  await page.goBack();
+  await page.goBack();
+  await expect(page).toHaveURL(zoomed);
+  await page.goBack();
+  await expect(page.getByRole("button", { name: "10 s", exact: true })).toHaveAttribute(
+    "aria-pressed",
+    "true",
+  );
+
+  const [csv] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByRole("button", { name: "Export CSV" }).click(),
+  ]);
+  const lines = readFileSync(await csv.path(), "utf8").split("\r\n");
+  expect(lines[0]).toBe("PV,time (UTC),value,units,alarm");
+  expect(lines.some((line) => /,\d{4}-\d\d-\d\dT[\d:]+\.\d{9}Z,250,mA,NO_ALARM$/.test(line))).toBe(
+    true,
+  );
+  expect(lines.some((line) => line.startsWith(pressure))).toBe(true);
+  const [png] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByRole("button", { name: "Export PNG" }).click(),
+  ]);
+  expect(
+    readFileSync(await png.path())
+      .subarray(1, 4)
+      .toString(),
+  ).toBe("PNG");
+
+  await page.getByRole("button", { name: "Below each other" }).click();
+  await expect(charts).toHaveCount(3);
+  await page.getByRole("button", { name: "Limits" }).click();
+  await page.getByRole("button", { name: "Logarithmic" }).click();
+  await expect.poll(() => pixelsOf(page, FIRST)).toBeGreaterThan(80);
+  await expectAccessible(page);
+  await page.getByRole("checkbox", { name: `Show ${current}` }).uncheck();
+  await expect(charts).toHaveCount(2);
+  await page.getByRole("checkbox", { name: `Show ${current}` }).check();
+  await page.getByRole("button", { name: `Remove ${message}` }).click();
+  await expect(charts).toHaveCount(3);
+  await page.reload();
+  await expect(charts).toHaveCount(3);
+  await expect(trace(current)).toContainText("250.00 mA");
+
+  // Rows of the table have curves too, and a PV is written from its cell.
+  const set = `${prefix}:RF:VOLTAGE:SET`;
+  await page.goto(`${app.url}#/table?pvs=${set},${current}`);
+  await page.getByRole("button", { name: "Curves" }).click();
+  await expect(app.row(current).locator(".sparkline path")).toHaveAttribute(
+    "d",
+    /^M[\d.]+ [\d.]+L/,
+  );
+  await app.row(set).hover();
+  await page.getByRole("button", { name: `Write ${set}` }).click();
+  const dialog = page.getByRole("dialog", { name: `Write ${set}` });
+  await dialog.getByRole("textbox").fill("1.75");
+  await dialog.getByRole("textbox").press("Enter");
+  await expect(dialog).toContainText("Written");
+  expect(await ioc.get("RF:VOLTAGE:SET")).toBe("1.75");
+  await dialog.getByRole("button", { name: "Close" }).click();
+  await expect(app.row(set)).toContainText("1.75");
+  await page.goto(`${app.url}#/plots?pvs=${current}`);
+
+  // The curve ends where the IOC did.
+  await ioc.kill();
+  await expect(trace(current)).toContainText("Disconnected");
+  await expect(trace(current)).toHaveAttribute("data-state", "disconnected");
+});

@@ -1,0 +1,111 @@
+/** What the app makes of pasted text and of links, and how much its first page loads. No browser is needed. */
+
+import { readdirSync, readFileSync } from "node:fs";
+import path from "node:path";
+
+import { expect, test } from "@playwright/test";
+
+import { distance, partsOf } from "../../app/src/near";
+import { namesIn } from "../../app/src/pasted";
+import { hrefOf, parseRoute, type Route } from "../../app/src/route";
+import { moodOfList, titleOf } from "../../app/src/title";
+import { builtPage } from "../fixtures/built_pages";
+
+/** What a PV page with a chart loads, compressed. */
+const MAX_FIRST_LOAD_BYTES = 150 * 1024;
+
+const PASTED: readonly (readonly [text: string, names: readonly string[]])[] = [
+  ["SR:CURRENT", ["SR:CURRENT"]],
+  ["  SR:CURRENT\u00a0\r\n", ["SR:CURRENT"]],
+  ["\"SR:CURRENT\", 'SR:TUNE'; SR:CURRENT", ["SR:CURRENT", "SR:TUNE"]],
+  ["$ caget -w 5 -t SR:CURRENT SR:TUNE", ["SR:CURRENT", "SR:TUNE"]],
+  ["[op@host ~]$ /opt/epics/bin/caput SR:SET 12", ["SR:SET"]],
+  ["pvget -r value ‘SR:IMAGE’", ["SR:IMAGE"]],
+  ["caget SR:A\nSR:A    301.25\nSR:B    2026-11-26 10:00:00.1 3 HIGH MINOR", ["SR:A", "SR:B"]],
+  ["# magnets\nM1:TEMP.VAL\nM1:TEMP.EGU\n", ["M1:TEMP.VAL", "M1:TEMP.EGU"]],
+  ["pva://SR:IMAGE ca://X", ["pva://SR:IMAGE", "ca://X"]],
+  ["A<B>-C{1}:x[3]", ["A<B>-C{1}:x[3]"]],
+  ['SR:A.{"dbnd":{"d": 1}}', ['SR:A.{"dbnd":{"d": 1}}']],
+  ["=`SR:A` + `SR:B`", ["=`SR:A` + `SR:B`"]],
+  ["sim://ramp(0, 10, 1)", ["sim://ramp(0, 10, 1)"]],
+  [
+    '"psim://sine(-5, 5)", ssim://enum(A|B) sim://noise SR:A',
+    ["psim://sine(-5, 5)", "ssim://enum(A|B)", "sim://noise", "SR:A"],
+  ],
+  ["caget sim://ramp(0, 10, 1)", ["sim://ramp(0, 10, 1)"]],
+  ["eq://max(`SR:A`, `SR:B`) * 2", ["eq://max(`SR:A`, `SR:B`) * 2"]],
+  ["", []],
+  ["12.5 ---", []],
+];
+
+for (const [text, names] of PASTED) {
+  test(`names in ${JSON.stringify(text)}`, () => {
+    expect(namesIn(text)).toEqual(names);
+  });
+}
+
+test("a link gives back the state from which it was made", () => {
+  const routes: Route[] = [
+    {
+      page: "pv",
+      name: "SR:A/B?c=d&e#f,100%",
+      macros: {},
+      names: [],
+      settings: { window: "60", lock: "1" },
+    },
+    {
+      page: "table",
+      name: "",
+      macros: {},
+      names: ["A,B", "pva://C", "µ"],
+      settings: { q: "a&b", sort: "-time" },
+    },
+    { page: "alarms", name: "", macros: {}, names: [], settings: {} },
+    {
+      page: "display",
+      name: "ops/a b+c?.bob",
+      macros: { P: "SR:A=1&b", "DESC,2": "" },
+      names: [],
+      settings: { fit: "width" },
+    },
+  ];
+  for (const route of routes) expect(parseRoute(hrefOf(route))).toEqual(route);
+  expect(parseRoute("")).toMatchObject({ page: "pv", name: "" });
+  expect(parseRoute("#/pv/100%")).toMatchObject({ name: "100%" });
+});
+
+test("the icon is the worst state of a list, and the title has no old value", () => {
+  const kinds = ["MAJOR", "INVALID", "gone", "MINOR", "searched", "NO_ALARM"] as const;
+  const none = { MAJOR: 0, INVALID: 0, gone: 0, MINOR: 0, searched: 0, NO_ALARM: 0 };
+  expect(moodOfList(kinds, { ...none, INVALID: 1, gone: 2, NO_ALARM: 9 })).toBe("INVALID");
+  expect(moodOfList(kinds, { ...none, gone: 2, MINOR: 1 })).toBe("LOST");
+  expect(moodOfList(kinds, { ...none, MINOR: 1, searched: 3, NO_ALARM: 9 })).toBe("MINOR");
+  expect(moodOfList(kinds, { ...none, searched: 3, NO_ALARM: 9 })).toBe("NO_ALARM");
+  expect(moodOfList(kinds, { ...none, searched: 3 })).toBe("NONE");
+  const minor = { severity: "MINOR", isPresent: true, isStale: false, text: "MINOR HIGH" } as const;
+  expect(titleOf("SR:A", "3 mA", minor)).toBe("MINOR SR:A 3 mA");
+  const silent = { severity: undefined, isPresent: false, isStale: true, text: "No response" };
+  expect(titleOf("SR:A", "3 mA", silent)).toBe("SR:A No response");
+});
+
+test("mistyped names are near", () => {
+  expect(distance("SR:CURENT", "SR:CURRENT")).toBe(1);
+  expect(distance("SR:CURRNET", "SR:CURRENT")).toBe(1);
+  expect(distance("", "AB")).toBe(2);
+  expect(partsOf("ca://SR:CURENT.EGU")).toEqual(["SR:CURENT", "CURENT", "SR", "SR:CU", "RENT"]);
+});
+
+test("the first page loads at most 150 KiB", () => {
+  const folder = path.join(builtPage("app"), "app");
+  const files = readdirSync(folder);
+  // Loaded with other pages and their plots, with the fields of a record, with an archiver, with a formula, with a compressed or large array or a refused connection, or when a text is offered or written, or a put confirmed.
+  const later =
+    /^(?:TablePage|AlarmsPage|HealthPage|PlotsPage|SnapshotsPage|PvFields|ConfirmPut|KnownNames|DisplayPage|DisplaysPage|displays|plots|archive|pvwire_archive_bg|clock|tail|blosc|codec|extras|large_worker|painter|pvwire_page_bg|of_page)-/;
+  const first = files.filter((file) => file.endsWith(".gz") && !later.test(file));
+  const bytes = first.map((file) => readFileSync(path.join(folder, file)).length);
+  const sum = bytes.reduce((all, each) => all + each, 0);
+  expect(first.some((file) => file.startsWith("uPlot"))).toBe(true);
+  expect(first.some((file) => file.startsWith("pvwire_wasm_bg"))).toBe(true);
+  expect(sum).toBeLessThanOrEqual(MAX_FIRST_LOAD_BYTES);
+  console.log(`First page of the app: ${String(sum)} bytes compressed`);
+});

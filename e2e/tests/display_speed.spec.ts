@@ -1,0 +1,107 @@
+/** A display of many widgets that all change at 10 Hz leaves the page its frames. */
+
+import { mkdirSync, writeFileSync } from "node:fs";
+import path from "node:path";
+
+import type { Page } from "@playwright/test";
+
+import { DEADLINE_MS } from "../../testbed/ts/deadline";
+import { expect, test } from "../fixtures/app_page";
+
+const WIDGETS = 2000;
+const COLUMNS = 25;
+const MEASURED_MS = 3000;
+const ATTEMPTS = 5;
+
+/**
+ * Share of a plain page's frames: the page writes texts that it has, in one frame of six. The display
+ * selects, formats and judges each value, and spreads them over the frames.
+ */
+const LEAST_SHARE = 0.2;
+
+const TYPES = ["textupdate", "textupdate", "led", "progressbar"] as const;
+
+function widget(at: number): string {
+  const [x, y] = [(at % COLUMNS) * 56, Math.floor(at / COLUMNS) * 11];
+  const type = TYPES[at % TYPES.length];
+  const period = (5 + at / 100).toFixed(2);
+  const pv =
+    type === "led"
+      ? `sim://counter(10,start=${String(at)})`
+      : `sim://sine(${period},amplitude=50,offset=50)`;
+  return `<widget type="${type ?? ""}" version="2.0.0"><name>w${String(at)}</name><x>${String(x)}</x>
+    <y>${String(y)}</y><width>54</width><height>11</height><precision>1</precision><font><font family="Liberation Sans" size="9.0"/></font>
+    <pv_name>${pv}</pv_name></widget>`;
+}
+
+test.use({
+  // eslint-disable-next-line no-empty-pattern -- Playwright reads the fixtures it needs from here.
+  screens: async ({}, provide, testInfo) => {
+    const folder = testInfo.outputPath("screens");
+    mkdirSync(folder);
+    const widgets = Array.from({ length: WIDGETS }, (_, at) => widget(at)).join("");
+    const text = `<display version="2.0.0"><name>Many</name><width>1400</width><height>880</height>${widgets}</display>`;
+    writeFileSync(path.join(folder, "many.bob"), text);
+    await provide(folder);
+  },
+});
+test.setTimeout(12 * DEADLINE_MS);
+
+/** As many texts as the display has widgets, all of which change at 10 Hz. */
+const PLAIN = `<!doctype html><body style="margin:0;position:relative"><script>
+  const texts = Array.from({ length: ${String(WIDGETS)} }, (_, at) => {
+    const box = document.createElement("div");
+    box.style.cssText = "position:absolute;contain:strict;width:54px;height:11px;font:9px sans-serif";
+    box.style.left = (at % ${String(COLUMNS)}) * 56 + "px";
+    box.style.top = Math.floor(at / ${String(COLUMNS)}) * 11 + "px";
+    document.body.append(box);
+    return box.appendChild(document.createTextNode("0"));
+  });
+  let round = 0;
+  setInterval(() => requestAnimationFrame(() => {
+    round += 1;
+    texts.forEach((text, at) => { text.nodeValue = (round + at / 1000).toFixed(1) + " V"; });
+  }), 100);
+</script>`;
+
+async function framesPerSecond(page: Page): Promise<number> {
+  return page.evaluate(async (ms) => {
+    const began = performance.now();
+    let count = 0;
+    while (performance.now() - began < ms) {
+      await new Promise(requestAnimationFrame);
+      count += 1;
+    }
+    return (1000 * count) / (performance.now() - began);
+  }, MEASURED_MS);
+}
+
+test("2,000 widgets at 10 Hz leave the page its frames", async ({ app, context, page }) => {
+  const beside = await context.newPage();
+  await beside.setContent(PLAIN);
+  const measured: string[] = [];
+  let best = 0;
+  await app.open("#/display/many.bob");
+  const present = page.locator(".pvwire-display-box[data-present]");
+  await expect(present).toHaveCount(WIDGETS, { timeout: 2 * DEADLINE_MS });
+  while (measured.length < ATTEMPTS && best < LEAST_SHARE) {
+    // One after another: a page that isn't in front makes no frames.
+    await beside.bringToFront();
+    const plain = await framesPerSecond(beside);
+    await page.bringToFront();
+    const display = await framesPerSecond(page);
+    best = Math.max(best, display / plain);
+    measured.push(`${display.toFixed(0)} of ${plain.toFixed(0)} frames/s`);
+  }
+  test.info().annotations.push({ type: "measured", description: measured.join(", ") });
+  expect(best, measured.join(", ")).toBeGreaterThan(LEAST_SHARE);
+
+  // No value waits for long, also if there are more updates than can be drawn.
+  const changed = await page.evaluate(async (ms) => {
+    const boxes = [...document.querySelectorAll('[data-type="textupdate"]')];
+    const texts = boxes.map(({ textContent }) => textContent);
+    await new Promise((resolve) => setTimeout(resolve, ms));
+    return boxes.filter(({ textContent }, at) => textContent !== texts[at]).length / boxes.length;
+  }, MEASURED_MS);
+  expect(changed).toBeGreaterThan(0.95);
+});

@@ -1,0 +1,249 @@
+/** The facility's displays in the app: one story with a real IOC and a real relay. */
+
+import { mkdirSync, writeFileSync } from "node:fs";
+import path from "node:path";
+
+import type { Locator, Page } from "@playwright/test";
+
+import { expectAccessible } from "../fixtures/accessible";
+import { expect, test } from "../fixtures/app_page";
+
+interface WidgetText {
+  readonly type: string;
+  readonly name: string;
+  readonly y: number;
+  readonly more: string;
+}
+
+const widget = ({ more, name, type, y }: WidgetText): string =>
+  `<widget type="${type}" version="2.0.0"><name>${name}</name><x>10</x><y>${String(y)}</y>` +
+  `<width>180</width><height>24</height>${more}</widget>`;
+
+const button = (name: string, y: number, actions: string): string =>
+  widget({
+    type: "action_button",
+    name,
+    y,
+    more: `<text>${name}</text><pv_name></pv_name><actions>${actions}</actions>`,
+  });
+
+const opens = (file: string, more = ""): string =>
+  `<action type="open_display"><file>${file}</file><target>replace</target>${more}</action>`;
+
+const writes = (pv: string, value: string): string =>
+  `<action type="write_pv"><pv_name>${pv}</pv_name><value>${value}</value></action>`;
+
+const pv = (type: string, name: string, y: number, record: string, more = ""): string =>
+  widget({ type, name, y, more: `<pv_name>$(P):${record}</pv_name>${more}` });
+
+const display = (name: string, ...widgets: string[]): string =>
+  `<display version="2.0.0"><name>${name}</name><width>420</width><height>320</height>${widgets.join("")}</display>`;
+
+const title = (text: string): string =>
+  widget({ type: "label", name: "title", y: 290, more: `<text>${text}</text>` });
+
+/** Hides a widget while the beam current is in major alarm. */
+const HIDDEN_IN_ALARM = `<rules><rule name="alarm" prop_id="visible" out_exp="false">
+  <exp bool_exp="pvSev0 == 2"><value>false</value></exp><pv_name>$(P):RING:CURRENT</pv_name></rule></rules>`;
+
+const MAIN = display(
+  "Ring $(P)",
+  pv("textupdate", "current", 10, "RING:CURRENT"),
+  pv("textupdate", "tune", 40, "RING:TUNE"),
+  pv("textupdate", "message", 70, "OP:MESSAGE"),
+  pv("textentry", "voltage", 100, "RF:VOLTAGE:SET"),
+  pv("combo", "mode", 130, "OP:MODE:SET"),
+  widget({ type: "label", name: "healthy", y: 160, more: `<text>Beam</text>${HIDDEN_IN_ALARM}` }),
+  button("Sector 3", 190, opens("vacuum/sector.bob", "<macros><S>03</S></macros>")),
+  button("Too much", 220, writes("$(P):RF:VOLTAGE:SET", "99")),
+  button("Forbidden", 250, writes("$(P):RING:CURRENT", "1")),
+  title("First text"),
+);
+
+const FILES: Readonly<Record<string, string>> = {
+  "main.bob": MAIN,
+  "vacuum/sector.bob": display(
+    "Sector $(S)",
+    button("Details", 10, opens("detail.bob", "<macros><N>$(S)07</N></macros>")),
+    title("Sector $(S) of $(P)"),
+  ),
+  "vacuum/detail.bob": display(
+    "Detail",
+    pv("textupdate", "counter", 10, "N$(N=0001)"),
+    `<widget type="embedded"><name>part</name><y>40</y><width>300</width><height>100</height>
+      <file>../common/part.bob</file><macros><R>RING:CURRENT</R></macros></widget>`,
+    button("Summary", 150, opens("../summary.bob")),
+  ),
+  "common/part.bob": display("Part", pv("textupdate", "inner", 0, "$(R)")),
+  "summary.bob": display(
+    "Summary",
+    widget({ type: "label", name: "trail", y: 10, more: "<text>$(P) $(S) $(N)</text>" }),
+    widget({
+      type: "label",
+      name: "ink",
+      y: 40,
+      more: '<text>Site</text><foreground_color><color name="Site Blue"/></foreground_color>',
+    }),
+  ),
+  "color.def": "Site Blue = 1, 2, 250\n",
+};
+
+let folder = "";
+
+const write = (name: string, text: string): void => {
+  const file = path.join(folder, name);
+  mkdirSync(path.dirname(file), { recursive: true });
+  writeFileSync(file, text);
+};
+
+test.use({
+  // eslint-disable-next-line no-empty-pattern -- Playwright reads the fixtures it needs from here.
+  screens: async ({}, provide, testInfo) => {
+    folder = testInfo.outputPath("screens");
+    for (const [name, text] of Object.entries(FILES)) write(name, text);
+    await provide(folder);
+  },
+});
+
+const box = (page: Page, name: string): Locator => page.locator(`[data-name="${name}"]`);
+const valueOf = (page: Page, name: string): Locator =>
+  box(page, name).locator('[data-part="value"]');
+
+/** Every widget with a PV, and its text from what the IOC has. */
+const TRUTH: readonly (readonly [name: string, record: string, text: (value: string) => string])[] =
+  [
+    ["current", "RING:CURRENT", (value) => `${Number(value).toFixed(2)} mA`],
+    ["tune", "RING:TUNE", (value) => Number(value).toFixed(4)],
+    ["message", "OP:MESSAGE", (value) => value],
+  ];
+
+test("displays: opened with macros, written, refused, in alarm, changed, and lost", async ({
+  app,
+  faults,
+  ioc,
+  page,
+  prefix,
+  relay,
+}) => {
+  const expectTruth = async (): Promise<void> => {
+    for (const [name, record, text] of TRUTH) {
+      await expect(box(page, name)).toHaveAttribute("data-state", "connected", { timeout: 45_000 });
+      await expect(box(page, name)).not.toHaveAttribute("data-stale");
+      await expect(valueOf(page, name)).toHaveText(text(await ioc.get(record)));
+    }
+    const voltage = `${Number(await ioc.get("RF:VOLTAGE:SET")).toFixed(2)} MV`;
+    await expect(box(page, "voltage").locator("input")).toHaveValue(voltage);
+  };
+  const hold = async (): Promise<void> => {
+    await ioc.hold("RING:CURRENT");
+    await ioc.put("RING:TUNE.SCAN", "Passive");
+    await ioc.put("RING:CURRENT", 250);
+  };
+  await hold();
+
+  // The list, and a display by its link.
+  await app.open("#/displays");
+  await expect(page.getByText("5 of 5 displays")).toBeVisible();
+  await page.getByRole("searchbox").fill("vac det");
+  await expect(page.locator(".display-list a")).toHaveText(["vacuum/detail.bob"]);
+  await expectAccessible(page);
+  await page.goto(`${app.url}#/display/main.bob?macro=P=${prefix}`);
+  await expect(page.locator(".pvwire-display-title")).toHaveText(`Ring ${prefix}`);
+  await expectTruth();
+  await expectAccessible(page);
+
+  // Five displays, each with the macros of those before it, and the browser's way back.
+  await page.getByRole("button", { name: "Sector 3" }).click();
+  await expect(box(page, "title")).toHaveText(`Sector 03 of ${prefix}`);
+  await page.getByRole("button", { name: "Details" }).click();
+  await expect(box(page, "counter")).toHaveAttribute("data-pv", `${prefix}:N0307`);
+  await expect(valueOf(page, "inner")).toHaveText("250.00 mA");
+  await page.getByRole("button", { name: "Summary" }).click();
+  await expect(box(page, "trail")).toHaveText(`${prefix} 03 0307`);
+  await expect(box(page, "ink")).toHaveCSS("color", "rgb(1, 2, 250)");
+  await page.goBack();
+  await expect(valueOf(page, "inner")).toHaveText("250.00 mA");
+  await page.getByRole("button", { name: "Back" }).click();
+  await expect(box(page, "title")).toHaveText(`Sector 03 of ${prefix}`);
+  await page.getByRole("button", { name: "Forward" }).click();
+  await page.reload();
+  await expect(box(page, "counter")).toHaveAttribute("data-pv", `${prefix}:N0307`);
+  await page.goto(`${app.url}#/display/main.bob?macro=P=${prefix}`);
+
+  // Written, and refused for each reason.
+  const voltage = box(page, "voltage").locator("input");
+  await voltage.fill("1.7");
+  await voltage.press("Enter");
+  await expect(page.locator('[data-outcome="written"]')).toContainText("Written");
+  await expect.poll(() => ioc.get("RF:VOLTAGE:SET")).toBe("1.7");
+  await page.getByRole("button", { name: "Too much" }).click();
+  await expect(page.locator('[data-outcome="refused"]')).toContainText("Refused");
+  const forbidden = page.getByRole("button", { name: "Forbidden" });
+  await expect(forbidden).toHaveAttribute("aria-disabled", "true");
+  await forbidden.click({ force: true });
+  expect(await ioc.get("RF:VOLTAGE:SET")).toBe("1.7");
+  expect(await ioc.get("RING:CURRENT")).toBe("250");
+  await page.getByRole("button", { name: "Read-only" }).click();
+  await expect(box(page, "voltage")).toHaveAttribute("title", /read-only/);
+  await expect(voltage).not.toBeEditable();
+  await page.getByRole("button", { name: "Read-only" }).click();
+  await expect(voltage).toBeEditable();
+  await expectTruth();
+
+  // An alarm, and the rule that hides a widget in it.
+  await ioc.put("RING:CURRENT", 350);
+  await expect(box(page, "current")).toHaveAttribute("data-severity", "MAJOR");
+  await expect(box(page, "healthy")).toHaveCount(0);
+  await ioc.put("RING:CURRENT", 250);
+  await expect(box(page, "healthy")).toBeVisible();
+
+  // The file changes, is written in part, and is whole again.
+  write("main.bob", MAIN.replace("First text", "Second text"));
+  await expect(box(page, "title")).toHaveText("Second text");
+  await expectTruth();
+  write("main.bob", MAIN.slice(0, 500));
+  await expect(page.locator(".pvwire-display-problem")).toBeVisible();
+  // Chromium's own report of a file that is no XML has styles, which the page's policy blocks.
+  for (const fault of faults.splice(0)) expect(fault).toMatch(/^Applying inline style/);
+  await expect(box(page, "title")).toHaveText("Second text");
+  write("main.bob", MAIN.replace("First text", "Third text"));
+  await expect(box(page, "title")).toHaveText("Third text");
+  await expect(page.locator(".pvwire-display-problem")).toHaveCount(0);
+  await expectTruth();
+
+  // The IOC is silent: nothing looks present, and the rule doesn't know the alarm.
+  await ioc.put("RING:CURRENT", 350);
+  await expect(box(page, "healthy")).toHaveCount(0);
+  ioc.hang();
+  for (const [name] of TRUTH) {
+    await expect(box(page, name)).toHaveAttribute("data-stale", "true");
+    await expect(box(page, name)).not.toHaveAttribute("data-severity");
+  }
+  await expect(box(page, "healthy")).toBeVisible();
+  ioc.resume();
+  await expect(box(page, "healthy")).toHaveCount(0, { timeout: 45_000 });
+  await expectTruth();
+
+  // The IOC ends, and is there again with other values.
+  await ioc.kill();
+  for (const [name] of TRUTH) {
+    await expect(box(page, name)).toHaveAttribute("data-state", "disconnected");
+    await expect(box(page, name)).not.toHaveAttribute("data-present");
+  }
+  await expect(box(page, "voltage")).toHaveAttribute("data-read-only", "true");
+  await ioc.restart();
+  await hold();
+  await expectTruth();
+
+  // The relay ends.
+  await relay.kill();
+  for (const [name] of TRUTH) {
+    await expect(box(page, name)).toHaveAttribute("data-state", "relayLost");
+  }
+  await ioc.put("OP:MESSAGE", "Written meanwhile");
+  write("main.bob", MAIN.replace("First text", "Changed meanwhile"));
+  await relay.restart();
+  await expectTruth();
+  await expect(box(page, "title")).toHaveText("Changed meanwhile");
+  expect(relay.output).not.toContain("panicked");
+});
