@@ -16,7 +16,7 @@ interface Request {
 interface Operation {
   readonly pv: number;
   readonly typenames: boolean;
-  told: Channel | undefined;
+  last: Channel | undefined;
 }
 
 /** Serves `subscribeChannel` of the PVs `0` to `999` as graphql-transport-ws; gives what ends it. */
@@ -45,8 +45,8 @@ function serveClient(socket: WebSocket): void {
     const now = Date.now();
     for (const [id, operation] of operations) {
       const shown = cell(operation.pv, now);
-      const update = changes(shown, operation.told);
-      operation.told = shown;
+      const update = changes(shown, operation.last);
+      operation.last = shown;
       socket.send(coniqlMessage(id, update, operation.typenames));
     }
   };
@@ -61,6 +61,6 @@ function serveClient(socket: WebSocket): void {
     if (type === "complete") operations.delete(id);
     if (type !== "subscribe" || payload === undefined) return;
     const typenames = payload.query.includes("__typename");
-    operations.set(id, { pv: Number(payload.variables.id), typenames, told: undefined });
+    operations.set(id, { pv: Number(payload.variables.id), typenames, last: undefined });
   });
 }

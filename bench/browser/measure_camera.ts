@@ -47,10 +47,6 @@ export const camera: Measurement = {
     heap_slope_mb_per_min: ["heap and buffers, slope", "MB/min"],
     seconds: ["measured for", "s"],
   },
-  goals: [
-    { id: "browser-camera", figure: "shown_per_s", bound: "at least", goal: 9.5 },
-    { id: "browser-camera-memory", figure: "memory_slope_mb_per_min", bound: "at most", goal: 5 },
-  ],
   mostRounds: 1,
   points: [{ label: "2,048 × 2,048 × 16 bits", measure: watchCamera }],
 };

@@ -44,7 +44,6 @@ export const modes: Measurement = {
     updates_per_s: ["updates that arrived, each tab", "/s"],
     connections: ["connections", ""],
   },
-  goals: [],
   points: PLACES.map(([place, tabs]) => ({
     label: `${place}, ${tabs === 1 ? "one tab" : "two tabs"}`,
     measure: async (bench) => await measure(bench, place, tabs),

@@ -31,10 +31,6 @@ export const packageSize: Measurement = {
     graphql_wasm_kb: ["WebAssembly that it loads with the first document", "KiB"],
     widgets_kb: ["`pvwire/widgets`, beside React and uPlot", "KiB"],
   },
-  goals: [
-    { id: "package-wasm", figure: "wasm_kb", bound: "at most", goal: 60 },
-    { id: "package-js", figure: "js_kb", bound: "at most", goal: 15 },
-  ],
   points: [
     {
       label: "sizes",

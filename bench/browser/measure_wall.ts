@@ -22,7 +22,6 @@ export const wall: Measurement = {
     script_percent: ["of it JavaScript", "%"],
     updates_per_s: ["updates that arrived", "/s"],
   },
-  goals: [{ id: "browser-wall", figure: "frames_per_s", bound: "at least", goal: 45 }],
   points: [
     {
       label: "5,000 readbacks",

@@ -69,3 +69,12 @@ export const coniqlMessage = (operation: string, channel: Channel, typenames: bo
     type: "next",
     payload: { data: { subscribeChannel: typenames ? withTypenames(channel) : channel } },
   });
+
+/** Pages that show the PVs from the relay. */
+export const OWN_FEEDS = ["pvwire", "text nodes by hand", "Readback", "Readback by hand"] as const;
+
+export type OwnFeed = (typeof OWN_FEEDS)[number];
+
+export type FeedName = OwnFeed | PeerName;
+
+export const isOwn = (feed: FeedName): feed is OwnFeed => OWN_FEEDS.some((own) => own === feed);

@@ -1,9 +1,11 @@
-/** Writes a result and says which goals it meets. */
+/** Writes a result. */
 
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { cpus, loadavg, release } from "node:os";
 import path from "node:path";
+
+import { PYTHON, ROOT } from "../../testbed/ts/paths";
 
 export type Round = Readonly<Record<string, number>>;
 
@@ -13,21 +15,12 @@ export interface Point {
   readonly rounds: readonly Round[];
 }
 
-export interface Goal {
-  readonly id: string;
-  readonly figure: string;
-  readonly bound: "at most" | "at least";
-  readonly goal: number;
-}
-
 export interface Scenario {
   readonly name: string;
   readonly question: string;
   readonly about: string;
   /** What each figure is, and its unit. */
   readonly labels: Readonly<Record<string, readonly [label: string, unit: string]>>;
-  /** Of the first point. */
-  readonly goals: readonly Goal[];
   readonly settings: Readonly<Record<string, number | string>>;
   /** A figure more of one point: another of its figures, divided round by round by that of a second point. */
   readonly ratio?: {
@@ -44,41 +37,33 @@ interface Summary {
   readonly max: number;
 }
 
-export interface Judged extends Goal {
-  readonly what: string;
-  readonly unit: string;
-  readonly measured: number;
-  readonly met: boolean;
-}
-
-const ROOT = path.resolve(import.meta.dirname, "../..");
-const RESULTS = path.join(ROOT, "bench/results");
+/** Keeps results and says whether the goals are met. */
+const RESULTS = path.join(ROOT, "bench/relay/results.py");
+const GOALS = path.join(ROOT, "bench/relay/goals.py");
 
 /** Every round as it was measured; not in the repository. */
 const ROUNDS = path.join(ROOT, ".local/bench");
 
-/** Writes the result as JSON and as a table, which it gives too, with how the goals are met. */
+/** Writes the result as JSON and as a section with a table, and returns the section. */
 export function report(
   scenario: Scenario,
   measured: readonly Point[],
   circumstances: Readonly<Record<string, string | number>>,
   keep: boolean,
-): { readonly text: string; readonly goals: readonly Judged[] } {
+): string {
   const { about, labels, name, question, settings } = scenario;
   const points = withRatio(measured, scenario.ratio);
   const summed = points.map((point) => ({ ...point, figures: summary(point.rounds) }));
-  const goals = scenario.goals.map((goal) => judged(goal, labels, summed[0]?.figures ?? {}));
-  const told = Object.entries(circumstances)
+  const origins = Object.entries(circumstances)
     .map(([key, value]) => `${key} ${String(value)}`)
     .join(", ");
   const lines = [
-    `# ${name}`,
+    `## ${name}`,
     "",
     question,
     "",
     `${about} n = ${String(points[0]?.rounds.length ?? 0)} rounds.`,
-    `${capital(told)}.`,
-    ...goals.map(goalLine),
+    `${capital(origins)}.`,
     "",
     ...(summed.length === 1
       ? onePoint(summed[0]?.figures ?? {}, labels)
@@ -86,32 +71,19 @@ export function report(
   ];
   const text = `${lines.join("\n")}\n`;
   if (keep) {
-    const head = { scenario: name, question, settings, ...circumstances, goals };
+    const head = { scenario: name, question, settings, ...circumstances };
     const kept = summed.map(({ label, rounds, figures }) => ({ label, n: rounds.length, figures }));
-    write(RESULTS, `${name}.json`, `${JSON.stringify({ ...head, points: kept }, null, 1)}\n`);
-    write(ROUNDS, `${name}.json`, `${JSON.stringify({ ...head, points: summed }, null, 1)}\n`);
-    write(RESULTS, `${name}.md`, text);
+    const input = JSON.stringify({ result: { ...head, points: kept }, section: text });
+    execFileSync(PYTHON, [RESULTS, "keep", "browser"], { input });
+    mkdirSync(ROUNDS, { recursive: true });
+    const all = `${JSON.stringify({ ...head, points: summed }, null, 1)}\n`;
+    writeFileSync(path.join(ROUNDS, `${name}.json`), all);
   }
-  return { text, goals };
+  return text;
 }
 
-/** Keeps what was measured for the goals beside what earlier runs measured for others. */
-export function reportGoals(goals: readonly Judged[]): void {
-  const file = path.join(RESULTS, "browser.json");
-  const earlier = existsSync(file) ? (JSON.parse(readFileSync(file, "utf8")) as Judged[]) : [];
-  const others = earlier.filter(({ id }) => !goals.some((goal) => goal.id === id));
-  const kept = [...others, ...goals].map(({ goal, id, measured, met, unit }) =>
-    JSON.stringify({ id, goal, measured, unit, met }),
-  );
-  write(RESULTS, "browser.json", `[\n${kept.join(",\n")}\n]\n`);
-}
-
-export const goalLine = ({ bound, goal, measured, met, unit, what }: Judged): string =>
-  `Goal: ${what} ${bound} ${withUnit(String(goal), unit)}; ${met ? "met" : "not met"} by a median of` +
-  ` ${withUnit(figure(measured), unit)}.`;
-
-const withUnit = (value: string, unit: string): string =>
-  unit === "" ? value : `${value} ${unit}`;
+/** Writes which goals are met and returns the table. */
+export const reportGoals = (): string => execFileSync(PYTHON, [GOALS], { encoding: "utf8" });
 
 /** Machine, commit and moment of a result. */
 export function origin(): Record<string, string> {
@@ -134,11 +106,6 @@ export function origin(): Record<string, string> {
 
 export const load = (): number => Math.round((loadavg()[0] ?? 0) * 10) / 10;
 
-function write(folder: string, file: string, text: string): void {
-  mkdirSync(folder, { recursive: true });
-  writeFileSync(path.join(folder, file), text);
-}
-
 function summary(rounds: readonly Round[]): Record<string, Summary> {
   return Object.fromEntries(
     Object.keys(rounds[0] ?? {}).map((key) => [
@@ -150,24 +117,13 @@ function summary(rounds: readonly Round[]): Record<string, Summary> {
 
 function middle(values: readonly number[]): Summary {
   const sorted = values.toSorted((a, b) => a - b);
-  const at = (place: number): number => sorted[place] ?? NaN;
+  const at = (index: number): number => sorted[index] ?? NaN;
   const half = (sorted.length - 1) / 2;
   return {
     min: at(0),
     median: (at(Math.floor(half)) + at(Math.ceil(half))) / 2,
     max: at(sorted.length - 1),
   };
-}
-
-function judged(
-  goal: Goal,
-  labels: Scenario["labels"],
-  figures: Readonly<Record<string, Summary>>,
-): Judged {
-  const [what, unit] = labels[goal.figure] ?? [goal.figure, ""];
-  const measured = figures[goal.figure]?.median ?? NaN;
-  const met = goal.bound === "at most" ? measured <= goal.goal : measured >= goal.goal;
-  return { ...goal, what, unit, measured, met };
 }
 
 function withRatio(points: readonly Point[], ratio: Scenario["ratio"]): readonly Point[] {

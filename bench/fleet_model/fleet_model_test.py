@@ -1,6 +1,5 @@
 """The model against what was measured, and against itself."""
 
-import json
 import tempfile
 import unittest
 from pathlib import Path
@@ -36,12 +35,6 @@ class Replay(unittest.TestCase):
     def test_missing_results_give_no_costs(self):
         with tempfile.TemporaryDirectory() as folder:
             self.assertIsNone(model.Costs.measured(Path(folder)))
-
-    def test_points_are_found_by_label(self):
-        with tempfile.TemporaryDirectory() as folder:
-            point = {"label": "b", "figures": {"x": {"median": 3}}}
-            Path(folder, "s.json").write_text(json.dumps({"points": [{"label": "a", "figures": {}}, point]}))
-            self.assertEqual(model.figures("s", "b", Path(folder)), {"x": 3})
 
 
 class Fits(unittest.TestCase):

@@ -5,13 +5,15 @@ computes what other results must then show, and `fleet_model_test.py` compares i
 which shards each edge follows, and adds up relays, cores, NATS servers and bytes.
 """
 
-import json
 import math
 import random
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-RESULTS = Path(__file__).resolve().parent.parent / "results"
+sys.path.append(str(Path(__file__).resolve().parent.parent / "relay"))
+
+from results import RESULTS, medians  # noqa: E402
 
 # Points of fleet-cost: PVs, and whether all records are processed at once. 10,000 PVs are ten shards.
 POINTS = ("1,000 at once", "1,000 in 16 groups", "10,000 at once", "10,000 in 16 groups")
@@ -40,17 +42,6 @@ SPARE = 1
 
 # Edges of an area.
 MOST_EDGES = 1000
-
-
-def figures(scenario, label=None, results=RESULTS):
-    """Medians of a point of a scenario; nothing if it was not measured."""
-    file = results / f"{scenario}.json"
-    if not file.exists():
-        return None
-    for point in json.loads(file.read_text())["points"]:
-        if label in (None, point["label"]):
-            return {key: of["median"] for key, of in point["figures"].items()}
-    return None
 
 
 def line(x1, y1, x2, y2):
@@ -149,14 +140,14 @@ class Costs:
     idle_cores: float
 
     @classmethod
-    def measured(cls, results=RESULTS):
+    def measured(cls, folder=RESULTS):
         """From the results; `None` if one of them is missing."""
-        few, many = (figures(f"ingest-ca-{pvs}", results=results) for pvs in (1000, 10_000))
+        few, many = (medians(f"ingest-ca-{pvs}", folder=folder) for pvs in (1000, 10_000))
         short, long, private = (
-            figures(f"fan-out-1000x{kind}", results=results)
+            medians(f"fan-out-1000x{kind}", folder=folder)
             for kind in ("1000-20ms", "1000-100ms", "200of2000-20ms")
         )
-        points = [figures("fleet-cost", label, results) for label in POINTS]
+        points = [medians("fleet-cost", label, folder) for label in POINTS]
         if None in (few, many, short, long, private, *points):
             return None
         idle, take = line(
@@ -309,10 +300,10 @@ def size(costs, load):
     )
 
 
-def replay(costs, results=RESULTS):
+def replay(costs, folder=RESULTS):
     """What the model says of measured points: name, computed, measured."""
     for label in POINTS:
-        point = figures("fleet-cost", label, results)
+        point = medians("fleet-cost", label, folder)
         at_relay, at_nats = traffic(point, 1, 1)
         for name, part, counts, key in (
             ("owner", costs.owner, at_relay, "bus_owner_us_per_update"),
@@ -321,7 +312,7 @@ def replay(costs, results=RESULTS):
         ):
             yield f"{name}, {label}", part.cost(*counts) / point["updates_per_s"], point[key]
     # Three edges with a hundred clients each, of which nothing above is.
-    grown = figures("fleet-growth", results=results)
+    grown = medians("fleet-growth", folder=folder)
     if grown is None:
         return
     updates, frames = grown["updates_per_s"], grown["edge_frames_per_s"]

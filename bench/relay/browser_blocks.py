@@ -8,15 +8,16 @@ from drawing import (
     picture,
     plt,
     points_table,
-    result,
     save,
+    source,
     table,
 )
 from report import figure
+from results import result
 
 WAYS = {
     "decode_ns": "decoded and stored",
-    "told_ns": "and a callback",
+    "callback_ns": "and a callback",
     "light_ns": "and a light selection",
     "full_ns": "and a full selection",
     "graphql_light_ns": "light GraphQL subscription",
@@ -36,7 +37,7 @@ def browser_update_block():
     (point,) = found["points"]
     values = [median(point, key) for key in WAYS]
     drawing, axes = plt.subplots()
-    colours = [BLUE if place < 6 else ORANGE for place in range(len(WAYS))]
+    colours = [BLUE if index < 6 else ORANGE for index in range(len(WAYS))]
     axes.barh(list(WAYS.values()), values, color=colours)
     axes.invert_yaxis()
     axes.set_xscale("log")
@@ -46,7 +47,7 @@ def browser_update_block():
     yield from picture("browser-update", "CPU of an update in the browser, by what is done with it")
     yield from table(["", "ns an update"], [[way, figure(median(point, key))] for key, way in WAYS.items()])
     yield ""
-    yield browser_source(found)
+    yield source(found)
 
 
 REACT_COLUMNS = (
@@ -93,14 +94,4 @@ def browser_page_block():
         if found is None:
             yield from [*missing(name), ""]
             continue
-        yield from [found["question"], "", *points_table(found, chosen), "", browser_source(found), ""]
-
-
-def browser_source(found):
-    """As `source`, of a result that Chromium measured."""
-    name, rounds = found["scenario"], found["points"][0]["n"]
-    return (
-        f"[bench/results/{name}.md](../../bench/results/{name}.md): commit {found['commit']},"
-        f" {found['date']}, n = {rounds}, {found['browser']}, load average"
-        f" {found['load_average_before']} before."
-    )
+        yield from [found["question"], "", *points_table(found, chosen), "", source(found), ""]

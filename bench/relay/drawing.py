@@ -1,10 +1,10 @@
 """Results, tables and pictures, as the blocks of the documents use them."""
 
-import json
 import sys
-from pathlib import Path
 
+import results
 from report import figure
+from results import ROOT
 
 
 class Undrawn:
@@ -30,8 +30,6 @@ else:
     matplotlib.use("svg")
     import matplotlib.pyplot as plt
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-RESULTS = ROOT / "bench/results"
 PICTURES = ROOT / "docs/explanations/pictures"
 
 BLUE, ORANGE, GREY, GREEN = "#1f77b4", "#e07b00", "#888888", "#2a8f4d"
@@ -52,15 +50,6 @@ plt.rcParams.update(
 )
 
 
-def result(name):
-    """A scenario's result, if there is one."""
-    file = RESULTS / f"{name}.json"
-    if not file.exists():
-        return None
-    found = json.loads(file.read_text())
-    return found if "points" in found else None
-
-
 def median(point, key):
     return point["figures"][key]["median"]
 
@@ -75,19 +64,19 @@ def spread(points, key):
 
 
 def source(found):
-    """Where a block's numbers are from."""
+    """Where a block's numbers are from, and whether they are stale."""
     name = found["scenario"]
-    return (
-        f"[bench/results/{name}.md](../../bench/results/{name}.md): commit {found['commit']},"
-        f" {found['date']}, n = {found['points'][0]['n']}, others used"
-        f" {found['other_cores']:.2f} cores meanwhile."
-    )
+    if "browser" in found:
+        page, load = "browser", f"{found['browser']}, load average {found['load_average_before']} before"
+    else:
+        page, load = "relay", f"other processes used {found['other_cores']:.2f} cores"
+    return f"[{name}](../../bench/results/{page}.md#{name}): {results.origin(found)}; {load}."
 
 
 def missing(name):
     writers = {"browser": "bench-browser", "fleet": "bench-fleet"}
     writer = writers.get(name.split("-")[0], "bench-full")
-    return [f"No result yet: `make {writer}` writes bench/results/{name}.json."]
+    return [f"No result yet: `make {writer}` measures {name}."]
 
 
 def save(drawing, name):

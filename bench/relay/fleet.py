@@ -24,7 +24,7 @@ from processes import (
 ABOUT = (
     "{ingest} ingest relays, {edges} edges with {clients} clients each ({own_clients} more clients of an owner),"
     " one NATS server; each client {pvs} PVs × {rate_hz} Hz ({protocol}), {seconds} s a round, n = {rounds} rounds."
-    "{lone_words} The relay whose CPU time is told has one core to itself; the rest is on the others."
+    "{lone_words} The relay whose CPU time is measured has one core to itself; the rest is on the others."
 )
 
 # Threads that a relay has only in a fleet.
@@ -33,7 +33,7 @@ BUS_THREADS = ("fleet", "bus")
 # A relay that starts listens first; the others know of it then.
 MEMBERS_WITHIN_S = 20
 
-# PVs stay open for so long after the clients have left: until the IOC was asked for its monitors.
+# PVs stay open for so long after the clients have left: until the IOC has reported its monitors.
 LINGER_MS = 60_000
 
 # The IOC writes the report of its monitors within this time.
@@ -123,10 +123,10 @@ class Fleet:
         for name, (relay, clients) in relays.items():
             further = [word for pid in also if name == "edge0" for word in ("--also", pid)]
             loads[name] = relay.start_part("load", scenario, clients, iocs, further, stderr=subprocess.PIPE)
-        said = {}
+        outputs = {}
         for name, (load, _) in loads.items():
             wait_for_line(load.stderr, "the measurement begins", f"the load client of {name}")
-            said[name] = drain(load.stderr)
+            outputs[name] = drain(load.stderr)
         self.before = self.bus_counters()
         found, wrong = {}, []
         for name, (relay, _) in relays.items():
@@ -135,7 +135,7 @@ class Fleet:
             except (Disturbed, SystemExit) as end:
                 # The others must end too.
                 wrong.append((name, end))
-                say("".join(said[name]))
+                say("".join(outputs[name]))
         self.after = self.bus_counters()
         for name, end in wrong:
             if isinstance(end, SystemExit):

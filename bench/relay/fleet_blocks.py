@@ -3,9 +3,10 @@
 import math
 import sys
 
-from drawing import BLUE, GREEN, ORANGE, ROOT, missing, plt, result, save, source, table
+from drawing import BLUE, GREEN, ORANGE, missing, plt, save, source, table
 from relay_blocks import log_log
 from report import figure
+from results import ROOT, result
 
 sys.path.append(str(ROOT / "bench/fleet_model"))
 

@@ -35,8 +35,8 @@ int main(int, char **arguments) {
         subscriptions.push_back(context.monitor(name).event(take).exec());
     }
 
-    const auto told = [&] { return std::vector<long>(counts.begin(), counts.end()); };
-    const auto found = measure(arguments[2], arguments[3], told);
+    const auto counted = [&] { return std::vector<long>(counts.begin(), counts.end()); };
+    const auto found = measure(arguments[2], arguments[3], counted);
     std::printf("{\"updates\": %ld, \"least\": %ld, \"most\": %ld, \"cpuNs\": %.0f, \"wrong\": %s}\n",
                 found.all, found.least, found.most, found.cpu, is_wrong ? "true" : "false");
 }

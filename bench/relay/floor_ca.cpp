@@ -51,25 +51,25 @@ int main(int, char **arguments) {
             is_wrong = true;
     };
     check(ca_context_create(ca_enable_preemptive_callback));
-    const auto asked = Clock::now();
+    const auto requested = Clock::now();
     for (size_t pv = 0; pv < names.size(); pv++) {
         check(ca_create_channel(names[pv].c_str(), connected, &pvs[pv], 0, &pvs[pv].channel));
         check(ca_create_subscription(DBR_TIME_DOUBLE, 1, pvs[pv].channel, DBE_VALUE | DBE_ALARM, take,
                                      &pvs[pv], nullptr));
     }
     check(ca_flush_io());
-    while (with_value < long(names.size()) && Clock::now() < asked + PATIENCE)
+    while (with_value < long(names.size()) && Clock::now() < requested + PATIENCE)
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    const double first_values_s = std::chrono::duration<double>(Clock::now() - asked).count();
+    const double first_values_s = std::chrono::duration<double>(Clock::now() - requested).count();
     const double connect_cpu = cpu_ns();
 
-    const auto told = [&] {
+    const auto counted = [&] {
         std::vector<long> counts;
         for (const auto &pv : pvs)
             counts.push_back(pv.count);
         return counts;
     };
-    const auto found = measure(arguments[2], arguments[3], told);
+    const auto found = measure(arguments[2], arguments[3], counted);
     std::printf("{\"updates\": %ld, \"least\": %ld, \"most\": %ld, \"cpuNs\": %.0f, \"firstValuesS\": %.4f, "
                 "\"connectCpuNs\": %.0f, \"wrong\": %s}\n",
                 found.all, found.least, found.most, found.cpu, first_values_s, connect_cpu,

@@ -1,31 +1,33 @@
 """The goals, which of them are met, and how far the others fall short.
 
-`goals.json` lists the goals; `results/goals.json` says what was measured for each."""
+`goals.json` lists the goals; `results/goals.json` has the figure of each, and whether it is stale."""
 
 import json
 
-from processes import ROOT
+import results
 from report import figure
+from results import RESULTS, ROOT
 
 GOALS = ROOT / "bench/relay/goals.json"
-RESULTS = ROOT / "bench/results"
 
 
-def measured(goals, results=RESULTS):
-    """Each goal with what was measured; `None` where there is no result."""
+def measured():
+    """Each goal with its figure; `None` where there is no result."""
     return [
-        goal | {"measured": value, "met": None if value is None else is_met(goal, value)}
-        for goal in goals
-        for value in [value_of(goal, results)]
+        goal
+        | {
+            "measured": value,
+            "met": None if value is None else is_met(goal, value),
+            "stale": None if value is None else results.is_stale(results.result(goal["scenario"])),
+        }
+        for goal in json.loads(GOALS.read_text())
+        for value in [value_of(goal)]
     ]
 
 
-def value_of(goal, results):
+def value_of(goal):
     """The goal's figure, with what is added to it (`plus`) or what it is divided by (`over`)."""
-    file = results / f"{goal['scenario']}.json"
-    if not file.exists():
-        return None
-    points = json.loads(file.read_text()).get("points", [])
+    points = (results.result(goal["scenario"]) or {"points": []})["points"]
 
     def median(key, wanted):
         for point in points:
@@ -54,6 +56,11 @@ def short_by(goal):
     return f"not met: {off} ({abs(value - wanted) / wanted:.0%}) off" if wanted else f"not met: {off} off"
 
 
+def outcome(goal):
+    """How far the goal is met, and whether the code has changed since it was measured."""
+    return f"{short_by(goal)}, stale" if goal["stale"] else short_by(goal)
+
+
 def rows(goals):
     """Cells of the table."""
     for goal in goals:
@@ -62,7 +69,7 @@ def rows(goals):
             goal["what"],
             f"{'≤' if goal['bound'] == 'at most' else '≥'} {goal['goal']:g} {goal['unit']}".strip(),
             "–" if value is None else f"{figure(value)} {goal['unit']}".strip(),
-            short_by(goal),
+            outcome(goal),
             goal["scenario"],
         )
 
@@ -76,13 +83,23 @@ def text(goals):
     met = sum(goal["met"] is True for goal in goals)
     missed = sum(goal["met"] is False for goal in goals)
     lines.append(f"{met} met, {missed} not met, {len(goals) - met - missed} not measured here")
+    lines.append(f"{sum(goal['stale'] is True for goal in goals)} figures are stale")
     return "\n".join(line.rstrip() for line in lines)
 
 
-def report(results=RESULTS):
-    """Writes results/goals.json and gives the table."""
-    goals = measured(json.loads(GOALS.read_text()), results)
-    kept = ("id", "goal", "measured", "unit", "met")
+def written(goals):
+    """The content of results/goals.json."""
+    kept = ("id", "goal", "measured", "unit", "met", "stale")
     lines = [json.dumps({key: goal[key] for key in kept}, ensure_ascii=False) for goal in goals]
-    (results / "goals.json").write_text("[\n" + ",\n".join(lines) + "\n]\n")
+    return "[\n" + ",\n".join(lines) + "\n]\n"
+
+
+def report():
+    """Writes results/goals.json and gives the table."""
+    goals = measured()
+    (RESULTS / "goals.json").write_text(written(goals))
     return text(goals)
+
+
+if __name__ == "__main__":
+    print(report())

@@ -39,7 +39,7 @@ def measure(children, scenario, iocs, folder):
     with Relay(children, scenario, iocs) as relay:
         run = relay.load(scenario, scenario.get("clients", 1), iocs)
         counters = relay.counters()
-        again = sum("is tried again" in line for line in relay.said)
+        again = sum("is tried again" in line for line in relay.output)
     raw = {"relay": run, "counters": counters}
     if scenario["kind"] == "connect":
         figures = connect_figures(run)

@@ -52,7 +52,7 @@ class Watch:
         }
 
 
-def told(result):
+def described(result):
     """The same in words."""
     named = ", ".join(f"{one['name']} {one['cores']:.2f}" for one in result["other_processes"])
     return (

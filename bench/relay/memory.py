@@ -17,13 +17,13 @@ def measure(children, scenario, iocs, folder):
     """One round, and what came of it."""
     with Relay(children, scenario, iocs) as relay:
         run = relay.load(scenario, scenario["clients"], iocs)
-    held, more = run["memory"], scenario["clients"] - 1
+    usage, more = run["memory"], scenario["clients"] - 1
     figures = {
-        f"{whose}_kb_per_client": (held["atEnd"][f"{name}Kb"] - held["before"][f"{name}Kb"]) / more
+        f"{whose}_kb_per_client": (usage["atEnd"][f"{name}Kb"] - usage["before"][f"{name}Kb"]) / more
         for whose, name in (("relay", "rss"), ("tcp", "tcp"))
     }
-    figures["relay_rss_before_mb"] = held["before"]["rssKb"] / 1024
-    figures["relay_rss_mb"] = held["atEnd"]["rssKb"] / 1024
+    figures["relay_rss_before_mb"] = usage["before"]["rssKb"] / 1024
+    figures["relay_rss_mb"] = usage["atEnd"]["rssKb"] / 1024
     figures["relay_cores"] = run["relayCpuNs"] / run["seconds"] / 1e9
     say(
         f"   {figures['relay_kb_per_client']:.2f} KB of the relay and"

@@ -2,7 +2,7 @@
 
 A peer is a program under bench/relay/peers/ that the scenario names. It is run with the interpreter of the
 project's Python environment, on the IOC's environment variables, with the arguments that `measure`
-gives it; it pins what it starts to the cores that it is told, ends all of it, and prints one line of
+gives it; it pins what it starts to the cores that it is given, ends all of it, and prints one line of
 JSON at last: `updates`, `seconds` and `cpuNs` of its measurement, `missing` values, and `latency` as
 the load client's, where it is known. A program that fails, or says nothing, ends the run.
 """
@@ -38,7 +38,8 @@ def measure(children, scenario, iocs, folder):
     return figures, {"relay": ours, "peer": peer}
 
 
-def run_peer(children, scenario, iocs, folder):
+def run_peer(children, scenario, iocs, folder, within_s=None):
+    """What the program of a peer reports; it ends the run when the program fails, or takes longer."""
     program = [PYTHON, ROOT / "bench/relay/peers" / scenario["program"], *scenario.get("arguments", [])]
     words = ["--names", iocs.names, "--clients", scenario["clients"], "--folder", folder]
     words += ["--rate-hz", scenario["rate_hz"]]
@@ -50,7 +51,11 @@ def run_peer(children, scenario, iocs, folder):
         env=iocs.environment,
         stdout=subprocess.PIPE,
     )
-    lines = children.wait(child).splitlines()
+    try:
+        lines = children.wait(child, within_s).splitlines()
+    except subprocess.TimeoutExpired:
+        children.end(child)
+        sys.exit(f"{scenario['peer']} had no result within {within_s:.0f} s")
     if child.returncode != 0 or not lines:
         sys.exit(f"{scenario['peer']} failed")
     return json.loads(lines[-1])

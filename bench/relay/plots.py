@@ -4,8 +4,11 @@ A block of a document, mostly docs/explanations/performance.md, stands between `
 `<!-- end -->`; NAME is one of `BLOCKS`. Everything in it comes from result files and says which. A single figure in a sentence of
 any document stands between `<!-- figure SCENARIO FIGURE -->` and `<!-- end -->`: its median, unless `min`
 or `max` follows, times a factor such as `×100`, if there is one.
+ `<!-- origin SCENARIO -->`
+says which commit was measured and whether the figures are stale; a document with a figure of a scenario needs it.
+docs/explanations/compare.md is written whole by `compare_page.py`.
 
-With `--text` no pictures are drawn. With `--check` nothing is written; it fails when a document says
+With `--text` no pictures are drawn. With `--check` nothing is written; it fails when a document or goals.json says
 something else than the results.
 """
 
@@ -13,10 +16,13 @@ import re
 import subprocess
 import sys
 
+import compare_page
+import goals
 from browser_blocks import browser_page_block, browser_update_block
-from drawing import CHECKS, DRAWS, PICTURES, ROOT, result
+from drawing import CHECKS, DRAWS, PICTURES
 from fleet_blocks import sizing_block
 from report import figure
+from results import RESULTS, ROOT, comparison, origin, result
 from relay_blocks import (
     CLIENT_COLUMNS,
     fan_out_block,
@@ -63,6 +69,23 @@ BLOCKS = {
 
 
 FIGURE = re.compile(r"(<!-- figure (\S+) (\S+)(?: (min|max))?(?: ×(\S+))? -->)(.*?)(<!-- end -->)", re.S)
+ORIGIN = re.compile(r"(<!-- origin (\S+) -->)(.*?)(<!-- end -->)", re.S)
+
+
+def one_origin(found):
+    """Commit, date and staleness between their marks."""
+    begin, scenario, _, end = found.groups()
+    if not (known := result(scenario)):
+        sys.exit(f"{begin}: {scenario} has not been measured")
+    return f"{begin}{origin(known)}{end}"
+
+
+def with_figures(document, text):
+    """A document with the figures of the results, and their origins."""
+    named = {found[2] for found in FIGURE.finditer(text)}
+    for scenario in sorted(named - {found[2] for found in ORIGIN.finditer(text)}):
+        sys.exit(f"{document}: figures of {scenario} without <!-- origin {scenario} --><!-- end -->")
+    return ORIGIN.sub(one_origin, FIGURE.sub(one_figure, with_blocks(document, text)))
 
 
 def one_figure(found):
@@ -93,20 +116,21 @@ def documents():
     listed = subprocess.run(
         ["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.splitlines()
-    return [ROOT / name for name in listed if not name.startswith("bench/results/")]
+    return [ROOT / name for name in listed if not name.startswith("bench/results/") and (ROOT / name).exists()]
 
 
 def main():
     differ = []
-    for document in documents():
-        text = document.read_text()
-        now = FIGURE.sub(one_figure, with_blocks(document, text))
-        if now != text:
+    pages = {RESULTS / "goals.json": goals.written(goals.measured())}
+    pages |= {document: with_figures(document, document.read_text()) for document in documents()}
+    pages[compare_page.PAGE] = compare_page.page(comparison())
+    for document, now in pages.items():
+        if now != document.read_text():
             differ.append(str(document.relative_to(ROOT)))
             if not CHECKS:
                 document.write_text(now)
     if CHECKS and differ:
-        sys.exit(f"figures in {', '.join(differ)} aren't those of bench/results: run make bench-pictures")
+        sys.exit(f"figures in {', '.join(differ)} aren't those of bench/results, or the measured code has changed: run make figures")
     if not CHECKS:
         pictures = f" and {PICTURES.relative_to(ROOT)}/" if DRAWS else ""
         print(f"written to {', '.join(differ) or 'no document'}{pictures}")

@@ -37,7 +37,7 @@ OTHER_CORES = sorted(os.sched_getaffinity(0) - {SERVER_CORE}) or [SERVER_CORE]
 FAR_END = os.environ.get("DELAYED_FAR_END", "").split()
 
 # Fewer updates than this share of what the IOC makes: something is broken. A window may begin just
-# after one scan and end just before another, so that one of each PV is not asked for.
+# after one scan and end just before another, so that one of each PV is not expected.
 LEAST_SHARE = 0.99
 # Of records that are set off one group after the other the next turn waits for the last one.
 LEAST_SHARE_IN_PHASES = 0.9
@@ -76,9 +76,9 @@ class Children:
         self.running.append(child)
         return child
 
-    def wait(self, child):
-        """What a child said until it ended by itself."""
-        output, _ = child.communicate()
+    def wait(self, child, within_s=None):
+        """Output of a child until it ended by itself."""
+        output, _ = child.communicate(timeout=within_s)
         self.running.remove(child)
         return output
 
@@ -226,9 +226,9 @@ def in_phases(scenario, prefix, names):
     if steps > MOST_PHASES or scenario["rate_hz"] % TURN_HZ:
         sys.exit(f"{steps} phases of records can't be made")
     # The last step leaves a little time before the next turn, which would be left out otherwise.
-    apart = 0.95 / TURN_HZ / steps if often > 1 else 1 / TURN_HZ / steps
+    spacing = 0.95 / TURN_HZ / steps if often > 1 else 1 / TURN_HZ / steps
     links = "".join(
-        f'field(DLY{step:X}, "{apart if step else 0}") field(DO{step:X}, "1")'
+        f'field(DLY{step:X}, "{spacing if step else 0}") field(DO{step:X}, "1")'
         f' field(LNK{step:X}, "{prefix}:E{step % groups}.PROC")\n'
         for step in range(steps)
     )
@@ -286,7 +286,7 @@ class Relay:
         )
         stderr = self.process.stderr
         self.address = wait_for_line(stderr, r"listening on http://(\S+)", "the relay")[1]
-        self.said = drain(stderr)
+        self.output = drain(stderr)
 
     def counters(self):
         """What it counts, by name."""
@@ -320,7 +320,7 @@ class Relay:
         return self.added_up("pvwire_updates_skipped_total")
 
     def door(self, scenario, clients, iocs):
-        """The same of clients of a door, who aren't told which values were left out."""
+        """The same of clients of a door, which aren't told which values were left out."""
         before = self.skipped()
         words = ["--dialect", scenario["dialect"], *scenario.get("arguments", [])]
 
@@ -352,7 +352,7 @@ class Relay:
         load.wait()
         self.children.end(load)
         if load.returncode != 0:
-            sys.exit(f"the load client failed; the relay said:\n{''.join(self.said)}")
+            sys.exit(f"the load client failed; the relay printed:\n{''.join(self.output)}")
         result = json.loads(output)
         counted(result)
         if wrong := list(faults(scenario, result)):

@@ -1,25 +1,22 @@
 """Blocks of docs/explanations/performance.md about the relay."""
 
-import json
-
 import goals
 from drawing import (
     BLUE,
     GREY,
     ORANGE,
-    RESULTS,
     median,
     missing,
     picture,
     plt,
     points_table,
-    result,
     save,
     source,
     spread,
     table,
 )
 from report import figure
+from results import result, results
 
 # µs that other servers ask for a delivered update, and the updates a second at which one of them is at
 # its end: docs/explanations/performance.md says where that is from.
@@ -43,8 +40,7 @@ def points_and_source(found, columns):
 
 
 def goals_block():
-    listed = goals.measured(json.loads(goals.GOALS.read_text()), RESULTS)
-    yield from table(("Goal", "Bound", "Measured", "", "From"), goals.rows(listed))
+    yield from table(("Goal", "Bound", "Measured", "", "From"), goals.rows(goals.measured()))
 
 
 def fan_out_block():
@@ -59,7 +55,7 @@ def fan_out_block():
         return
     points = [one["points"][0] for one in found.values()]
     drawing, axes = plt.subplots()
-    for place, (key, label, colour) in enumerate(
+    for index, (key, label, colour) in enumerate(
         (
             ("raw_send_us", "raw TCP send", GREY),
             ("fan_out_us_per_client_frame", "relay: tick and shard", BLUE),
@@ -67,7 +63,7 @@ def fan_out_block():
         )
     ):
         axes.bar(
-            [number + (place - 1) * 0.27 for number in range(len(points))],
+            [number + (index - 1) * 0.27 for number in range(len(points))],
             [median(point, key) for point in points],
             0.25,
             yerr=spread(points, key),
@@ -321,7 +317,7 @@ def soak_block():
 
 
 def peers_block():
-    names = sorted(path.stem for path in RESULTS.glob("peer-*.json"))
+    names = sorted(name for name in results() if name.startswith("peer-"))
     if not names:
         yield from missing("peer-coniql-1x200")
         return
@@ -341,9 +337,9 @@ def peers_block():
         sources.append(source(found))
         for point in found["points"]:
             settings = point["settings"]
-            asked = " ".join(settings.get("arguments", []))
+            arguments = " ".join(settings.get("arguments", []))
             what = f"{settings['clients']} × {settings.get('each', settings['pvs'])}"
-            label = f"{settings['peer']}, {what}{f', `{asked}`' if asked else ''}"
+            label = f"{settings['peer']}, {what}{f', `{arguments}`' if arguments else ''}"
             known = point["figures"]
             rows.append(
                 [label] + [figure(median(point, key)) if key in known else "–" for key, _ in columns]

@@ -41,7 +41,7 @@ def about(scenario, rounds):
 
 
 def checked(result):
-    """What was looked at and found right."""
+    """Which checks passed, in a sentence."""
     settings = result["settings"]
     if "rate_hz" not in settings:
         return "Checked: every PV has its value, and none was lost in the seconds after."
@@ -54,20 +54,12 @@ def checked(result):
     )
 
 
-def goal_line(result):
-    goal = result["settings"]["goal"]
-    name, unit = KINDS[result["settings"]["kind"]].labels[goal["figure"]]
-    median = result["points"][0]["figures"][goal["figure"]]["median"]
-    met = "met" if median <= goal["at_most"] else "not met"
-    return f"Goal: {name} at most {goal['at_most']} {unit}; {met} by a median of {figure(median)} {unit}."
-
-
 def table(result):
-    """The result as a page."""
+    """The result as a section of a page."""
     settings, points = result["settings"], result["points"]
     kind = KINDS[settings["kind"]]
     rounds = points[0]["n"]
-    lines = [f"# {result['scenario']}", "", settings["question"], ""]
+    lines = [f"## {result['scenario']}", "", settings["question"], ""]
     if len(points) == 1:
         lines.append(about(points[0]["settings"], rounds))
     else:
@@ -75,15 +67,13 @@ def table(result):
         lines.append(about(sweep, rounds))
     lines += [
         f"Commit {result['commit']}, {result['date']}, {result['machine']}, the {result['set']} set,"
-        f" {machine.told(result)}",
+        f" {machine.described(result)}",
         checked(result),
     ]
     if again := sum(raw.get("openedAgain", 0) for point in points for raw in point["raw_rounds"]):
         lines.append(f"{again} monitors had to be opened again.")
     if repeated := sum(point["repeated_rounds"] for point in points):
         lines.append(f"{repeated} rounds were repeated: the machine kept the load client from running.")
-    if "goal" in settings:
-        lines.append(goal_line(result))
     if len(points) == 1:
         lines += one_point(points[0], kind)
     else:

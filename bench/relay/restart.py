@@ -1,4 +1,4 @@
-"""Time until all clients have right values again after their relay was killed, or told to stop."""
+"""Time until all clients have right values again after their relay was killed or stopped."""
 
 import json
 import subprocess
@@ -49,8 +49,8 @@ def measure(children, scenario, iocs, folder):
         if is_planned and relay.process.wait(LONGEST_END_S) != 0:
             sys.exit(f"the relay ended with {relay.process.returncode}")
     run = json.loads(output)
-    if is_planned and run["told"] != run["clients"]:
-        sys.exit(f"only {run['told']} of {run['clients']} clients were told that the relay restarts")
+    if is_planned and run["notified"] != run["clients"]:
+        sys.exit(f"only {run['notified']} of {run['clients']} clients were told that the relay restarts")
     wrong = {what: run["faults"][what] for what in ("gaps", "wrongValues", "repeated")}
     if any(wrong.values()):
         sys.exit(f"clients that came back got something wrong: {wrong}")

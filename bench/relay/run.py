@@ -23,8 +23,9 @@ import machine
 from kinds import KINDS
 from processes import FAR_END, ROOT, Children, Disturbed, Iocs, say
 from report import summary, table
+from results import keep
 
-SCENARIOS = ROOT / "bench/relay/scenarios"
+SCENARIOS = ROOT / "bench/relay/scenarios.json"
 # Every round as it was measured; not in the repository.
 ROUNDS = ROOT / ".local/bench"
 
@@ -43,9 +44,15 @@ NO_NAMESPACES = 77
 START_S, CLIENT_S = 2.5, 0.004
 
 
-def scenario_of(name, which):
+def scenarios():
+    """All scenarios by name, in the names' order."""
+    kinds = json.loads(SCENARIOS.read_text())
+    found = {name: {"kind": kind} | each for kind, scenarios in kinds.items() for name, each in scenarios.items()}
+    return dict(sorted(found.items()))
+
+
+def as_measured(scenario, which):
     """A scenario as the set measures it; `None` when it isn't in it."""
-    scenario = json.loads((SCENARIOS / f"{name}.json").read_text())
     quick = scenario.pop("quick", None)
     if which == "quick":
         if quick is None:
@@ -92,7 +99,7 @@ def main():
     parser.add_argument(
         "--scenario",
         action="append",
-        help="a file of bench/relay/scenarios; may be given several times (default: all of the set)",
+        help="a name in bench/relay/scenarios.json; may be given several times (default: all of the set)",
     )
     parser.add_argument("--rounds", type=int, help="how often to measure (default: the scenario's)")
     parser.add_argument(
@@ -105,13 +112,13 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     # A terminal that is closed: the relay takes that signal for another one.
     signal.signal(signal.SIGHUP, lambda *_: sys.exit(129))
+    plan = planned(arguments)
     say("== building relay and load client (release)")
     subprocess.run(
         "cargo build --quiet --locked --release -p pvwire-relay -p pvwire-bench".split(),
         cwd=ROOT,
         check=True,
     )
-    plan = planned(arguments)
     failed = carry_out(plan, arguments)
     if not arguments.quick:
         say(goals.report())
@@ -121,10 +128,11 @@ def main():
 
 def planned(arguments):
     """Scenarios by name, as they are to be measured."""
-    names = arguments.scenario or sorted(path.stem for path in SCENARIOS.glob("*.json"))
-    plan = {}
-    for name in names:
-        if scenario := scenario_of(name, arguments.set):
+    known, plan = scenarios(), {}
+    for name in arguments.scenario or known:
+        if name not in known:
+            sys.exit(f"no scenario {name}; expected one of {', '.join(known)}")
+        if scenario := as_measured(known[name], arguments.set):
             if arguments.quick:
                 short = {"seconds": min(QUICK_S, scenario["seconds"]), "rounds": 1}
                 scenario |= short | {"warm_up_s": QUICK_WARM_UP_S}
@@ -222,13 +230,10 @@ def report(name, scenario, arguments, watch, points):
     say(table(result))
     if arguments.quick:
         return
-    results = goals.RESULTS
-    results.mkdir(exist_ok=True)
     ROUNDS.mkdir(parents=True, exist_ok=True)
     (ROUNDS / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n")
-    (results / f"{name}.json").write_text(json.dumps(without_rounds(result), indent=1) + "\n")
-    (results / f"{name}.md").write_text(table(result))
-    say(f"written to bench/results/{name}.json and .md, with all rounds to .local/bench/{name}.json")
+    keep("relay", without_rounds(result), table(result))
+    say(f"written to bench/results/relay.json and relay.md, with all rounds to .local/bench/{name}.json")
 
 
 def without_rounds(result):

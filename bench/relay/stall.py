@@ -34,18 +34,18 @@ def measure(children, scenario, iocs, folder):
 
 def round_figures(scenario, without, beside):
     one, other = (delivery_figures(scenario, run) for run in (without, beside))
-    held = beside["memory"]
+    usage = beside["memory"]
     return {
         "ratio_cpu": other["relay_cores"] / one["relay_cores"],
         "relay_cores": other["relay_cores"],
         "relay_cores_without": one["relay_cores"],
         # Not beside the moment when all had connected: the relay still has the buffers of the rush then.
-        "user_kb": held["atEnd"]["rssKb"] - without["memory"]["atEnd"]["rssKb"],
-        "tcp_kb_per_stalled": max(0, held["atEnd"]["tcpKb"] - without["memory"]["atEnd"]["tcpKb"])
+        "user_kb": usage["atEnd"]["rssKb"] - without["memory"]["atEnd"]["rssKb"],
+        "tcp_kb_per_stalled": max(0, usage["atEnd"]["tcpKb"] - without["memory"]["atEnd"]["tcpKb"])
         / scenario["stalled"],
-        "relay_rss_mb": held["atEnd"]["rssKb"] / 1024,
-        "relay_tcp_mb": held["atEnd"]["relayTcpKb"] / 1024,
-        "tcp_mb": held["atEnd"]["tcpKb"] / 1024,
+        "relay_rss_mb": usage["atEnd"]["rssKb"] / 1024,
+        "relay_tcp_mb": usage["atEnd"]["relayTcpKb"] / 1024,
+        "tcp_mb": usage["atEnd"]["tcpKb"] / 1024,
         "ratio_p99": other["latency_p99_ms"] / one["latency_p99_ms"],
         "latency_p50_ms": other["latency_p50_ms"],
         "latency_p50_without_ms": one["latency_p50_ms"],

@@ -89,7 +89,7 @@ LABELS = {
     "delivered_percent": ("Of the IOC's updates delivered", "%"),
     "mb_per_s": ("Relay: bytes to clients", "MB/s"),
     "plain_mb_per_s": ("Plain TCP over the same network", "MB/s"),
-    "ratio_to_plain": ("Relay ÷ plain TCP, or ÷ all that there was where that is less", ""),
+    "ratio_to_plain": ("Relay ÷ plain TCP, or ÷ what the IOC made if that is smaller", ""),
     "skipped": ("Values that the relay left out, and said so", ""),
     "left_out_before": ("Values that IOC or library left out", ""),
     "latency_p50_ms": ("IOC time stamp to client, median", "ms"),

@@ -11,7 +11,7 @@ interface NumberedFrame {
   readonly time: { readonly seconds: number } | null;
 }
 
-/** What happened since the page began; ages are of the frames shown since this was last asked. */
+/** What happened since the page began; ages are of the frames shown since the last call. */
 export interface CameraTotals {
   /** The number of the newest frame that arrived. */
   readonly newest: number;
@@ -48,15 +48,15 @@ export function showCamera(url: string, name: string): () => CameraTotals {
     </PvProvider>,
   );
   return () => {
-    const told = agesMs;
+    const ages = agesMs;
     agesMs = [];
     const { skipped = 0, updatesReceived = 0 } = client.inspect(name) ?? {};
     const newest = numberOf();
-    return { newest, arrived: updatesReceived, leftOut: skipped, shown, wrong, agesMs: told };
+    return { newest, arrived: updatesReceived, leftOut: skipped, shown, wrong, agesMs: ages };
   };
 }
 
-/** Calls with the grey of the first pixel whenever a picture is painted; the graphics card tells none. */
+/** Calls with the grey of the first pixel whenever a picture is painted; the graphics card reports none. */
 function onPainted(painted: (grey: number | undefined) => void): void {
   const plain = CanvasRenderingContext2D.prototype;
   // eslint-disable-next-line @typescript-eslint/unbound-method -- called with its own `this`

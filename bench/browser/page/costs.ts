@@ -15,7 +15,7 @@ import {
 import { startPeer, subscribeWithApollo, type OnChannel } from "./peers";
 import { packed, play, record, unpacked, type Recording } from "./recording";
 
-/** Frames that are told as JSON: each is 1,000 messages. */
+/** Frames that are sent as JSON: each is 1,000 messages. */
 const JSON_FRAMES = 12;
 
 const RECORD_MS = 3000;
@@ -24,11 +24,11 @@ const RECORD_MS = 3000;
 type Way = (frame: number) => void | Promise<void>;
 
 const PVWIRE = {
-  decode_ns: { selection: "{ display { units } }", read: false, told: 0 },
-  told_ns: { selection: LIGHT, read: false, told: PVS },
-  light_ns: { selection: LIGHT, read: true, told: PVS },
-  full_ns: { selection: FULL, read: true, told: PVS },
-  everything_ns: { selection: undefined, read: true, told: PVS },
+  decode_ns: { selection: "{ display { units } }", read: false, calls: 0 },
+  callback_ns: { selection: LIGHT, read: false, calls: PVS },
+  light_ns: { selection: LIGHT, read: true, calls: PVS },
+  full_ns: { selection: FULL, read: true, calls: PVS },
+  everything_ns: { selection: undefined, read: true, calls: PVS },
 } as const;
 
 const GRAPHQL = {
@@ -204,7 +204,7 @@ let kept: unknown;
 async function pvwire(
   recording: Recording,
   names: readonly string[],
-  { read, selection, told }: { selection: string | undefined; read: boolean; told: number },
+  { read, selection, calls }: { selection: string | undefined; read: boolean; calls: number },
 ): Promise<Way> {
   let called = 0;
   const { give } = await play(recording, (client) => {
@@ -223,7 +223,7 @@ async function pvwire(
     give(frames[at % frames.length] as ArrayBuffer);
     called = 0;
     flush?.(0);
-    if (called < told) throw new Error(`only ${String(called)} PVs were told of a frame`);
+    if (called < calls) throw new Error(`only ${String(called)} PVs called back for a frame`);
   };
 }
 

@@ -79,7 +79,7 @@ export async function play(
   class Played {
     onmessage = null;
     readyState = 1;
-    #asked = false;
+    #isRequested = false;
     constructor() {
       // eslint-disable-next-line @typescript-eslint/no-this-alias -- The client makes it, not we.
       listener = this;
@@ -88,8 +88,8 @@ export async function play(
       });
     }
     send(): void {
-      if (this.#asked) return;
-      this.#asked = true;
+      if (this.#isRequested) return;
+      this.#isRequested = true;
       queueMicrotask(() => {
         recording.opening.forEach(give);
         opened();

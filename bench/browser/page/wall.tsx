@@ -5,7 +5,7 @@ import { createClient } from "pvwire";
 import "pvwire/widgets.css";
 
 import { Wall } from "../../../web-demo/src/Wall";
-import { WALL_NAMES } from "../../../web-demo/src/wall_names";
+import { WALL_NAMES } from "../../../web-demo/src/WallCell";
 import "../../../web-demo/src/style.css";
 
 export interface WallTotals {

@@ -7,8 +7,16 @@ import { PvProvider, usePv } from "pvwire/react";
 import { Readback } from "pvwire/widgets";
 import "pvwire/widgets.css";
 
-import { isOwn, type FeedName, type OwnFeed } from "../feeds";
-import { CELL, pvNames, PVS, type Channel, type PeerName } from "../pvs";
+import {
+  CELL,
+  isOwn,
+  pvNames,
+  PVS,
+  type Channel,
+  type FeedName,
+  type OwnFeed,
+  type PeerName,
+} from "../pvs";
 import { startPeer } from "./peers";
 import { writeReadbacks } from "./readbacks_by_hand";
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use pvwire_relay::access::rule::{Identity, Rules};
 use pvwire_relay::compute::Pool;
 use pvwire_relay::config::Config;
-use pvwire_relay::doors::coniql::{Coniql, Stranger};
+use pvwire_relay::doors::coniql::{Coniql, UnknownSubprotocol};
 use pvwire_relay::doors::pvws::Pvws;
 use pvwire_relay::doors::pvws::formulas::FormulaInputs;
 use pvwire_relay::fanout::control::{ClientId, ControlQueue, ControlRequest};
@@ -61,6 +61,8 @@ struct Nowhere;
 impl FrameSink for Nowhere {
     fn deliver(&self, _frames: &Arc<TickFrames>, _orders: Vec<Order>) {}
 
+    fn follow(&self, _tick: u64, _orders: Vec<Order>) {}
+
     fn is_ready(&self) -> bool {
         true
     }
@@ -97,7 +99,7 @@ pub(crate) fn turn_with_doors(rows: usize) {
 fn with_doors() -> Encodings {
     let (mut encodings, config) = (flat::encodings(), Config::default());
     encodings.add(Box::new(Pvws::new(&config)));
-    encodings.add(Box::new(Stranger));
+    encodings.add(Box::new(UnknownSubprotocol));
     for format in Coniql::new(&config).formats() {
         encodings.add(Box::new(format));
     }

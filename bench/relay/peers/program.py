@@ -22,6 +22,9 @@ def arguments(about, add=lambda parser: None):
     parser.add_argument("--names", type=Path, required=True, help="a file, one PV a line")
     parser.add_argument("--clients", type=int, default=1)
     parser.add_argument("--each", type=int, help="PVs of each client (default: all for each)")
+    parser.add_argument("--monitors", type=int, default=1, help="of each PV, for clients")
+    parser.add_argument("--elements", type=int, default=0, help="of each array; 0 for numbers")
+    parser.add_argument("--ioc-port", type=int, help="of the IOC, for clients")
     parser.add_argument("--folder", type=Path, help="for files of the run")
     parser.add_argument("--rate-hz", type=float, help="updates of each PV")
     parser.add_argument("--warm-up-s", type=int, default=3)
@@ -41,3 +44,9 @@ def become_peer(core):
     os.sched_setaffinity(0, {core})
     if Path(sys.prefix) != PEERS_PYTHON.parent.parent:
         os.execv(PEERS_PYTHON, [str(PEERS_PYTHON), *sys.argv])
+
+
+def leave():
+    """Ends a client whose threads and handlers would wait for each other."""
+    sys.stdout.flush()
+    os._exit(0)

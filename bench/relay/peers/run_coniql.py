@@ -13,6 +13,7 @@ from program import PEERS_PYTHON, arguments
 from child import drain
 from ports import free_port
 from processes import TARGET, Children, wait_for_line
+from usage import Sampler
 
 SERVER = Path(__file__).with_name("serve_coniql.py")
 
@@ -27,21 +28,23 @@ def measure(children, given):
     )
     version = wait_for_line(server.stdout, r"Coniql (\S+)", "Coniql")[1]
     wait_for_line(server.stdout, "Running on", "Coniql")
-    said = drain(server.stdout)
+    output = drain(server.stdout)
     words = ["--dialect", "coniql", "--server", f"127.0.0.1:{port}", "--pid", server.pid]
     words += ["--names", given.names, "--clients", given.clients]
     words += ["--selection", given.selection]
     words += ["--each", given.each] if given.each else []
     words += ["--warm-up-s", given.warm_up_s, "--seconds", given.seconds]
-    driver = children.start(
-        [TARGET / "pvwire-bench", "peer", *words], given.other_cores, stdout=subprocess.PIPE
-    )
-    report, _ = driver.communicate()
-    children.running.remove(driver)
+    with Sampler(server.pid, port) as sampler:
+        driver = children.start(
+            [TARGET / "pvwire-bench", "peer", *words], given.other_cores, stdout=subprocess.PIPE
+        )
+        report = children.wait(driver)
     if driver.returncode != 0:
-        sys.exit(f"the driver failed; Coniql said:\n{''.join(said)}")
+        sys.exit(f"the driver failed; Coniql printed:\n{''.join(output)}")
     children.end(server)
-    return {"peer": "Coniql", "version": version, "selection": given.selection} | json.loads(report)
+    report = json.loads(report)
+    report |= sampler.figures(report["updates"] / report["seconds"], given.seconds)
+    return {"peer": "Coniql", "version": version, "selection": given.selection} | report
 
 
 def selection(parser):

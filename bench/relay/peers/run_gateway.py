@@ -1,7 +1,7 @@
 """CPU time of an update that p4p's gateway passes on by pvAccess.
 
 Starts it on one core and its clients, each the bare client of pvxs (`floor.cpp`), on the others; prints
-one line of JSON.
+one line of JSON. With `--through p4p` the client is one of p4p, which knows how late each update is and which are missing.
 """
 
 import json
@@ -16,8 +16,10 @@ from program import PEERS_PYTHON, arguments
 
 from child import drain, listens
 from ingest import floor_program
+from peers_gateway import gateway_settings
 from ports import free_port
 from processes import Children
+from usage import Sampler, cpu_ns
 
 # Until the clients of a busy machine have all begun.
 BEGUN_S = 1
@@ -25,57 +27,59 @@ BEGUN_S = 1
 PATIENCE_S = 30
 
 
-def settings(port):
-    """The gateway's own configuration."""
-    return {
-        "version": 2,
-        "clients": [
-            {
-                "name": "iocs",
-                "provider": "pva",
-                "autoaddrlist": False,
-                "EPICS_PVA_NAME_SERVERS": os.environ["EPICS_PVA_NAME_SERVERS"],
-            }
-        ],
-        "servers": [
-            {
-                "name": "clients",
-                "clients": ["iocs"],
-                "interface": ["127.0.0.1"],
-                "serverport": port,
-                "bcastport": free_port(),
-                "autoaddrlist": False,
-            }
-        ],
-    }
-
-
-def wait_until_it_listens(port, said):
+def wait_until_it_listens(port, output):
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         if listens(port):
             return
         time.sleep(0.1)
-    sys.exit(f"the gateway doesn't listen; it said:\n{''.join(said)}")
-
-
-def cpu_ns(pid):
-    schedstats = Path(f"/proc/{pid}/task").glob("*/schedstat")
-    return sum(int(schedstat.read_text().split()[0]) for schedstat in schedstats)
+    sys.exit(f"the gateway doesn't listen; it printed:\n{''.join(output)}")
 
 
 def measure(children, given):
+    """Starts the gateway and measures it with its clients."""
     port = free_port()
     conf = given.folder / "gateway.json"
-    conf.write_text(json.dumps(settings(port)))
+    conf.write_text(json.dumps(gateway_settings(port, os.environ["EPICS_PVA_NAME_SERVERS"])))
     gateway = children.start(
         [PEERS_PYTHON, "-m", "p4p.gw", conf],
         {given.server_core},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
-    said = drain(gateway.stdout)
-    wait_until_it_listens(port, said)
+    output = drain(gateway.stdout)
+    wait_until_it_listens(port, output)
+    if given.through == "p4p":
+        report = through_p4p(children, given, gateway, port)
+    else:
+        report = through_pvxs(children, given, gateway, port, output)
+    children.end(gateway)
+    return {"peer": "p4p gateway", "version": version("p4p")} | report
+
+
+def through_p4p(children, given, gateway, port):
+    """One client of p4p, which checks each update."""
+    words = ["--names", given.names, "--warm-up-s", given.warm_up_s, "--seconds", given.seconds]
+    words += ["--server-core", min(given.other_cores)]
+    with Sampler(gateway.pid, port) as sampler:
+        client = children.start(
+            [sys.executable, Path(__file__).with_name("run_p4p.py"), *words],
+            given.other_cores,
+            env=os.environ | {"EPICS_PVA_NAME_SERVERS": f"127.0.0.1:{port}"},
+            stdout=subprocess.PIPE,
+        )
+        report = children.wait(client)
+    if client.returncode != 0:
+        sys.exit("the client of the gateway failed")
+    report = json.loads(report)
+    usage = sampler.figures(report["updates"] / report["seconds"], given.seconds)
+    if not usage:
+        sys.exit("the gateway's connections could not be sampled")
+    return report | usage | {"cpuNs": usage["cpuNsPerS"] * report["seconds"]}
+
+
+def through_pvxs(children, given, gateway, port, output):
+    """Bare clients of pvxs, which count."""
     program = floor_program("pva", given.folder)
     # The clients begin one after the other; each measures for longer than the gateway is measured.
     seconds = given.seconds + 2 * BEGUN_S
@@ -93,17 +97,14 @@ def measure(children, given):
     time.sleep(given.seconds)
     used, took = cpu_ns(gateway.pid) - before, time.monotonic() - began
     found = [json.loads(children.wait(client)) for client in clients]
-    children.end(gateway)
     if any(client["wrong"] or not client["least"] for client in found):
-        sys.exit(f"a client of the gateway got nothing; the gateway said:\n{''.join(said)}")
+        sys.exit(f"a client of the gateway got nothing; the gateway printed:\n{''.join(output)}")
     pvs = len(given.names.read_text().splitlines())
     all_of_them = sum(client["updates"] for client in found)
     updates = all_of_them * took / seconds
-    # At the edges of a window one of each PV is not asked for.
+    # At the edges of a window one of each PV is not expected.
     due = given.clients * pvs * (given.rate_hz * seconds - 1)
     return {
-        "peer": "p4p gateway",
-        "version": version("p4p"),
         "clients": given.clients,
         "pvs": pvs,
         "seconds": took,
@@ -115,8 +116,12 @@ def measure(children, given):
     }
 
 
+def through(parser):
+    parser.add_argument("--through", choices=("pvxs", "p4p"), default="pvxs", help="whose clients (default: pvxs)")
+
+
 def main():
-    given = arguments(__doc__)
+    given = arguments(__doc__, through)
     with Children() as children:
         print(json.dumps(measure(children, given)))
 

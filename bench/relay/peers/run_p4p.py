@@ -37,10 +37,7 @@ def main():
                     monitors[place] = open_monitor(place)
                 opened = time.monotonic()
             time.sleep(0.05)
-        time.sleep(given.warm_up_s)
-        intake.begin()
-        time.sleep(given.seconds)
-        intake.end()
+        intake.measure()
         for monitor in monitors:
             monitor.close()
     intake.print_report("p4p", version("p4p"))

@@ -15,6 +15,7 @@ from program import arguments
 from child import drain, listens
 from ports import free_port
 from processes import TARGET, Children
+from usage import Sampler
 
 # A JVM that starts, and then compiles what it does often.
 PATIENCE_S = 60
@@ -38,19 +39,22 @@ def measure(children, given):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
-    said = drain(server.stdout)
+    output = drain(server.stdout)
     wait_until_it_listens(port)
     words = ["--dialect", "pvws", "--server", f"127.0.0.1:{port}", "--path", "/pvws/pv"]
     words += ["--pid", server.pid, "--names", given.names, "--clients", given.clients]
     words += ["--warm-up-s", given.warm_up_s, "--seconds", given.seconds]
-    driver = children.start(
-        [TARGET / "pvwire-bench", "peer", *words], given.other_cores, stdout=subprocess.PIPE
-    )
-    report = children.wait(driver)
+    with Sampler(server.pid, port) as sampler:
+        driver = children.start(
+            [TARGET / "pvwire-bench", "peer", *words], given.other_cores, stdout=subprocess.PIPE
+        )
+        report = children.wait(driver)
     if driver.returncode != 0:
-        sys.exit(f"the driver failed; PVWS said:\n{''.join(said)}")
+        sys.exit(f"the driver failed; PVWS printed:\n{''.join(output)}")
     children.end(server)
-    return {"peer": "PVWS", "version": "as BENCH_PVWS starts it"} | json.loads(report)
+    report = json.loads(report)
+    report |= sampler.figures(report["updates"] / report["seconds"], given.seconds)
+    return {"peer": "PVWS", "version": "as BENCH_PVWS starts it"} | report
 
 
 def main():

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the peers into .local/peers, apart Installs them into .local/peers, apart
-# from the project's own environment; done again only when requirements.txt changes.
+# Installs the peers into .local/peers, separate from the project's own environment; done again only when
+# requirements.txt changes.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 mkdir -p .local/stamps
@@ -10,6 +10,6 @@ wanted=$(sha256sum < bench/relay/peers/requirements.txt)
 echo "== Python environment of the peers (.local/peers)" >&2
 rm -rf .local/peers
 python3 -m venv .local/peers
-.local/peers/bin/python -m pip install --quiet --disable-pip-version-check \
+.local/peers/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
   -r bench/relay/peers/requirements.txt >&2
 echo "$wanted" > "$stamp"

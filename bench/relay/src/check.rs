@@ -16,8 +16,8 @@ use thiserror::Error;
 pub(crate) enum BadStream {
     #[error("a frame can't be decoded: {0}")]
     Frame(#[from] DecodeError),
-    #[error("the relay took only {taken} of {asked} PVs")]
-    Refused { taken: usize, asked: usize },
+    #[error("the relay took only {taken} of {requested} PVs")]
+    Refused { taken: usize, requested: usize },
     #[error("a row of {0:?}, which isn't subscribed")]
     Stranger(PvId),
 }
@@ -109,7 +109,7 @@ struct Last {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stream {
     tick: u64,
-    asked: usize,
+    requested: usize,
     taken: usize,
     /// PVs with a value.
     known: usize,
@@ -131,16 +131,16 @@ pub(crate) enum Seen {
 }
 
 impl Stream {
-    pub(crate) fn new(asked: usize) -> Self {
+    pub(crate) fn new(requested: usize) -> Self {
         Self {
-            asked,
+            requested,
             ..Self::default()
         }
     }
 
     /// Whether every PV has a value.
     pub(crate) fn is_complete(&self) -> bool {
-        self.taken == self.asked && self.known == self.asked
+        self.taken == self.requested && self.known == self.requested
     }
 
     /// The last tick that it was brought to.
@@ -169,7 +169,7 @@ impl Stream {
                 if !errors.is_empty() {
                     return Err(BadStream::Refused {
                         taken: self.taken,
-                        asked: self.asked,
+                        requested: self.requested,
                     });
                 }
                 for id in ids {

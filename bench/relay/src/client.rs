@@ -112,11 +112,11 @@ impl Client {
 
     fn say(&mut self, words: &[u8]) -> io::Result<()> {
         self.unsaid.extend_from_slice(words);
-        self.go_on_saying()
+        self.send_on()
     }
 
     /// Writes the rest of the pending bytes.
-    pub(crate) fn go_on_saying(&mut self) -> io::Result<()> {
+    pub(crate) fn send_on(&mut self) -> io::Result<()> {
         while !self.unsaid.is_empty() {
             match self.tcp.write(&self.unsaid) {
                 Ok(count) => {

@@ -25,7 +25,7 @@ pub(crate) fn by_thread(pid: u32) -> io::Result<Times> {
 pub(crate) fn waited_ns(pid: u32) -> io::Result<u64> {
     let mut waited = 0;
     for task in fs::read_dir(format!("/proc/{pid}/task"))? {
-        // A thread may end while it is looked at.
+        // A thread may end while its files are read.
         if let Ok(stat) = fs::read_to_string(task?.path().join("schedstat")) {
             waited += waited_of(&stat).ok_or_else(|| {
                 io::Error::new(io::ErrorKind::InvalidData, format!("schedstat is {stat:?}"))
@@ -64,7 +64,7 @@ fn read(tasks: &Path) -> io::Result<Times> {
     for task in fs::read_dir(tasks)? {
         let path = task?.path();
         let files = ["comm", "schedstat"].map(|file| fs::read_to_string(path.join(file)));
-        // A thread may end while it is looked at.
+        // A thread may end while its files are read.
         let [Ok(name), Ok(stat)] = files else {
             continue;
         };

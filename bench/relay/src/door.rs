@@ -29,7 +29,7 @@ pub(crate) use coniql::handshake as handshake_of_coniql;
 use pvws::read_update;
 pub(crate) use pvws::{handshake, subscribe};
 
-/// How often all clients are looked at for silence.
+/// How often all clients are checked for silence.
 const SWEEP_EVERY: Duration = Duration::from_millis(50);
 
 /// A client that hears nothing for longer is forgotten: each PV has several updates in this time.
@@ -117,7 +117,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Value, Box<dyn Error>> {
     let mut hall = Hall::new(&fs::read_to_string(&plan.names)?)?;
     hall.connect(plan)?;
     eprintln!("{} clients have their PVs", hall.clients.len());
-    let connected = memory::held(plan.pid)?;
+    let connected = memory::usage(plan.pid)?;
     hall.run_for(plan.warm_up)?;
     let before: Counts = hall.clients.iter().map(|client| client.tally.counts).sum();
     eprintln!("the measurement begins");
@@ -126,7 +126,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Value, Box<dyn Error>> {
     hall.begin(meter.started());
     hall.run_for(plan.window)?;
     let used = meter.stop()?;
-    let at_end = memory::held(plan.pid)?;
+    let at_end = memory::usage(plan.pid)?;
 
     let clients = &hall.clients;
     let tallies = || clients.iter().map(|client| &client.tally);

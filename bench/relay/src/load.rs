@@ -16,14 +16,14 @@ use crate::check::Counts;
 use crate::client::{Client, Reading};
 use crate::cpu::{self, Meter, Times};
 use crate::latency::Delays;
-use crate::memory::{self, Held};
+use crate::memory::{self, Usage};
 use crate::record::Record;
 use crate::reference::Reference;
 use crate::seconds;
 use crate::sets::{self, Pick};
 use crate::wire::masked;
 
-/// How often all clients are looked at, whether or not they got something.
+/// How often all clients are checked, whether or not they got something.
 const SWEEP_EVERY: Duration = Duration::from_millis(50);
 
 /// A client that hears nothing for longer is forgotten: each PV has several updates in this time.
@@ -115,12 +115,12 @@ struct Crowd {
 pub(crate) fn run(plan: &Plan) -> Result<Value, Box<dyn Error>> {
     let mut crowd = Crowd::new(plan.clients)?;
     let before = crowd.connect(plan)?;
-    let asked = crowd.clients.iter().map(|client| client.complete);
-    let mut first_values: Vec<Duration> = asked.flatten().collect();
+    let complete = crowd.clients.iter().map(|client| client.complete);
+    let mut first_values: Vec<Duration> = complete.flatten().collect();
     first_values.sort_unstable();
     eprintln!("{} clients have their PVs", crowd.clients.len());
     crowd.awake = plan.clients - plan.stalled;
-    let connected = memory::held(plan.pid)?;
+    let connected = memory::usage(plan.pid)?;
     crowd.run_for(plan.warm_up)?;
     let before_measurement = crowd.forget_losses();
     eprintln!("the measurement begins");
@@ -186,7 +186,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Value, Box<dyn Error>> {
 
 /// What the relay holds at the end of the measurement; for stalled clients, also its ends of TCP.
 fn memory_at_end(plan: &Plan) -> Result<Value, Box<dyn Error>> {
-    let mut at_end = memory::held(plan.pid)?.json();
+    let mut at_end = memory::usage(plan.pid)?.json();
     if plan.stalled > 0 {
         let (_, port) = plan.relay.rsplit_once(':').ok_or("the relay has no port")?;
         at_end["relayTcpKb"] = memory::relay_end_kb(port.parse()?)?.into();
@@ -296,17 +296,17 @@ impl Crowd {
         Ok(plan.each.unwrap_or(names(plan)?.len()))
     }
 
-    /// Connects everybody and waits until each has a value of each of its PVs. Says what was held
+    /// Connects all clients and waits until each has a value of each of its PVs. Returns the memory in use
     /// when all monitors were open but only the first client was there.
-    fn connect(&mut self, plan: &Plan) -> Result<Held, Box<dyn Error>> {
+    fn connect(&mut self, plan: &Plan) -> Result<Usage, Box<dyn Error>> {
         let names = names(plan)?;
         let each = self.pvs(plan)?;
         let picked = sets::pick(plan.pick, plan.clients, each, names.len());
         self.sort_sets(&picked);
-        let mut before = memory::held(plan.pid)?;
+        let mut before = memory::usage(plan.pid)?;
         let deadline = Instant::now() + PATIENCE;
         let started = Instant::now();
-        let mut told = started;
+        let mut reported = started;
         while self.clients.len() < plan.clients {
             let connecting = self.clients.len();
             let at_a_time = match (plan.storm, connecting) {
@@ -334,7 +334,7 @@ impl Crowd {
                 registry.register(client.source(), token, interest)?;
                 self.clients.push(client);
                 if plan.storm {
-                    // The relay's answers are not left lying about until all have asked.
+                    // The relay's answers are read before all have requested theirs.
                     self.round(false)?;
                 }
             }
@@ -342,15 +342,15 @@ impl Crowd {
                 if Instant::now() > deadline {
                     return Err("not every PV of every client had a value in time".into());
                 }
-                if told.elapsed() > TELL_EVERY {
-                    told = Instant::now();
+                if reported.elapsed() > TELL_EVERY {
+                    reported = Instant::now();
                     eprintln!("{connecting} of {} clients have their PVs", plan.clients);
                 }
                 self.round(true)?;
             }
             if connecting == 0 && !plan.storm && plan.clients > 1 {
                 self.run_for(SETTLE)?;
-                before = memory::held(plan.pid)?;
+                before = memory::usage(plan.pid)?;
             }
         }
         Ok(before)
@@ -387,11 +387,11 @@ impl Crowd {
 
     fn measure(&mut self, plan: &Plan, start: Instant) -> Result<Vec<Value>, Box<dyn Error>> {
         let mut samples = Vec::new();
-        let (mut told, mut sampled) = (start, start);
+        let (mut reported, mut sampled) = (start, start);
         while start.elapsed() < plan.window {
             self.round(true)?;
-            if told.elapsed() > TELL_EVERY {
-                told = Instant::now();
+            if reported.elapsed() > TELL_EVERY {
+                reported = Instant::now();
                 let (done, all) = (start.elapsed().as_secs(), plan.window.as_secs());
                 eprintln!("measured {done} of {all} s");
             }
@@ -399,7 +399,7 @@ impl Crowd {
                 && sampled.elapsed() > every
             {
                 sampled = Instant::now();
-                let mut sample = memory::held(plan.pid)?.json();
+                let mut sample = memory::usage(plan.pid)?.json();
                 sample["seconds"] = start.elapsed().as_secs_f64().into();
                 samples.push(sample);
             }
@@ -464,7 +464,7 @@ impl Crowd {
         for event in &events {
             let Token(place) = event.token();
             if event.is_writable() {
-                self.clients[place].go_on_saying()?;
+                self.clients[place].send_on()?;
             }
             if place < self.awake && event.is_readable() {
                 self.read(place, now)?;

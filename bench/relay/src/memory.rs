@@ -9,35 +9,35 @@ use serde_json::{Value, json};
 /// Pages of the kernel's count of TCP memory.
 const PAGE_KB: u64 = 4;
 
-/// What is held at one moment.
+/// Memory in use at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct Usage {
     /// The process's own: what stands in physical memory.
     pub(crate) rss_kb: u64,
     /// All TCP sockets of the machine, those of the receivers too.
     pub(crate) tcp_kb: u64,
 }
 
-impl Held {
+impl Usage {
     pub(crate) fn json(&self) -> Value {
         json!({ "rssKb": self.rss_kb, "tcpKb": self.tcp_kb })
     }
 }
 
-/// What is held now.
-pub(crate) fn held(pid: u32) -> io::Result<Held> {
+/// Memory in use now.
+pub(crate) fn usage(pid: u32) -> io::Result<Usage> {
     // Exact, where the numbers of /proc/PID/statm may be some hundred kilobytes off.
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
     let sockets = fs::read_to_string("/proc/net/sockstat")?;
     let wrong = || io::Error::new(io::ErrorKind::InvalidData, "memory can't be read");
-    Ok(Held {
+    Ok(Usage {
         rss_kb: rss_kb(&rollup).ok_or_else(wrong)?,
         tcp_kb: tcp_pages(&sockets).ok_or_else(wrong)? * PAGE_KB,
     })
 }
 
 /// What the kernel holds for the sockets of the relay that listens on a port, and so for one end of each
-/// connection: bytes that wait to be sent, acknowledged or read, and what it has set aside for more.
+/// connection: bytes that wait to be sent, acknowledged or read, and what it has reserved for more.
 pub(crate) fn relay_end_kb(port: u16) -> io::Result<u64> {
     let here = format!("sport = :{port}");
     let ss = Command::new("ss").args(["-tmnH", &here]).output();
@@ -56,7 +56,7 @@ pub(crate) fn relay_end_kb(port: u16) -> io::Result<u64> {
 }
 
 /// The memory in use of one socket, as `skmem:(r0,rb131072,t0,tb87040,f576,w81344,o0,bl0,d0)` says it:
-/// to be read, set aside, being sent, options, and what came during the read.
+/// to be read, reserved, being sent, options, and what came during the read.
 fn socket_bytes(line: &str) -> Option<u64> {
     let (_, fields) = line.split_once("skmem:(")?;
     let fields = fields.split_once(')')?.0.split(',');
@@ -94,6 +94,6 @@ mod tests {
         let socket = "\t skmem:(r1,rb131072,t7,tb131072,f20,w300,o4000,bl50000,d9)";
         assert_eq!(socket_bytes(socket), Some(54_321));
         assert_eq!(socket_bytes("ESTAB 0 80512 127.0.0.1:40303"), None);
-        assert!(held(std::process::id()).unwrap().rss_kb > 0);
+        assert!(usage(std::process::id()).unwrap().rss_kb > 0);
     }
 }

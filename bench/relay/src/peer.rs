@@ -82,9 +82,9 @@ pub(crate) fn run(plan: &Plan) -> Result<Value, Box<dyn Error>> {
         .collect::<Result<Vec<_>, _>>()?;
 
     let mut ignored = Delays::default();
-    let asked = Instant::now();
+    let start = Instant::now();
     while !clients.iter().all(|client| client.tally.is_complete()) {
-        if asked.elapsed() > PATIENCE {
+        if start.elapsed() > PATIENCE {
             return Err("not every PV of every client had a value in time".into());
         }
         round(&mut clients, &mut ignored)?;
@@ -216,9 +216,9 @@ mod tests {
 
     /// Takes whatever subprotocol a client wants.
     #[allow(clippy::result_large_err, clippy::unnecessary_wraps)]
-    fn agree(asked: &Request, mut answer: Response) -> Result<Response, ErrorResponse> {
+    fn agree(request: &Request, mut answer: Response) -> Result<Response, ErrorResponse> {
         const SUBPROTOCOL: &str = "Sec-WebSocket-Protocol";
-        if let Some(wanted) = asked.headers().get(SUBPROTOCOL) {
+        if let Some(wanted) = request.headers().get(SUBPROTOCOL) {
             answer.headers_mut().insert(SUBPROTOCOL, wanted.clone());
         }
         Ok(answer)
@@ -239,16 +239,16 @@ mod tests {
                     .unwrap();
                 let mut subscribe =
                     |_| serde_json::from_str(socket.read().unwrap().to_text().unwrap());
-                let asked: Vec<Value> = (0..3).map(|n| subscribe(n).unwrap()).collect();
-                let names = asked.iter().map(|one| &one["payload"]["variables"]["id"]);
+                let sent: Vec<Value> = (0..3).map(|n| subscribe(n).unwrap()).collect();
+                let names = sent.iter().map(|one| &one["payload"]["variables"]["id"]);
                 assert_eq!(names.collect::<Vec<_>>(), ["A", "B", "C"]);
-                asked.iter().map(|one| one["id"].clone()).collect()
+                sent.iter().map(|one| one["id"].clone()).collect()
             }
             Dialect::Pvws => {
-                let asked: Value =
+                let sent: Value =
                     serde_json::from_str(socket.read().unwrap().to_text().unwrap()).unwrap();
-                assert_eq!(asked, json!({"type": "subscribe", "pvs": ["A", "B", "C"]}));
-                asked["pvs"].as_array().unwrap().clone()
+                assert_eq!(sent, json!({"type": "subscribe", "pvs": ["A", "B", "C"]}));
+                sent["pvs"].as_array().unwrap().clone()
             }
         };
         for value in (1_u64..).filter(|value| value % 10 != 0) {

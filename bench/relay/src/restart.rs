@@ -1,4 +1,4 @@
-//! Time until clients have right values again after their relay was killed, or told to stop.
+//! Time until clients have right values again after their relay was killed or stopped.
 
 use std::error::Error;
 use std::fs;
@@ -117,7 +117,7 @@ pub(crate) fn run(plan: Plan) -> Result<Value, Box<dyn Error>> {
         }
     }
     let attempts = hall.slots.iter().map(|slot| slot.attempts);
-    let told = hall.slots.iter().filter(|slot| slot.was_told()).count();
+    let notified = hall.slots.iter().filter(|slot| slot.was_told()).count();
     Ok(json!({
         "clients": hall.slots.len(),
         "pvs": hall.pvs,
@@ -125,7 +125,7 @@ pub(crate) fn run(plan: Plan) -> Result<Value, Box<dyn Error>> {
         "longestSilenceMs": back.last().map_or(0.0, |last| last.as_secs_f64() * 1e3),
         "attempts": attempts.clone().sum::<u32>(),
         "mostAttempts": attempts.max(),
-        "told": told,
+        "notified": notified,
         "counts": counts.json(),
         "faults": counts.faults_json(),
     }))
@@ -186,7 +186,7 @@ impl Hall {
             return Ok(());
         };
         if writable {
-            client.go_on_saying()?;
+            client.send_on()?;
         }
         let mut reading = Reading {
             now: Instant::now(),

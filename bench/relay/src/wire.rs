@@ -2,7 +2,7 @@
 
 use pvwire_schema::{LZ4_SUBPROTOCOL, SUBPROTOCOL};
 
-/// What asks a relay for a WebSocket, with packed columns if asked for.
+/// The request for a WebSocket, with packed columns on request.
 pub(crate) fn handshake(relay: &str, lz4: bool) -> Vec<u8> {
     let subprotocol = if lz4 { LZ4_SUBPROTOCOL } else { SUBPROTOCOL };
     format!(

@@ -1,4 +1,4 @@
-//! How each kind of server is asked for PVs and sends their values.
+//! How PVs are requested from each kind of server and sends their values.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -30,7 +30,7 @@ pub(crate) enum Said {
     Nothing,
 }
 
-/// How much is asked of a server that lets clients choose: each field costs it something.
+/// How much is requested from a server that lets clients choose: each field costs it something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Selection {
     /// What an update of ours says: value, time and severity.
@@ -75,7 +75,7 @@ impl Dialect {
     }
 }
 
-/// One client's way to ask for its PVs and to read what it is told.
+/// How one client requests its PVs and reads the answers.
 pub(crate) struct Speaker<'a> {
     dialect: Dialect,
     selection: Selection,
@@ -133,7 +133,7 @@ impl<'a> Speaker<'a> {
         }
         let pv = (message["id"].as_str()).and_then(|id| id.parse().ok());
         let pv = pv.filter(|place| *place < self.names.len());
-        let pv = pv.ok_or_else(|| format!("not asked for: {message}"))?;
+        let pv = pv.ok_or_else(|| format!("not requested: {message}"))?;
         let channel = &message["payload"]["data"]["subscribeChannel"];
         let seconds = channel["time"]["seconds"].as_f64();
         // What hasn't changed is null.
