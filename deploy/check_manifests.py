@@ -66,6 +66,7 @@ SHAPES = [
 REFUSED = [
     ("config.listen=0.0.0.0:1", "config.listen can't be set: the chart's probes and Service need 0.0.0.0:8080"),
     ("config.audit_file=/puts.jsonl", "config.audit_file can't be set: audit.enabled gives each pod a file"),
+    ("config.history_dir=/history", "config.history_dir can't be set: the file system of a pod is read-only"),
     ("image.digest=sha256:abc", "'/image/digest'"),
     ("replicas=0", "'/replicas'"),
     ("adminPort=8080", "'/adminPort'"),
@@ -129,10 +130,10 @@ def values_of_the_how_to():
 def served():
     """The paths that the relay serves: its own answer to any other, and those of its encodings."""
     source = ROOT / "relay/src"
-    said = re.search(r'"nothing here; try ([^"]*)"', (source / "http/server.rs").read_text())
+    served = re.search(r'"nothing here; try ([^"]*)"', (source / "http/server.rs").read_text())
     encodings = re.findall(r'const \w*PATH: &str = "(/[^"]+)";', (source / "fanout/flat.rs").read_text())
-    assert said and encodings, "the relay's source no longer names its paths as this check expects"
-    return {*said[1].split(), *encodings}
+    assert served and encodings, "the relay's source no longer names its paths as this check expects"
+    return {*served[1].split(), *encodings}
 
 
 def check_node(text):
@@ -143,6 +144,13 @@ def check_node(text):
     if not major or not (int(major[1]) in wanted or int(major[1]) > max(wanted)):
         return [f"Node {major and major[1]} isn't one of {package['engines']['node']}"]
     return ["takes Debian's nodejs"] if re.search(r"^\s+nodejs\b", text, re.M) else []
+
+
+def check_bases(text):
+    """A Dockerfile's base images are named by digest, so that every build has the same ones."""
+    bases = re.findall(r"^(?:ARG \w+=|FROM )([\w./-]+:\S+)", text, re.M)
+    moving = [base for base in bases if not re.search(r"@sha256:[0-9a-f]{64}$", base)]
+    return [f"{base} is not named by digest" for base in moving] if bases else ["names no base image"]
 
 
 def check_proxy(text):
@@ -219,8 +227,8 @@ def check_compose(text):
             found.unless(environment.get("PVWIRE_BUS_KEY") == key, f"{name} does not sign")
     urls = [service.get("environment", {}).get("PVWIRE_MEMBER_URL") for service in yaml.safe_load(text)["services"].values()]
     ports = [port for service in yaml.safe_load(text)["services"].values() for port in service.get("ports", [])]
-    told = [f"ws://{port.removesuffix(':8080')}/ws" for port in ports]
-    found.unless([url for url in urls if url] == told, f"clients are told {urls}, and the edges listen on {ports}")
+    urls_of_ports = [f"ws://{port.removesuffix(':8080')}/ws" for port in ports]
+    found.unless([url for url in urls if url] == urls_of_ports, f"clients get {urls}, and the edges listen on {ports}")
     found.unless(roles.count("ingest") == 2 and roles.count("edge") == 2, f"the roles are {roles}")
     return found
 
@@ -229,8 +237,8 @@ def anonymous():
     """`allow_anonymous` is set only where no user logs in."""
     found = Findings()
     for settings, expected in [([], True), (["config.auth=jwt"], False), (["config.auth=trusted-header"], False)]:
-        said = "PVWIRE_ALLOW_ANONYMOUS" in render(parsed(settings))
-        found.unless(said == expected, f"{settings}: {said}")
+        is_set = "PVWIRE_ALLOW_ANONYMOUS" in render(parsed(settings))
+        found.unless(is_set == expected, f"{settings}: {is_set}")
     return found
 
 
@@ -279,14 +287,14 @@ def check_pod(pod, less_restricted, found):
         ports = {port["name"] for port in container.get("ports", [])}
         speaks_tls = any(each["name"] == "PVWIRE_TLS_CERT" for each in container.get("env", []))
         for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
-            asked = container.get(probe, {})
-            scheme = asked.get("httpGet", {}).get("scheme", "HTTP")
-            is_plain = asked.get("httpGet", {}).get("port") == "admin"
+            settings = container.get(probe, {})
+            scheme = settings.get("httpGet", {}).get("scheme", "HTTP")
+            is_plain = settings.get("httpGet", {}).get("port") == "admin"
             say(
-                not asked or scheme == ("HTTPS" if speaks_tls and not is_plain else "HTTP"),
+                not settings or scheme == ("HTTPS" if speaks_tls and not is_plain else "HTTP"),
                 f"{probe} asks by {scheme}",
             )
-            port = (asked.get("httpGet") or asked.get("tcpSocket") or {}).get("port")
+            port = (settings.get("httpGet") or settings.get("tcpSocket") or {}).get("port")
             say(port is None or port in ports, f"{probe} asks port {port}")
         if "relay" in name:
             values = {each["name"]: each.get("value", "") for each in container.get("env", [])}
@@ -423,12 +431,12 @@ def main():
             results.append((f"relays of the chart, {name}", check_fleet(documents)))
     how_to = values_of_the_how_to()
     results.append(("chart, values of the how-to", check(render(how_to), False)))
-    for setting, said in REFUSED:
+    for setting, reason in REFUSED:
         answer = refusal(setting)
-        results.append((f"chart refuses {setting}", [] if said in answer else [answer]))
+        results.append((f"chart refuses {setting}", [] if reason in answer else [answer]))
     hosts = allowed_hosts(yaml.safe_load_all(render(how_to)))
-    told = set(re.findall(r"wss?://([^:/\s]+)", notes(how_to)))
-    results.append(("the relay answers to the hosts in the notes", sorted(told - hosts) if told else ["no host"]))
+    hosts_in_notes = set(re.findall(r"wss?://([^:/\s]+)", notes(how_to)))
+    results.append(("the relay answers to the hosts in the notes", sorted(hosts_in_notes - hosts) if hosts_in_notes else ["no host"]))
     label = "pod-security.kubernetes.io/enforce=privileged"
     fleet = ["bus.enabled=true", "bus.servers={nats://nats.nats:4222}"]
     tells = "bus.keySecret is empty" in notes(parsed(fleet)) and "bus.keySecret" not in notes(parsed([*fleet, "bus.keySecret=a"]))
@@ -442,6 +450,8 @@ def main():
     results.append(("demo.conf", check_proxy((DEPLOY / "demo.conf").read_text())))
     results.append(("compose.yaml", check_compose((DEPLOY / "compose.yaml").read_text())))
     results.append(("Dockerfile", check_node((DEPLOY / "Dockerfile").read_text())))
+    for path in (DEPLOY / "Dockerfile", ROOT / ".devcontainer/Dockerfile"):
+        results.append((f"base images of {path.relative_to(ROOT)}", check_bases(path.read_text())))
     for path in sorted((ROOT / "docs").rglob("*.md")):
         for block in re.findall(r"```nginx\n(.*?)```", path.read_text(), re.S):
             results.append((f"nginx in {path.name}", check_proxy(block)))
@@ -452,6 +462,7 @@ def main():
         ("a policy that keeps the relay from its IOCs", check(render({"epics": how_to["epics"]}), False)),
         ("an audit file on a read-only file system",
          check(render(parsed(["audit.enabled=true"])).replace("mountPath: /var/log/pvwire", "mountPath: /var/log"), False)),
+        ("a base image without a digest", check_bases("FROM rust:1.95-bookworm AS build\n")),
         ("a host that the relay refuses", check(render({}).replace('"pvwire.pvwire", ', ""), False)),
     ]:
         results.append((f"{name} is found", [] if caught else ["not found"]))

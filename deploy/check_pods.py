@@ -67,7 +67,7 @@ class Container(Child):
 
 
 class Client:
-    """A WebSocket client that reads until it is told to go, or is cut off."""
+    """A WebSocket client that reads until it is times to go, or is cut off."""
 
     def __init__(self, port):
         self.code = None
@@ -226,8 +226,8 @@ def end_pod(path, program):
             client.thread.join(STARTS_WITHIN_S)
     codes = [client.code for client in clients]
     whole = max(took.values())
-    told = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in took.items())
-    print(f"{path.name}: ended after {whole:.1f} s ({told}); close codes {codes}")
+    times = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in took.items())
+    print(f"{path.name}: ended after {whole:.1f} s ({times}); close codes {codes}")
     lost = sum(code != SERVICE_RESTART for code in codes)
     return whole, [f"{lost} of {CLIENTS} clients got no close frame"] if lost else []
 
