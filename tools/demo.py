@@ -136,7 +136,7 @@ class ControlRequest(BaseHTTPRequestHandler):
             self.send_error(404)
 
     def do_POST(self):
-        # No other site can send this header from a visitor's browser without asking, and it is told no.
+        # No other site can send this header from a visitor's browser without a preflight, which is refused.
         if not self.is_for_us() or self.headers.get("X-Pvwire-Demo") != "yes":
             self.send_error(403)
             return
@@ -155,7 +155,7 @@ class ControlRequest(BaseHTTPRequestHandler):
 
     def tell(self):
         states = {name: child.state for name, child in self.server.children.items()}
-        fleet = {"fleet": self.server.fleet.said()} if self.server.fleet else {}
+        fleet = {"fleet": self.server.fleet.status()} if self.server.fleet else {}
         body = json.dumps({**states, **fleet, "restartAfterSeconds": RESTART_AFTER_S}).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")

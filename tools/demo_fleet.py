@@ -37,7 +37,7 @@ def flags(bus, port, page_port):
 
 
 class Fleet:
-    """Looks at the relays and the IOC all the time, so that the page gets its answer at once."""
+    """Polls the relays and the IOC all the time, so that the page gets its answer at once."""
 
     def __init__(self, relays, ports, ioc, folder):
         self.relays = relays
@@ -49,7 +49,7 @@ class Fleet:
         for look in (self.look_at_relays, self.ask_ioc):
             threading.Thread(target=look, daemon=True).start()
 
-    def said(self):
+    def status(self):
         """For the page: each relay with its state, and how the IOC serves its PVs."""
         relays = [
             {"name": name, "state": relay.state, **(self.of_relays.get(name, {}) if relay.is_running() else {})}
@@ -97,6 +97,6 @@ def channels(ioc, folder):
         if time.monotonic() > deadline or not ioc.is_running():
             return None
         time.sleep(0.05)
-    # The relays look at some fields of records on channels of their own.
+    # The relays read some fields of records through separate channels.
     names = re.findall(r"Channel: '([^'.]+)'", answer.read_text())
     return {"pvs": len(set(names)), "most": max(Counter(names).values(), default=0)}

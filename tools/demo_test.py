@@ -17,8 +17,8 @@ class Paused:
 
 class SilentServer(unittest.TestCase):
     def test_browser_that_closes_makes_no_traceback(self):
-        said = io.StringIO()
-        with contextlib.redirect_stderr(said):
+        log = io.StringIO()
+        with contextlib.redirect_stderr(log):
             server = Control(Paused(), {}, None)
             for request in (b"GET /demo/processes HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", b"GET", b""):
                 for _ in range(20):
@@ -32,11 +32,11 @@ class SilentServer(unittest.TestCase):
                 time.sleep(0.01)
             server.shutdown()
             server.server_close()
-        self.assertEqual(said.getvalue(), "")
+        self.assertEqual(log.getvalue(), "")
 
     def test_other_faults_are_still_shown(self):
-        said = io.StringIO()
-        with contextlib.redirect_stderr(said):
+        log = io.StringIO()
+        with contextlib.redirect_stderr(log):
             server = Control(Paused(), {}, None)
             try:
                 raise ValueError("a fault")
@@ -44,7 +44,7 @@ class SilentServer(unittest.TestCase):
                 server.handle_error(None, ("127.0.0.1", 1))
             server.shutdown()
             server.server_close()
-        self.assertIn("a fault", said.getvalue())
+        self.assertIn("a fault", log.getvalue())
 
 
 if __name__ == "__main__":

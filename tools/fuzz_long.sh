@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Looks for inputs that reach new code in every reader, under libFuzzer and the address sanitizer.
 # `fuzz_long.sh SECONDS [TARGET …]` gives each target that long (all when none is named), and then
-# writes the smallest set of inputs that reaches the same code to fuzz/corpus/.
+# writes the smallest set of inputs that reaches the same code to fuzz/corpus.txt.
 #
 # What is found is kept in .local/fuzz/TARGET/found/; `cargo run -p pvwire-fuzz -- --replay FILE TARGET`
 # reads it again. A finding becomes a test.
@@ -29,22 +29,23 @@ build=${CARGO_TARGET_DIR:-target}/fuzz
 program=$build/x86_64-unknown-linux-gnu/release/coverage
 # Without cargo they find the EPICS libraries by their run path.
 cargo build --quiet --locked -p pvwire-fuzz
-seeds=${CARGO_TARGET_DIR:-target}/debug/pvwire-fuzz
+fuzz=${CARGO_TARGET_DIR:-target}/debug/pvwire-fuzz
 
-[ $# -gt 0 ] || mapfile -t targets < <("$seeds" --list)
+[ $# -gt 0 ] || mapfile -t targets < <("$fuzz" --list)
 [ $# -eq 0 ] || targets=("$@")
 found=0
 for target in "${targets[@]}"; do
   folder=.local/fuzz/$target
-  mkdir -p "$folder"/{work,found} "fuzz/corpus/$target"
-  "$seeds" --write "$folder" "$target"
+  rm -rf "$folder"/{seeds,corpus,small}
+  mkdir -p "$folder"/{work,found,small}
+  "$fuzz" --write "$folder" "$target"
   export PVWIRE_FUZZ_TARGET=$target
   say "$target, $seconds s"
   status=0
   # libFuzzer takes no empty dictionary.
   words=()
   [ ! -s "$folder/words" ] || words=(-dict="$folder/words")
-  "$program" "$folder/work" "fuzz/corpus/$target" "$folder/seeds" \
+  "$program" "$folder/work" "$folder/corpus" "$folder/seeds" \
     -max_total_time="$seconds" -max_len="$MAX_BYTES" -timeout=5 -rss_limit_mb=2048 -print_final_stats=1 \
     "${words[@]}" -artifact_prefix="$folder/found/" > "$folder/log" 2>&1 || status=$?
   runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$folder/log")
@@ -54,14 +55,9 @@ for target in "${targets[@]}"; do
     printf '%s: a finding in %s\n' "$target" "$folder/found"
     continue
   fi
-  rm -rf "$folder/small"
-  mkdir "$folder/small"
-  "$program" -set_cover_merge=1 -max_len="$MAX_BYTES" "$folder/small" "fuzz/corpus/$target" "$folder/work" \
+  "$program" -set_cover_merge=1 -max_len="$MAX_BYTES" "$folder/small" "$folder/corpus" "$folder/work" \
     "$folder/seeds" > "$folder/merge.log" 2>&1
-  rm -rf "fuzz/corpus/$target"
-  mv "$folder/small" "fuzz/corpus/$target"
-  printf '%s: %s runs, %s files in the corpus, %s bytes\n' "$target" "$runs" \
-    "$(find "fuzz/corpus/$target" -type f | wc -l)" \
-    "$(find "fuzz/corpus/$target" -type f -printf '%s\n' | awk '{ sum += $1 } END { print sum + 0 }')"
+  printf '%s: %s runs\n' "$target" "$runs"
+  "$fuzz" --keep "$folder/small" "$target"
 done
 exit $found

@@ -21,6 +21,8 @@ for argument in "$@"; do
     -lutil) arguments+=("$glibc/libutil.so.1") ;;
     # By their files, because a search would find this machine's libc beside them.
     -lgcc_s) arguments+=("$(cc -print-file-name=libgcc_s.so.1)") ;;
+    # Released programs find their libraries beside them only.
+    -Wl,-rpath,/*) ;;
     -lstdc++) arguments+=("$(cc -print-file-name=libstdc++.so.6)") ;;
     *) arguments+=("$argument") ;;
   esac

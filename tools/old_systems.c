@@ -21,12 +21,12 @@ void addref(void **self) {
   copy(&another, self);
 }
 
-/* One reference less: the destructor of a pointer to the same exception, of which no copy was made. */
+/* Drops one reference: the destructor of a pointer to the same exception, of which no copy was made. */
 void release(void **self) {
   void *last = *self;
   *self = 0;
   destroy(&last);
 }
 
-/* The base class of the exception that is asked for. */
+/* The base class of the requested exception. */
 void throw_bad_array_new_length(void) { throw_bad_alloc(); }

@@ -1,86 +1,53 @@
 """Gathers the files of a release in .local/release: what is installed, what it is made of, checksums.
 
-`make release-files` builds the relay, its wheel and the npm package first. The bills of materials are CycloneDX: of the
-crates by cargo-sbom, of the npm packages by npm, of the EPICS libraries by the packages that bring them.
+`make release-files` builds the wheel, the archive, the packages and the npm package first. The bills of materials are
+CycloneDX (tools/bom.py).
 """
 
 import hashlib
-import json
-import os
 import shutil
-import subprocess
 import sys
-from importlib import metadata
 from pathlib import Path
 
+import bom
+from version import workspace_version
+
 ROOT = Path(__file__).resolve().parent.parent
-RELEASE = ROOT / ".local/release"
-TOOLS = ROOT / ".local/cargo-sbom"
-SBOM_VERSION = "0.10.0"
+LOCAL = ROOT / ".local"
+RELEASE = LOCAL / "release"
 
-# What the relay loads at run time.
-EPICS = ["epicscorelibs", "pvxslibs"]
-
-
-def output(*command):
-    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+# One of each.
+FILES = ("wheels/*.whl", "dist/*.tar.gz", "dist/*.deb", "dist/*.rpm", "pvwire-{version}.tgz")
 
 
-def crates_of(package):
-    """The crates that a package is built of."""
-    program = TOOLS / "bin/cargo-sbom"
-    if not program.exists():
-        subprocess.run(
-            ["cargo", "install", "--quiet", "--locked", "--root", TOOLS, f"cargo-sbom@{SBOM_VERSION}"],
-            check=True,
-        )
-    text = output(program, "sbom", "--cargo-package", package, "--output-format", "cyclone_dx_json_1_6")
-    return json.loads(text)
-
-
-def libraries():
-    for name in EPICS:
-        version = metadata.version(name)
-        yield {
-            "type": "library",
-            "bom-ref": f"{name}@{version}",
-            "name": name,
-            "version": version,
-            "purl": f"pkg:pypi/{name}@{version}",
-        }
-
-
-def packages():
-    """The npm packages that the published one is built of, which is all of the workspace."""
-    bom = json.loads(
-        output("npm", "sbom", "--sbom-format=cyclonedx", "--package-lock-only", "--workspace=pvwire")
-    )
-    of = next(part for part in bom["components"] if part["bom-ref"].startswith("pvwire@"))
-    bom["metadata"]["component"] = of | {"name": "pvwire"}
-    bom["components"].remove(of)
-    return bom
+def bills():
+    """What each part of the release is built of."""
+    relay = bom.crate_components(bom.crates("pvwire-relay", bom.NATIVE, "--features=pvwire-relay/built-pages")[1:])
+    pages = bom.page_packages()
+    yield "pvwire-relay", relay + bom.epics_components() + bom.npm_components(pages)
+    browser = []
+    for package in ("pvwire-wasm", "pvwire-page", "pvwire-graphql"):
+        browser += bom.crate_components(bom.crates(package, bom.BROWSER)[1:])
+    yield "pvwire", browser + bom.npm_components(bom.npm_packages("wasm-client"))
 
 
 def main():
     shutil.rmtree(RELEASE, ignore_errors=True)
     RELEASE.mkdir(parents=True)
-    built = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release/pvwire-relay"
-    shutil.copy2(built, RELEASE)
-    for package in [*(ROOT / ".local").glob("pvwire-*.tgz"), *(ROOT / ".local/wheels").glob("*.whl")]:
-        shutil.copy2(package, RELEASE)
+    version = workspace_version()
+    for pattern in FILES:
+        found = list(LOCAL.glob(pattern.format(version=version)))
+        if len(found) != 1:
+            sys.exit(f"release-files: {len(found)} files match .local/{pattern}, expected 1")
+        shutil.copy2(found[0], RELEASE)
+    for name, parts in bills():
+        (RELEASE / f"{name}.cdx.json").write_text(bom.document(name, version, parts))
 
-    crates = ("pvwire-relay", "pvwire-wasm", "pvwire-page", "pvwire-graphql")
-    boms = {package: crates_of(package) for package in crates}
-    boms["pvwire-relay"]["components"] += libraries()
-    boms["pvwire-npm"] = packages()
-    for name, bom in boms.items():
-        assert len(bom["components"]) > 5, f"{name}: the bill of materials names next to nothing"
-        (RELEASE / f"{name}.cdx.json").write_text(json.dumps(bom, indent=1) + "\n")
-
-    files = sorted(file for file in RELEASE.iterdir())
+    files = sorted(RELEASE.iterdir())
     sums = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files]
     (RELEASE / "SHA256SUMS").write_text("".join(sums))
-    print("".join(sums), end="")
+    for file, line in zip(files, sums, strict=True):
+        print(f"{line.rstrip()}: {file.stat().st_size / 1e6:.1f} MB")
     return 0
 
 

@@ -46,6 +46,8 @@ class Step:
     needs: tuple[str, ...] = ()
     fast: bool = False
     only_fast: bool = False
+    # Left out when all sections run.
+    only_alone: bool = False
 
 
 class Running:
@@ -145,7 +147,7 @@ class Run:
 
     def to_the_end(self):
         """Runs all steps, by default until one fails, and returns the exit status."""
-        began = told = time.monotonic()
+        began = reported = time.monotonic()
         waiting = list(self.steps)
         try:
             while (waiting or self.running) and (self.keeps_going or not self.failures):
@@ -156,11 +158,11 @@ class Run:
                 for running in [each for each in self.running if each.has_ended()]:
                     self.running.remove(running)
                     self.finish(running)
-                    told = time.monotonic()
-                if time.monotonic() > told + SIGN_OF_LIFE_S:
-                    told = time.monotonic()
+                    reported = time.monotonic()
+                if time.monotonic() > reported + SIGN_OF_LIFE_S:
+                    reported = time.monotonic()
                     names = ", ".join(
-                        f"{each.step.name} {told - each.began:.0f} s" for each in self.running
+                        f"{each.step.name} {reported - each.began:.0f} s" for each in self.running
                     )
                     print(f"   … {names}", flush=True)
         finally:

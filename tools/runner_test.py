@@ -1,13 +1,16 @@
 """The order in which steps run, and what a run says at its end."""
 
+import argparse
 import contextlib
 import io
 import os
+import re
 import unittest
 from unittest import mock
 
 import runner
 from runner import Run, Step
+from test import STEPS, chosen
 
 
 def ran(steps, keeps_going=False):
@@ -16,6 +19,20 @@ def ran(steps, keeps_going=False):
     with contextlib.redirect_stdout(written):
         status = Run(steps, dict(os.environ), keeps_going).to_the_end()
     return status, written.getvalue()
+
+
+class Jobs(unittest.TestCase):
+    def test_jobs_of_ci_run_every_section(self):
+        workflow = (runner.ROOT / ".github/workflows/ci.yml").read_text()
+        jobs = [line.split() for line in re.findall(r"sections: (.+)", workflow)]
+        self.assertEqual({section for job in jobs for section in job}, {step.section for step in STEPS})
+        for section in {section for job in jobs for section in job} - {"setup", "wasm"}:
+            self.assertEqual(sum(section in job for job in jobs), 1, section)
+
+    def test_rust_is_linted_once_whichever_sections_run(self):
+        for only in (["check"], ["check", "rust"], ["rust"]):
+            steps = {step.name for step in chosen(argparse.Namespace(fast=False, only=only))}
+            self.assertEqual("clippy" in steps, "rust" not in only, only)
 
 
 class Runs(unittest.TestCase):

@@ -2,7 +2,8 @@
 # Installs what a fresh Debian machine with Rust, Node and Python lacks, into the project's own folders.
 # `setup.sh rust` installs only what Rust code needs to build. `setup.sh browser` adds Chromium where there
 # is no browser and the servers in Java, `setup.sh valgrind` Valgrind, `setup.sh deploy` what checks deploy/,
-# `setup.sh wheel` what builds the relay's wheel.
+# `setup.sh wheel` what builds the relay's wheel and packages, `setup.sh roots` what checks them, `setup.sh site` what
+# makes the documents a site, `setup.sh compare` the systems that the relay is compared with.
 # Completed steps are skipped until their inputs change.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,6 +11,9 @@ stamps=.local/stamps
 mkdir -p "$stamps"
 
 . tools/shell.sh
+
+# Python compiles the modules that are used when they are first imported: a tenth of what is installed.
+export PIP_COMPILE=0
 
 # done_for NAME INPUT…: whether step NAME was done for these very inputs.
 done_for() { [ -f "$stamps/$1" ] && [ "$(cat "$stamps/$1")" = "$(sum_of "${@:2}")" ]; }
@@ -60,7 +64,8 @@ python() {
   # Debian's Python is without it until python3-venv is there.
   python3 -c 'import ensurepip' 2> /dev/null || packages python3-venv
   python3 -m venv .local/venv || fail "python3 can't make a virtual environment: install python3-venv"
-  .local/venv/bin/python -m pip install --quiet --disable-pip-version-check -r tools/requirements.txt
+  .local/venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
+    -r tools/requirements.txt
   mark python tools/requirements.txt
 }
 
@@ -92,9 +97,10 @@ coniql() {
   # The first environment's pip installs into this one, which takes less time than to install pip there too.
   python3 -m venv --without-pip .local/coniql
   local pip=".local/venv/bin/python -m pip --python .local/coniql/bin/python"
-  $pip install --quiet --disable-pip-version-check -r tools/coniql_clients.txt
-  $pip download --quiet --disable-pip-version-check --no-deps \
-    --no-binary coniql --dest .local/coniql coniql==0.4.2
+  $pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r tools/coniql_clients.txt
+  sed -n '/^coniql==/,/[^\\]$/p' tools/coniql_clients.txt > .local/coniql/source.txt
+  $pip download --quiet --disable-pip-version-check --no-deps --require-hashes \
+    --no-binary coniql --dest .local/coniql -r .local/coniql/source.txt
   tar xzf .local/coniql/coniql-0.4.2.tar.gz -C .local/coniql --strip-components=1 coniql-0.4.2/tests
   mark coniql tools/coniql_clients.txt
 }
@@ -105,7 +111,7 @@ script_clients() {
   say "Clients in Python (.local/script-clients)"
   rm -rf .local/script-clients
   .local/venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
-    --target .local/script-clients -r tools/script_clients.txt
+    --require-hashes --target .local/script-clients -r tools/script_clients.txt
   mark script_clients tools/script_clients.txt
 }
 
@@ -156,6 +162,12 @@ java_servers() {
   mark java testbed/java/*
 }
 
+# Servers and clients that the relay is measured beside. A comparison without some of them says so.
+peers() {
+  bench/relay/peers/setup.sh || say "the peers (.local/peers) could not be installed"
+  [ -z "${PVWS_WAR:-}" ] || bench/relay/peers/setup_war.sh || say "what serves PVWS_WAR could not be installed"
+}
+
 # What the wheel is built with, and the symbols and start files of glibc 2.28 (tools/linker_2_28.sh).
 wheel() {
   done_for wheel tools/wheel.txt tools/old_systems.c && [ -f .local/glibc-2.28/old_systems.o ] && return
@@ -178,10 +190,33 @@ wheel() {
   mark wheel tools/wheel.txt tools/old_systems.c
 }
 
+# What makes the documents a site (tools/make_site.py): mdBook, and TypeDoc for the JavaScript API.
+site() {
+  local lock=tools/site/package-lock.json version=0.5.4
+  if [ "$(.local/site-tools/bin/mdbook --version 2> /dev/null)" != "mdbook v$version" ]; then
+    say "mdBook (.local/site-tools)"
+    # Without optimization it is built in a third of the time, and makes the site in seconds.
+    cargo install --quiet --locked --debug --no-default-features --features search --root .local/site-tools \
+      --version "$version" mdbook
+  fi
+  done_for site "$lock" && [ -d .local/site-tools/node_modules ] && return
+  say "TypeDoc (.local/site-tools)"
+  cp tools/site/package.json "$lock" .local/site-tools
+  npm ci --prefix .local/site-tools --no-audit --no-fund --loglevel=error
+  mark site "$lock"
+}
+
 valgrind() {
   command -v valgrind > /dev/null && return
   say "Valgrind"
   packages valgrind
+}
+
+# What makes empty roots of Debian and installs packages of Red Hat, for the check of releases.
+roots() {
+  command -v debootstrap > /dev/null && command -v rpm > /dev/null && return
+  say "debootstrap and rpm"
+  packages debootstrap rpm
 }
 
 # Helm's engine, which renders the chart: Debian has no helm, and building it takes Go.
@@ -241,4 +276,7 @@ case "${1:-}" in
   valgrind) valgrind ;;
   deploy) helm && nginx ;;
   wheel) wheel ;;
+  roots) wheel && roots ;;
+  site) site ;;
+  compare) peers ;;
 esac

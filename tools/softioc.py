@@ -1,4 +1,4 @@
-"""A softIOC for the demo and the tests: epicscorelibs' own, with access security, and pvAccess if asked.
+"""A softIOC for the demo and the tests: epicscorelibs' own, with access security, and pvAccess on request.
 
 `softioc.py [--access FILE] [--pva] [-m MACROS] -d DATABASE …`; its console is Python's, where `ioc("dbl")`
 runs a command of the IOC's shell. It ends when its input ends.

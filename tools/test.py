@@ -1,22 +1,27 @@
 """Runs all checks and tests, and prints time and counts of each section.
 
 Steps run in parallel on two cores. The first step that fails ends the run and shows its output.
-`--only NAME` runs the steps of one section, `--fast` only the steps that take a few minutes.
+`--only NAME`, which may be repeated, runs the steps of a section, `--fast` only the steps that take a few minutes.
 """
 
 import argparse
 import os
 import sys
 
-from runner import Run, Step
+from runner import ROOT, Run, Step
 
 # All packages, even where only one's tests run: a crate's features depend on which packages are chosen, and
 # with other features it would be built again, with all that use it.
 CARGO_TEST = "cargo test --locked --workspace"
-# A program of the workspace. --examples gives it the same features as the tests.
+# Programs of the workspace. --examples gives them the same features as the tests.
 CARGO_BUILD = "cargo build --quiet --locked --workspace --examples"
+# Builds for tests lint what they compile, and check its documentation. All steps have these variables, so that none builds it otherwise.
+LINTED = {
+    "RUSTC_WORKSPACE_WRAPPER": str(ROOT / "tools/lint.py"),
+    "CLIPPY_ARGS": "-D__CLIPPY_HACKERY__warnings",
+}
 WITH_RELAY = '[ -n "${IN_TEST_RUN:-}" ] || cargo build --quiet --locked -p pvwire-relay; '
-WITH_CASES = '[ -n "${IN_TEST_RUN:-}" ] || cargo build --quiet --locked -p pvwire-core --example random_cases; '
+WITH_CASES = '[ -n "${IN_TEST_RUN:-}" ] || cargo build --quiet --locked -p pvwire-oracle --example random_cases; '
 PROGRAMS = "${CARGO_TARGET_DIR:-target}/debug"
 MAKE = "make --no-print-directory"
 TOOLS = ".local/venv/bin/python"
@@ -26,7 +31,6 @@ CHORES = "build of xtask"
 BUILT = "build of the tests"
 INSTALLED = "packages and browser"
 PACKAGE = "WebAssembly and package"
-DOCUMENTED = "rustdoc"
 COUNTED = "build of the counted program"
 
 # `cores` is how many of the two cores a step keeps busy. A step starts when the steps that it needs have passed
@@ -41,7 +45,7 @@ STEPS = [
     Step(
         "rust",
         BUILT,
-        f"{CARGO_TEST} --quiet --no-run; {CARGO_BUILD} --bin pvwire-relay --bin pvwire-fuzz",
+        f"{CARGO_TEST} --quiet --no-run; {CARGO_BUILD} --bins",
         cores=1,
         needs=(CHORES,),
         fast=True,
@@ -55,8 +59,8 @@ STEPS = [
         needs=(BUILT, INSTALLED, "npm packages"),
         fast=True,
     ),
-    # Most of it is a fixed waiting time. Like the units, it asks cargo before clippy does.
-    Step("soak", "faults at random", f"{MAKE} soak SECONDS=120", cores=0.2, needs=(BUILT, INSTALLED)),
+    # Half of it is a fixed waiting time.
+    Step("soak", "faults at random", f"{MAKE} soak SECONDS=120", cores=0.5, needs=(BUILT, INSTALLED)),
     Step(
         "e2e",
         "end-to-end tests",
@@ -82,8 +86,8 @@ STEPS = [
     ),
     Step(
         "check",
-        "model of a fleet",
-        f"{TOOLS} -m unittest discover -s bench/fleet_model -p '*_test.py'",
+        "tests of the benchmarks",
+        f"for folder in fleet_model relay; do {TOOLS} -m unittest discover -s bench/$folder -p '*_test.py'; done",
         cores=0.5,
         fast=True,
     ),
@@ -96,29 +100,30 @@ STEPS = [
     Step("check", "advisories", f"{MAKE} advisories", cores=0.5, needs=(INSTALLED,)),
     Step("deploy", "manifests", f"{MAKE} manifests", cores=0.2, needs=(INSTALLED,)),
     Step("check", "generated code is current", f"{MAKE} regen-check", cores=0.5, needs=(BUILT,), fast=True),
-    # These three steps build a lot. No other step uses cargo until they end: it would wait for cargo's lock.
+    # Here nothing is built; a test run lints what it builds.
     Step(
         "check",
         "clippy",
         "cargo clippy --quiet --locked --workspace --all-targets -- -D warnings",
-        cores=0.5,
-        needs=(BUILT, "units of Rust"),
-        fast=True,
+        cores=1,
+        only_alone=True,
     ),
+    # Likewise: lint.py reads the documentation of what is built.
     Step(
         "check",
-        DOCUMENTED,
+        "rustdoc",
         "RUSTDOCFLAGS='-D warnings' cargo doc --quiet --locked --workspace --no-deps"
         " --document-private-items --lib --bins --examples",
-        cores=0.5,
-        needs=("clippy",),
+        cores=1,
+        only_alone=True,
     ),
+    # It builds a lot. No other step uses cargo until it ends: it would wait for cargo's lock.
     Step(
         "instructions",
         COUNTED,
         f"{TOOLS} bench/instructions/count.py --build",
         cores=0.5,
-        needs=(BUILT, DOCUMENTED),
+        needs=(BUILT, "units of Rust"),
     ),
     # The tests mostly wait for IOCs and relays, so more of them run at a time than there are cores.
     Step(
@@ -171,6 +176,13 @@ STEPS = [
         cores=1,
         needs=(BUILT,),
     ),
+    Step(
+        "deploy",
+        "commands of the documents",
+        f"{WITH_RELAY}{TOOLS} tools/commands.py {PROGRAMS}/pvwire-relay",
+        cores=0.2,
+        needs=(BUILT, INSTALLED),
+    ),
     Step("rust", "a stranger's reader", f"{MAKE} stranger", cores=0.5, needs=(BUILT,)),
     Step("deploy", "the image's root file system", f"{MAKE} image-check", cores=0.2, needs=(BUILT,)),
     # Most of it is waiting until the pods have closed their connections.
@@ -178,25 +190,35 @@ STEPS = [
 ]
 
 
+def chosen(arguments):
+    """The steps that the command line asks for."""
+    if arguments.fast:
+        return [step for step in STEPS if step.fast or step.only_fast]
+    if not arguments.only:
+        return [step for step in STEPS if not step.only_fast and not step.only_alone]
+    steps = [step for step in STEPS if step.section in arguments.only and not step.only_fast]
+    # Builds for tests lint Rust already.
+    builds = BUILT in {step.name for step in steps}
+    return [step for step in steps if not (builds and step.only_alone)]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument(
-        "--only", help="run the steps of this section", choices=sorted({step.section for step in STEPS})
+        "--only",
+        help="run the steps of this section; may be given several times",
+        action="append",
+        choices=sorted({step.section for step in STEPS}),
     )
     choice.add_argument("--fast", help="run what answers within five minutes", action="store_true")
     parser.add_argument("--keep-going", help="don't end at the first failure", action="store_true")
     arguments = parser.parse_args()
-    if arguments.fast:
-        steps = [step for step in STEPS if step.fast or step.only_fast]
-    else:
-        steps = [
-            step for step in STEPS if not step.only_fast and arguments.only in (None, step.section)
-        ]
+    steps = chosen(arguments)
     environment = dict(os.environ, CARGO_TERM_COLOR="never", FORCE_COLOR="0", CI="true")
     if BUILT in {step.name for step in steps}:
         # The Makefile and the steps don't build these programs again.
-        environment["IN_TEST_RUN"] = "1"
+        environment |= {"IN_TEST_RUN": "1", **LINTED}
     return Run(steps, environment, arguments.keep_going).to_the_end()
 
 

@@ -119,15 +119,15 @@ def connect(names, wait):
 
 def read(names, wait):
     """All that is known of each name; a long string is whole, though a string has 39 bytes."""
-    told = ask(names, wait)
-    cut = [name for name, of in told.items() if of and may_be_cut(of) and not has_filter(name)]
+    answers = ask(names, wait)
+    cut = [name for name, of in answers.items() if of and may_be_cut(of) and not has_filter(name)]
     long = {name: (name if "." in name else f"{name}.VAL") + "$" for name in cut}
     for name, of in ask(long.values(), 1.0).items() if long else ():
         if of and of["element_count"] > 40:
             whole = text(bytes(int(each) & 0xFF for each in of["value"]))
             for cut_name in (each for each, full in long.items() if full == name):
-                told[cut_name]["value"] = whole
-    return told
+                answers[cut_name]["value"] = whole
+    return answers
 
 
 def has_filter(name):
@@ -135,17 +135,17 @@ def has_filter(name):
     return bool(set(name.partition(".")[2]) & set("${["))
 
 
-def describe(told, wait):
+def describe(answers, wait):
     """Adds the description of each PV that may be read. As a long string it isn't cut at 39 bytes."""
-    fields = {name: name.split(".")[0] + ".DESC$" for name, of in told.items() if of and of["read"]}
+    fields = {name: name.split(".")[0] + ".DESC$" for name, of in answers.items() if of and of["read"]}
     found = ask(fields.values(), wait) if fields else {}
     for name, field in fields.items():
         of = found[field]
         if of and "value" in of:
-            told[name]["description"] = text(bytes(int(each) & 0xFF for each in of["value"]))
+            answers[name]["description"] = text(bytes(int(each) & 0xFF for each in of["value"]))
         else:
             # The PV has changed since it was read: this differs from what any client shows.
-            told[name]["description"] = f"no answer for {field}"
+            answers[name]["description"] = f"no answer for {field}"
 
 
 def may_be_cut(of):
@@ -156,7 +156,7 @@ def may_be_cut(of):
 
 def ask(names, wait):
     channels = connect(names, wait)
-    told = {}
+    answers = {}
     callbacks = []
 
     def fetch(name, channel, what, parse):
@@ -169,9 +169,9 @@ def ask(names, wait):
             if event.status == NORMAL:
                 size = SIZES[what](kind, event.count)
                 data = ctypes.string_at(event.data, size)
-                told.setdefault(name, {}).update(parse(native, event.count, data))
+                answers.setdefault(name, {}).update(parse(native, event.count, data))
             else:
-                told.setdefault(name, {}).update(error=ca.ca_message(event.status).decode())
+                answers.setdefault(name, {}).update(error=ca.ca_message(event.status).decode())
 
         callbacks.append(CALLBACK(answer))
         # Zero elements: as many as there are, which may be none.
@@ -181,25 +181,25 @@ def ask(names, wait):
     there = {name: channel for name, channel in channels.items() if channel is not None}
     for name, channel in there.items():
         count = ca.ca_element_count(channel)
-        told[name] = {
+        answers[name] = {
             "type": NAMES[ca.ca_field_type(channel)],
             "element_count": count,
             "read": bool(ca.ca_read_access(channel)),
             "write": bool(ca.ca_write_access(channel)),
         }
-        if not told[name]["read"]:
+        if not answers[name]["read"]:
             continue
         # What is an array stays one, whatever it holds now.
         fetch(name, channel, TIME, lambda *data, array=count != 1: value_of(*data, array))
         fetch(name, channel, CONTROL, metadata_of)
 
     def complete():
-        asked = [of for of in told.values() if of["read"]]
-        return all("error" in of or ("value" in of and "units" in of) for of in asked)
+        readable = [of for of in answers.values() if of["read"]]
+        return all("error" in of or ("value" in of and "units" in of) for of in readable)
 
     if not pend(complete, wait):
-        raise RuntimeError(f"no answer in {wait} s: {told}")
-    return {name: told.get(name) for name in channels}
+        raise RuntimeError(f"no answer in {wait} s: {answers}")
+    return {name: answers.get(name) for name in channels}
 
 
 SIZES = {
@@ -257,24 +257,24 @@ def text(data):
 
 def write(pairs, wait):
     channels = connect([name for name, _ in pairs], wait)
-    told = {}
+    answers = {}
     callbacks = []
     for name, value in pairs:
         if channels[name] is None:
-            told[name] = "not connected"
+            answers[name] = "not connected"
             continue
 
         def answer(event, name=name):
             normal = event.status == NORMAL
-            told[name] = None if normal else ca.ca_message(event.status).decode()
+            answers[name] = None if normal else ca.ca_message(event.status).decode()
 
         callbacks.append(CALLBACK(answer))
         data = ctypes.create_string_buffer(value.encode()[:39], 40)
         status = ca.ca_array_put_callback(STRING, 1, channels[name], data, callbacks[-1], None)
         if status != NORMAL:
-            told[name] = ca.ca_message(status).decode()
-    pend(lambda: all(name in told for name, _ in pairs), wait)
-    return {name: told.get(name, "no answer in time") for name, _ in pairs}
+            answers[name] = ca.ca_message(status).decode()
+    pend(lambda: all(name in answers for name, _ in pairs), wait)
+    return {name: answers.get(name, "no answer in time") for name, _ in pairs}
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 //! Removes the text of panics from a compiled module. A module for browsers has no place to print it:
 //! a panic ends in the instruction `unreachable`, and JavaScript sees only a `RuntimeError`. The code
-//! that writes the text and the places in source files that it names take up to 3 kB, compressed.
+//! that writes the text and the places in source files that it names take up to 4 kB, compressed.
 
 use std::error::Error;
 use std::ops::Range;
