@@ -93,6 +93,22 @@ export class PvList {
 
   readonly getSnapshot = (): number => this.version;
 
+  /** Waits until no PV is searched any more, at most for this long. */
+  readonly whenFound = (patienceMs: number): Promise<void> =>
+    new Promise((resolve) => {
+      const end = (): void => {
+        stop();
+        clearTimeout(timer);
+        resolve();
+      };
+      const check = (): void => {
+        if (this.counts.searched === 0) end();
+      };
+      const timer = setTimeout(end, patienceMs);
+      const stop = this.subscribe(check);
+      check();
+    });
+
   #start(): void {
     this.#ends = this.rows.map((row) => {
       const state = this.#client.pv<StateData>(row.name, STATE);

@@ -7,6 +7,7 @@ import type { Page } from "@playwright/test";
 import { expectAccessible } from "../fixtures/accessible";
 import { expect, test } from "../fixtures/app_page";
 import { DEADLINE_MS } from "../../testbed/ts/deadline";
+import { watchCores } from "../../testbed/ts/within";
 
 const THOUSAND = 1000;
 const numbered = (at: number): string => `K${String(at).padStart(4, "0")}:SET`;
@@ -192,9 +193,12 @@ test("snapshot of 1,000 PVs: taken at once, restored with 1,000 outcomes", async
   const names = Array.from({ length: THOUSAND }, (_, at) => `${prefix}:${numbered(at)}`);
   await app.open(`#/snapshots?pvs=${names.join(",")}`);
   await expect(page.getByText("Without a value now")).toBeHidden();
+  const busy = watchCores();
   await page.getByRole("button", { name: "Take 1000 PVs now" }).click();
   const taken = page.getByText(/^1000 values taken in \d+ ms\.$/);
   await expect(taken).toBeVisible();
+  // Tests run beside each other: five times the limit of a machine without other work, and more where they wait.
+  const allowedMs = 1000 * (1 + 4 * busy());
   const takenMs = Number(/in (\d+) ms/.exec((await taken.textContent()) ?? "")?.[1]);
 
   // The same PVs with other values, as a file.
@@ -214,8 +218,7 @@ test("snapshot of 1,000 PVs: taken at once, restored with 1,000 outcomes", async
   expect(await ioc.get(numbered(999))).toBe("999.125");
   const restoredMs = Number(/in (\d+) ms/.exec((await restored.textContent()) ?? "")?.[1]);
   console.log(`1,000 PVs taken in ${String(takenMs)} ms, restored in ${String(restoredMs)} ms`);
-  // Tests run beside each other: five times the limit of a machine without other work.
-  expect(takenMs).toBeLessThanOrEqual(1000);
+  expect(takenMs).toBeLessThanOrEqual(allowedMs);
 });
 
 /** The browser's database gives what it has read when the page calls `finishReading()`. */
@@ -235,13 +238,15 @@ test("a snapshot that is taken before the browser has read the others stays", as
   prefix,
 }) => {
   const finishReading = async (): Promise<void> => {
-    await page.waitForFunction("globalThis.finishReading !== undefined");
+    // The page's policy lets no text be evaluated in it again and again, as `waitForFunction` does.
+    await expect.poll(() => page.evaluate("'finishReading' in globalThis")).toBe(true);
     await page.evaluate("finishReading()");
     await page.evaluate("new Promise((drawn) => requestAnimationFrame(() => setTimeout(drawn)))");
   };
   await page.addInitScript({ content: SLOW_DATABASE });
   const names = [numbered(1), numbered(2)].map((name) => `${prefix}:${name}`);
   await app.open(`#/snapshots?pvs=${names.join(",")}`);
+  // At once: it waits for the PVs.
   await page.getByRole("button", { name: "Take 2 PVs now" }).click();
   const same = page.getByRole("button", { name: "2 same" });
   await expect(same).toBeVisible();

@@ -37,6 +37,9 @@ export default function SnapshotsPage({ route }: { readonly route: Route }): Rea
   );
 }
 
+/** A snapshot that is taken just after the page has opened waits for the PVs that are searched. */
+const PATIENCE_MS = 2000;
+
 interface TakeProps {
   readonly route: Route;
   readonly names: readonly string[];
@@ -68,6 +71,7 @@ function Take({ kept, list, names, route }: TakeProps) {
   const read = readerOf(client);
 
   const take = async (): Promise<void> => {
+    await list.whenFound(PATIENCE_MS);
     const began = performance.now();
     const takenMs = Date.now();
     const pvs = names.map((name) => savedOf(name, read(name)));
