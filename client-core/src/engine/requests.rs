@@ -88,10 +88,7 @@ impl PutError {
     #[must_use]
     pub fn may_be_written(&self) -> bool {
         match self {
-            Self::Failed { outcome, .. } => matches!(
-                outcome,
-                Outcome::Unknown | Outcome::TimedOut | Outcome::Interrupted
-            ),
+            Self::Failed { outcome, .. } => outcome.may_be_done(),
             Self::Lost => true,
             _ => false,
         }

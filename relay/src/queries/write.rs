@@ -45,7 +45,10 @@ impl Drop for Waiting<'_> {
 impl Queries {
     /// Writes PVs in order; returns the outcome of each.
     pub async fn write(&self, caller: &Caller, write: Write) -> Vec<OpEnd> {
-        let lost = OpEnd::failed(Outcome::Failed, "the relay ended before the put was done");
+        let lost = OpEnd::failed(
+            Outcome::Interrupted,
+            "the relay ended before it knew whether the put was done",
+        );
         let mut outcomes = vec![lost; write.puts.len()];
         let number = self.writes.fetch_add(1, Ordering::Relaxed);
         let index = match write.client {

@@ -185,3 +185,31 @@ wire_enum! {
         Withheld = 12,
     }
 }
+
+impl Outcome {
+    /// The code that clients, pages and scripts have for it.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Unknown => "UNKNOWN",
+            Self::Done => "DONE",
+            Self::NotAllowed => "NOT_ALLOWED",
+            Self::NoAccess => "NO_ACCESS",
+            Self::BadValue => "BAD_VALUE",
+            Self::NotConnected => "NOT_CONNECTED",
+            Self::Changed => "MOVED",
+            Self::Failed => "FAILED",
+            Self::TimedOut => "TIMED_OUT",
+            Self::Interrupted => "INTERRUPTED",
+            Self::BadName => "BAD_NAME",
+            Self::NotSupported => "NOT_SUPPORTED",
+            Self::Withheld => "WITHHELD",
+        }
+    }
+
+    /// Whether it may have been done although it failed.
+    #[must_use]
+    pub const fn may_be_done(self) -> bool {
+        matches!(self, Self::Unknown | Self::TimedOut | Self::Interrupted)
+    }
+}

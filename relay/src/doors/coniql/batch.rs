@@ -165,16 +165,9 @@ fn unread(why: &ReadError) -> Failure {
 
 /// Why a put failed; `None` if it is done.
 fn failed(end: &OpEnd) -> Option<Failure> {
-    let (code, may_be_written) = match end.outcome {
-        Outcome::Done => return None,
-        Outcome::TimedOut => ("TIMED_OUT", true),
-        Outcome::NotAllowed => ("NOT_ALLOWED", false),
-        Outcome::NotConnected => ("NOT_CONNECTED", false),
-        _ => ("FAILED", false),
-    };
-    Some(Failure {
-        may_be_written: Some(may_be_written),
-        ..Failure::new(end.message.as_str(), code)
+    (end.outcome != Outcome::Done).then(|| Failure {
+        may_be_written: Some(end.outcome.may_be_done()),
+        ..Failure::new(end.message.as_str(), end.outcome.code())
     })
 }
 

@@ -253,7 +253,8 @@ impl Run {
         let result = end.result.as_ref();
         let refused = |why: String| {
             let message = format!("the service answered, and its answer is left out: {why}");
-            OpEnd::failed(pvwire_schema::types::Outcome::Failed, message)
+            // A put that is answered is written.
+            OpEnd::failed(pvwire_schema::types::Outcome::Unknown, message)
         };
         let charge = if result.is_some_and(is_beyond_a_frame) {
             Err(refused("it is more than a frame may hold".to_owned()))

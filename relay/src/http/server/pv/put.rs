@@ -62,7 +62,7 @@ impl Server {
             ends = self.admin.queries.write(&caller, write) => ends,
             code = client.ended(|_| true) => return Err(ended_by(code)),
         };
-        let lost = || OpEnd::failed(Outcome::Failed, "the relay failed; see its log");
+        let lost = || OpEnd::failed(Outcome::Unknown, "the relay failed; see its log");
         let end = ends.pop().unwrap_or_else(lost);
         let (status, text) = put_answer(end.outcome, &end.message, end.result.as_ref());
         let mut status = StatusCode::from_u16(status).unwrap_or_default();
