@@ -90,7 +90,7 @@ fn quiet_server_is_left_alone(maker: Maker, names: &[&str]) {
     server.hang();
     client.wait_pv(&all[0], "no news", is_unresponsive);
     // The machine may be busy.
-    assert!(hung.elapsed() < SHOWN_WITHIN * 2, "{:?}", hung.elapsed());
+    assert!(hung.elapsed() < SHOWN_WITHIN * 4, "{:?}", hung.elapsed());
     server.resume();
     client.wait_pv(&all[0], "news", |pv| !is_unresponsive(pv));
 }
@@ -233,9 +233,9 @@ fn hung_ioc_is_found_at_another_address(relay_of: fn(Network, Network) -> Comman
     other.put("ao", "2");
     let since = Instant::now();
     client.wait_number(&names[0], 2.0);
-    // libca's time-out is 6 s; the search is a matter of a second, on a busy machine of several.
+    // libca's time-out is 6 s; the search is a matter of a second, on a busy machine of many.
     assert!(
-        since.elapsed() < Duration::from_secs(20),
+        since.elapsed() < Duration::from_secs(30),
         "{:?}",
         since.elapsed()
     );

@@ -29,7 +29,7 @@ const OPEN: usize = 64;
 const MANY: usize = 12;
 
 /// Longest time between two values of a counter that changes twenty times a second. The machine may be busy.
-const LONGEST_GAP: Duration = Duration::from_secs(10);
+const LONGEST_GAP: Duration = Duration::from_secs(20);
 
 fn subscribe(names: &[String]) -> RequestBody {
     RequestBody::Subscribe {

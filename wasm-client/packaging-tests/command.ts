@@ -11,6 +11,9 @@ const MAX_OUTPUT_CHARS = 16 * 1024;
 const UNREACHABLE =
   /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ENETUNREACH|ETIMEDOUT|E50[234])\b/;
 
+/** A registry that is slow or fails once costs time, not the test. */
+const PATIENT_NPM = { npm_config_fetch_retries: "5", npm_config_fetch_timeout: "120000" };
+
 /** Commands start others: they are ended as a group. */
 const running = new Set<ChildProcess>();
 process.once("exit", () => {
@@ -42,7 +45,7 @@ function start(words: readonly string[], { cwd, env }: CommandOptions): Started 
   const [command = "", ...args] = words;
   const child = spawn(command, args, {
     cwd,
-    env: { ...process.env, ...env },
+    env: { ...PATIENT_NPM, ...process.env, ...env },
     detached: true,
     stdio: ["ignore", "pipe", "pipe"],
   });

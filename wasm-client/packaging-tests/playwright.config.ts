@@ -12,7 +12,7 @@ export default defineConfig({
   workers: 1,
   forbidOnly: true,
   // The first installation fetches 300 MB, on a machine that others use too.
-  timeout: 600_000,
+  timeout: 1_200_000,
   expect: { timeout: DEADLINE_MS },
   reporter: [["list"], ["../../e2e/failures.ts"]],
   use: {

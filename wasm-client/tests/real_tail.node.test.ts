@@ -74,6 +74,8 @@ const clientOf = (port: number): PvClient =>
     // Node 20 has none.
     webSocket: NodeSocket as unknown as typeof WebSocket,
     maxRetryDelayMs: 200,
+    // No busy machine makes the page reconnect.
+    pingTimeoutMs: 60_000,
     ...(wasm && { wasm }),
   });
 

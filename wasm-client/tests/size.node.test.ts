@@ -53,7 +53,7 @@ it("is at most 16.5 KB of JavaScript plus the WebAssembly module", async () => {
     expect(weigh([part])).toBeLessThanOrEqual(most);
   }
   console.log(`JavaScript: ${String(weigh(core))} bytes compressed`);
-}, 30_000);
+});
 
 it("adds at most 6.6 KB for GraphQL, the schema's text included", async () => {
   const { core, lazy } = await bundle("../ts/graphql/index.ts");
@@ -62,14 +62,14 @@ it("adds at most 6.6 KB for GraphQL, the schema's text included", async () => {
   expect(codeOf(core)).toContain("pvwire_graphql_bg.wasm");
   expect(lazy).toHaveLength(7);
   console.log(`GraphQL: ${String(bytes)} bytes more, ${String(weigh(lazy))} on demand`);
-}, 30_000);
+});
 
 it("adds at most 2 KB for latency", async () => {
   const core = weigh((await bundle("../ts/index.ts")).core);
   const latency = weigh((await bundle("../ts/latency/index.ts")).core);
   expect(latency - core).toBeLessThanOrEqual(MAX_LATENCY_GZIP_BYTES);
   console.log(`Latency: ${String(latency - core)} bytes more`);
-}, 30_000);
+});
 
 it("adds at most 2 KB for workers, and 3.8 KB in the worker", async () => {
   const page = weigh((await bundle("../ts/worker/index.ts")).core);
@@ -77,7 +77,7 @@ it("adds at most 2 KB for workers, and 3.8 KB in the worker", async () => {
   expect(page).toBeLessThanOrEqual(MAX_WORKER_PAGE_GZIP_BYTES);
   expect(worker).toBeLessThanOrEqual(MAX_WORKER_GZIP_BYTES);
   console.log(`Worker: ${String(page)} bytes in the page, ${String(worker)} in the worker`);
-}, 30_000);
+});
 
 it("adds at most 3 KB for React, and 14 KB for all widgets", async () => {
   const core = weigh((await bundle("../ts/index.ts")).core);
@@ -86,7 +86,7 @@ it("adds at most 3 KB for React, and 14 KB for all widgets", async () => {
   expect(react - core).toBeLessThanOrEqual(MAX_REACT_GZIP_BYTES);
   expect(widgets).toBeLessThanOrEqual(MAX_WIDGETS_GZIP_BYTES);
   console.log(`React: ${String(react - core)} bytes more, widgets: ${String(widgets)}`);
-}, 30_000);
+});
 
 it("adds at most 60 KiB for displays, and loads their plots on demand", async () => {
   const { core, lazy } = await bundle("../ts/display/index.ts");
@@ -96,7 +96,7 @@ it("adds at most 60 KiB for displays, and loads their plots on demand", async ()
   expect(codeOf(lazy)).toContain("setLineDash");
   expect(codeOf(core)).not.toContain("setLineDash");
   console.log(`Displays: ${String(weigh(core))} bytes, ${String(weigh(lazy))} on demand`);
-}, 30_000);
+});
 
 it("is at most 90 KiB, with the WebAssembly module, on a plain page with <pv-value>", () => {
   const sizeOf = (file: string): number =>

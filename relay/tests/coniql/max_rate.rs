@@ -108,7 +108,10 @@ fn values_that_a_cap_leaves_out_are_counted_in_each_result() {
             if !channel["skips"].is_null() {
                 skips = channel["skips"].clone();
             }
-            assert_eq!(skips["filter"], skipped, "{name}: {channel}");
+            // A busy machine leaves out some before the cap does.
+            let causes = skips.as_object().into_iter().flat_map(|all| all.values());
+            let counted: f64 = causes.filter_map(Value::as_f64).sum();
+            assert_eq!(counted, skipped, "{name}: {channel}");
         }
         assert!(skips["filter"].as_f64().unwrap() >= 4.0, "{name}: {skips}");
     }

@@ -236,6 +236,9 @@ fn pv_whose_server_answers_searches_and_then_hangs_is_504_and_names_it() {
         panic!("two names")
     };
     let named = format!(":{} answers searches", server.port(0));
+    eventually("the relay knows who answers searches", || {
+        get(&relay, &format!("{silent}?timeout_ms=700")).status == 504
+    });
     for timeout_ms in [700, 2_000] {
         for (method, form) in [("GET", ""), ("HEAD", ""), ("GET", ".png")] {
             let path = format!("/pv/{silent}{form}?timeout_ms={timeout_ms}");
@@ -296,6 +299,9 @@ fn pv_whose_pv_access_server_answers_searches_and_then_hangs_is_504_and_names_it
     let named = format!(
         "the server 127.0.0.1:{port} answers searches for this PV and has not connected it yet"
     );
+    eventually("the relay knows who answers searches", || {
+        get(&relay, &format!("pva:%2F%2F{prefix}silent?timeout_ms=700")).status == 504
+    });
     for timeout_ms in [700, 2_000] {
         let path = format!("pva:%2F%2F{prefix}silent?timeout_ms={timeout_ms}");
         let got = get(&relay, &path);
