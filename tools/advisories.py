@@ -47,7 +47,7 @@ def newest_database(folder):
 def crates():
     """What is wrong, the date of the database, and why the check wasn't run, if it wasn't."""
     fetched = run(DENY, "--locked", "fetch", "db")
-    offline, date = [], today()
+    date = today()
     if fetched.returncode != 0:
         home = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
         newest = newest_database(home / "advisory-dbs")
@@ -58,25 +58,27 @@ def crates():
         if days > OLDEST_DAYS:
             why = f"RustSec's database can't be fetched, and the one of {date} is {days:.0f} days old"
             return [], None, why
-        offline = ["--disable-fetch"]
-    checked = run(DENY, "--locked", "check", *offline, "advisories")
+    checked = run(DENY, "--locked", "check", "--disable-fetch", "advisories")
     return ([checked.stderr.strip()] if checked.returncode != 0 else []), date, None
 
 
 def packages():
     """The same of npm's packages; those that only build or test the project are reported and don't fail."""
-    audited = run("npm", "audit", "--json", "--package-lock-only")
-    try:
-        answer = json.loads(audited.stdout)
-    except json.JSONDecodeError:
-        answer = {}
-    if "vulnerabilities" not in answer:
-        reason = answer.get("message") or last_line(audited.stderr)
-        return [], None, f"the npm registry gives no advisories: {reason}"
-    shipped = json.loads(run("npm", "audit", "--json", "--package-lock-only", "--omit=dev").stdout)
-    for name, found in answer["vulnerabilities"].items():
+    lists = []
+    for which in [[], ["--omit=dev"]]:
+        audited = run("npm", "audit", "--json", "--package-lock-only", *which)
+        try:
+            answer = json.loads(audited.stdout)
+        except json.JSONDecodeError:
+            answer = {}
+        if "vulnerabilities" not in answer:
+            reason = answer.get("message") or last_line(audited.stderr)
+            return [], None, f"the npm registry gives no advisories: {reason}"
+        lists.append(answer["vulnerabilities"])
+    known, shipped = lists
+    for name, found in known.items():
         print(f"npm {name} {found['range']}: {found['severity']}")
-    return [f"npm {name}: is shipped" for name in shipped["vulnerabilities"]], today(), None
+    return [f"npm {name}: is shipped" for name in shipped], today(), None
 
 
 def main():
