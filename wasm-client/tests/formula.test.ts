@@ -175,6 +175,25 @@ describe("a formula", () => {
     });
   });
 
+  it("has no value while a PV of it has none, though it is connected", async () => {
+    const { shown } = listen("=A + B");
+    const nested = listen("=`=A + B` * 2");
+    await eventually(() => {
+      expect(nested.shown().value?.number).toBe(6);
+    });
+    relay.set("B", { readable: false });
+    for (const { shown: now } of [nested, { shown }]) {
+      await eventually(() => {
+        expect(now()).toMatchObject({ value: null, time: null, connection: { connected: true } });
+      });
+      expect(now().status.severity).toBeNull();
+    }
+    relay.set("B", { value: 5, readable: true });
+    await eventually(() => {
+      expect(nested.shown().value?.number).toBe(12);
+    });
+  });
+
   it("follows a PV of it that is silent or refused", async () => {
     const { shown } = listen("=A + B");
     const nested = listen("=`=A + B` * 2");

@@ -156,15 +156,15 @@ impl Engine {
             let (slot, view) = views.get(at)?;
             Some((*slot, links.get(at)?.refusal(view.name())))
         });
+        let result = linked.formula.evaluate(&inputs, &mut self.computed.context);
         let store = &mut self.session.live;
         match leader {
             Some((_, Some(reason))) if store.reason(linked.slot) == reason => {}
             Some((_, Some(reason))) => store.refuse(linked.slot, &reason),
-            Some((slot, None)) => store.follow(linked.slot, slot),
+            Some((slot, None)) => store.follow(linked.slot, slot, result.is_some()),
             None => {}
         }
-        let context = &mut self.computed.context;
-        if let Some(result) = linked.formula.evaluate(&inputs, context) {
+        if let Some(result) = result {
             self.show(linked.slot, &result, false);
         }
     }

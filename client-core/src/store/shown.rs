@@ -113,12 +113,16 @@ impl Store {
         }
     }
 
-    /// Sets the connection state of a formula to that of an input, which must not be refused.
-    pub fn follow(&mut self, slot: Slot, input: Slot) {
+    /// Sets the connection state of a formula to that of an input, which must not be refused. A formula that is
+    /// connected and has no result, because an input has no value, loses its value.
+    pub fn follow(&mut self, slot: Slot, input: Slot, has_result: bool) {
         let from = input as usize;
         let (now, heard_ms) = (self.pvs[from].state, self.pvs[from].heard_ms);
         let since_ms = self.since_ms[from];
         self.set_heard(slot, heard_ms);
         self.set_state(slot, now, since_ms);
+        if now == ConnectionState::Connected.number() && !has_result {
+            self.clear_value(slot);
+        }
     }
 }

@@ -192,9 +192,10 @@ export class Formulas {
     slot.needsRelay = inputs.some(({ handle }) => handle.entry?.slot?.needsRelay ?? true);
     const outcome = this.#page.evaluate(number, nowMs, utcOffsetSeconds);
     const leader = inputs[(outcome >>> LEADER_SHIFT) - 1]?.handle.entry?.slot;
-    if (leader !== undefined) core.follow(slot.index, leader.index);
+    const hasResult = (outcome & HAS_RESULT) !== 0;
+    if (leader !== undefined) core.follow(slot.index, leader.index, hasResult);
     if ((outcome & IS_REFUSED) !== 0) core.refuse(slot.index, this.#page.error());
-    if ((outcome & HAS_RESULT) !== 0) showResult(slot, this.#page);
+    if (hasResult) showResult(slot, this.#page);
     return slot;
   }
 }

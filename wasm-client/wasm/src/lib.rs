@@ -380,9 +380,10 @@ impl Core {
         }
     }
 
-    /// Gives a formula the connection state of one of its inputs, which is not refused.
-    pub fn follow(&mut self, slot: Slot, input: Slot) {
-        self.session.live.follow(slot, input);
+    /// Gives a formula the connection state of one of its inputs, which is not refused. If that is connected, a
+    /// formula without a result loses its value.
+    pub fn follow(&mut self, slot: Slot, input: Slot, has_result: bool) {
+        self.session.live.follow(slot, input, has_result);
     }
 
     /// Records that the name of a local PV or a formula is invalid.

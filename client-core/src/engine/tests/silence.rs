@@ -91,3 +91,25 @@ fn silent_server_makes_its_pv_and_formulas_unresponsive() {
     assert_eq!(engine.read(pvs[1]).unwrap().last_heard(), Some(at(0.0)));
     assert_eq!(value(&engine, pvs[1]), Some(Value::Number(2.0)));
 }
+
+#[test]
+fn formula_has_no_value_while_its_connected_input_has_none() {
+    let (mut engine, pvs) = opened();
+    // Read access was taken, or the server can't send the value: an epoch without one.
+    for epoch in [1, 2] {
+        let metadata = Metadata {
+            epoch,
+            value_type: ValueType::Float64,
+            ..Metadata::default()
+        };
+        let tick = 10 + u64::from(epoch);
+        let bytes = frame(FrameKind::Update, tick, tick - 1, |e| {
+            e.metadata(PvId(1), &metadata);
+        });
+        engine.receive(bytes, at(1.0)).unwrap();
+    }
+    assert!(changed(&mut engine).contains(&pvs[1]));
+    assert_eq!(states(&engine, &pvs[..2]), [State::Connected; 2]);
+    assert_eq!(value(&engine, pvs[1]), None);
+    assert_eq!(engine.read(pvs[1]).unwrap().alarm(), None);
+}
