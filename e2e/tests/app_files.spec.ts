@@ -10,6 +10,7 @@ import { phoebusOf, snapshotOfPhoebus } from "../../app/src/snapshots/phoebus_fi
 import { foresee, restore, writesOf } from "../../app/src/snapshots/restore";
 import {
   missingPv,
+  savedOf,
   type FullData,
   type SavedPv,
   type Snapshot,
@@ -36,6 +37,27 @@ const snapshotOf = (pvs: readonly SavedPv[]): Snapshot => ({
   takenMs: Date.UTC(2026, 0, 31, 7, 31, 16, 42),
   pvs,
 });
+
+/** What is known of a PV that can be written. */
+const DATA = {
+  value: { string: "1", number: 1, exact: null, text: null, array: null },
+  time: null,
+  status: { severity: "NO_ALARM", alarmStatus: "NO_ALARM", mutable: true, writable: true },
+  display: {
+    type: "Float64",
+    typeId: "",
+    form: null,
+    choices: null,
+    controlRange: { min: 0, max: 2 },
+  },
+  connection: {
+    state: "connected",
+    connected: true,
+    unresponsive: false,
+    readable: true,
+    reason: null,
+  },
+} as const satisfies FullData;
 
 const VALUES: readonly SavedPv[] = [
   { ...PV, name: "SR:B,C", tolerance: "0.1" },
@@ -186,6 +208,41 @@ test("a restore of many PVs keeps 32 puts on their way, and waits while the rela
   expect([...outcomes.values()].every(({ kind }) => kind === "written")).toBe(true);
 });
 
+test("a byte array with a zero is saved, exchanged and restored element for element", () => {
+  const data: FullData = {
+    ...DATA,
+    value: {
+      string: "[10, 0, 20, 200]",
+      number: null,
+      exact: null,
+      text: "\n",
+      array: Uint8Array.of(10, 0, 20, 200),
+    },
+    display: { ...DATA.display, type: "UInt8", controlRange: null },
+  };
+  const bytes = [10, 0, 20, 200];
+  const saved = savedOf("A", data);
+  expect(saved).toMatchObject({ value: bytes, text: "[10, 0, 20, 200]" });
+  const other = { ...saved, value: [10, 0, 21, 201] };
+  expect(compare(saved, other, EXACT).text).toBe("2 of 4 elements");
+  const files = [
+    snapshotOfJson(jsonOf(snapshotOf([saved])), "x"),
+    snapshotOfPhoebus(phoebusOf(snapshotOf([saved])).text, "x"),
+  ];
+  for (const { pvs } of files) {
+    expect(writesOf(pvs, new Map(), () => data).puts).toEqual([["A", bytes]]);
+  }
+  // It is a text where it is shown as one.
+  expect(savedOf("A.VAL$", { ...data }).value).toBe("\n");
+  const asText = { ...data.display, form: "String" } as FullData["display"];
+  expect(savedOf("A", { ...data, display: asText }).value).toBe("\n");
+  // A text that was saved of it isn't its value.
+  expect(foresee({ ...saved, value: "\n" }, data)).toEqual({
+    kind: "refused",
+    text: "the snapshot has no array, and the PV has one",
+  });
+});
+
 test("a tolerance is a number or a part of the saved value", () => {
   expect(toleranceOf("")).toEqual(EXACT);
   expect(toleranceOf("2 %")).toEqual({ absolute: 0, relative: 0.02 });
@@ -219,28 +276,15 @@ test("a tolerance is a number or a part of the saved value", () => {
 });
 
 test("a dry run gives a reason for every PV that isn't written", () => {
-  const data = {
-    value: { string: "1", number: 1, exact: null, text: null, array: null },
-    time: null,
-    status: { severity: "NO_ALARM", alarmStatus: "NO_ALARM", mutable: true, writable: true },
-    display: { type: "Float64", typeId: "", choices: null, controlRange: { min: 0, max: 2 } },
-    connection: {
-      state: "connected",
-      connected: true,
-      unresponsive: false,
-      readable: true,
-      reason: null,
-    },
-  } as const satisfies FullData;
   const textOf = (saved: Partial<SavedPv>, change: object = {}): string =>
-    foresee({ ...PV, ...saved }, { ...data, ...change }).text;
+    foresee({ ...PV, ...saved }, { ...DATA, ...change }).text;
   expect(textOf({})).toBe("would be written");
   expect(textOf({ value: 3 })).toBe("outside the control limits 0 to 2");
   expect(textOf({ value: "abc" })).toBe("the snapshot has a text, and the PV is a number");
   expect(textOf({ value: undefined, missing: "not found" })).toBe(
     "the snapshot has no value: not found",
   );
-  const { connection, display, status } = data;
+  const { connection, display, status } = DATA;
   expect(textOf({}, { status: { ...status, mutable: false } })).toBe("no write access at the IOC");
   expect(textOf({}, { status: { ...status, writable: false } })).toBe(
     "writing is not allowed by the relay",

@@ -23,6 +23,9 @@ const RECORDS = `
 record(waveform, "$(P):WAVE:SET") {
   field(ASG, "OPERATOR") field(FTVL, "DOUBLE") field(NELM, "4") field(INP, [1, 2.5, -3])
 }
+record(waveform, "$(P):BYTES:SET") {
+  field(ASG, "OPERATOR") field(FTVL, "UCHAR") field(NELM, "8") field(INP, [10, 0, 20, 200])
+}
 record(int64out, "$(P):BIG:SET") {
   field(ASG, "OPERATOR") field(PINI, "YES") field(VAL, "1234567890123")
 }
@@ -182,6 +185,28 @@ test("snapshot: taken, compared, tried out, restored with one outcome each, and 
   await expect(page.getByRole("button", { name: "10 refused" })).toBeVisible();
   const outcome = outcomeOf(page, full("RF:VOLTAGE:SET"));
   await expect(outcome).toContainText("disconnected");
+});
+
+test("a byte array with a zero is restored element for element", async ({
+  app,
+  ioc,
+  page,
+  prefix,
+}) => {
+  const name = `${prefix}:BYTES:SET`;
+  const cell = (column: string) => app.row(name).locator(`[data-column="${column}"]`);
+  await app.open(`#/snapshots?pvs=${name}`);
+  await expect(page.getByText("Without a value now")).toBeHidden();
+  await page.getByRole("button", { name: "Take 1 PV now" }).click();
+  await expect(cell("value")).toHaveText("[10, 0, 20, 200]");
+  await expect(page.getByRole("button", { name: "1 same" })).toBeVisible();
+  // The IOC's shell writes it as characters, with a zero after them.
+  await ioc.put("BYTES:SET", "abcd");
+  await expect(cell("other")).toHaveText("[97, 98, 99, 100, 0]");
+  await page.getByRole("button", { name: "Restore 1 PV…" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Write" }).click();
+  await expect(cell("outcome")).toHaveText("written");
+  await expect(cell("other")).toHaveText("[10, 0, 20, 200]");
 });
 
 test("snapshot of 1,000 PVs: taken at once, restored with 1,000 outcomes", async ({

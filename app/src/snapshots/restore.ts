@@ -3,7 +3,7 @@
 import type { PutResult, PutValue, PvClient } from "pvwire";
 
 import { labelOf } from "./compare";
-import { absenceOf, type FullData, type SavedPv } from "./snapshot";
+import { absenceOf, textIn, type FullData, type SavedPv } from "./snapshot";
 
 export interface Outcome {
   /** `would` and `unsure` are those of a dry run: only a put shows whether the IOC takes the value. */
@@ -45,9 +45,15 @@ export function foresee(saved: SavedPv, data: FullData | undefined): Outcome {
   if (status.writable === false) {
     return { kind: "refused", text: "writing is not allowed by the relay" };
   }
-  const isNumber = /^(?:U?Int|Float)\d+$/.test(display?.type ?? "");
-  if (isNumber && typeof value === "string" && data.value?.text === null) {
-    return { kind: "refused", text: "the snapshot has a text, and the PV is a number" };
+  if (typeof value !== "object" && textIn(saved.name, data) === null) {
+    // It would become an array of one element.
+    if (data.value?.array != null) {
+      return { kind: "refused", text: "the snapshot has no array, and the PV has one" };
+    }
+    const isNumber = /^(?:U?Int|Float)\d+$/.test(display?.type ?? "");
+    if (isNumber && typeof value === "string") {
+      return { kind: "refused", text: "the snapshot has a text, and the PV is a number" };
+    }
   }
   const { max, min } = display?.controlRange ?? { max: null, min: null };
   // Equal limits don't limit.

@@ -42,7 +42,7 @@ export const FULL = `{
   value { string(units: true) number exact text array }
   time { seconds nanoseconds }
   status { severity alarmStatus mutable writable }
-  display { type typeId choices controlRange { min max } }
+  display { type typeId form choices controlRange { min max } }
   connection { state connected unresponsive readable reason }
 }`;
 
@@ -50,7 +50,7 @@ export interface FullData {
   readonly value: Pick<PvValue, "string" | "number" | "exact" | "text" | "array"> | null;
   readonly time: { readonly seconds: number; readonly nanoseconds: number } | null;
   readonly status: Pick<PvData["status"], "severity" | "alarmStatus" | "mutable" | "writable">;
-  readonly display: Pick<PvDisplay, "type" | "typeId" | "choices" | "controlRange"> | null;
+  readonly display: Pick<PvDisplay, "type" | "typeId" | "form" | "choices" | "controlRange"> | null;
   readonly connection: Pick<
     PvConnection,
     "state" | "connected" | "unresponsive" | "readable" | "reason"
@@ -113,8 +113,19 @@ export function absenceOf(data: FullData | undefined): string {
 const integer = (whole: bigint): Scalar =>
   Number.isSafeInteger(Number(whole)) ? Number(whole) : whole;
 
-function valueOf({ array, exact, number, text }: NonNullable<FullData["value"]>) {
+/**
+ * The text of a value that is one; `null` for others. An array of characters is one where `value.string` shows it as
+ * one: by its form, or because the name ends with `$`. All others are arrays of numbers.
+ */
+export function textIn(name: string, { display, value }: FullData): string | null {
+  const isText = value?.array === null || display?.form === "String" || name.endsWith("$");
+  return isText ? (value?.text ?? null) : null;
+}
+
+function valueOf(name: string, data: FullData): SavedValue | undefined {
+  const text = textIn(name, data);
   if (text !== null) return text;
+  const { array = null, exact = null, number = null } = data.value ?? {};
   if (array !== null) {
     if (array.length > MAX_ELEMENTS) return undefined;
     const elements = [...(array as Iterable<Scalar>)];
@@ -138,7 +149,7 @@ function readSaved(name: string, data: FullData | undefined): SavedPv {
   const missing = absenceOf(data);
   if (missing !== "" || data?.value == null) return missingPv(name, missing);
   const { display, status, time } = data;
-  const value = valueOf(data.value);
+  const value = valueOf(name, data);
   if (value === undefined) {
     return missingPv(name, `not taken: more than ${String(MAX_ELEMENTS)} elements`);
   }
