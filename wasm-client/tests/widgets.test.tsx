@@ -160,6 +160,46 @@ describe("a PV that can't be written", () => {
   });
 });
 
+describe("SetPoint of an array", () => {
+  const field = (): HTMLInputElement => page.querySelector("input") as HTMLInputElement;
+
+  it("sends nothing: what is typed would become its only element", async () => {
+    relay.set("BYTES", { value: Uint8Array.of(1, 2, 3) });
+    relay.set("ONE", { value: Float64Array.of(2.5) });
+    relay.set("NAMES", { value: ["a", "b"] });
+    for (const [name, shown] of [
+      ["BYTES", "[1, 2, 3]"],
+      ["ONE", "[2.5]"],
+      ["NAMES", '["a", "b"]'],
+      ["TABLE", ""],
+    ] as const) {
+      show(<SetPoint name={name} />);
+      await until(() => {
+        expect(part("hint"), name).toBe("Only programs write arrays and structures");
+      });
+      expect(field().value).toContain(shown);
+      expect(field().readOnly, name).toBe(true);
+    }
+  });
+
+  it("sends a text where the array is shown as one", async () => {
+    const value = new TextEncoder().encode("abc");
+    relay.set("NOTE.VAL$", { value });
+    relay.set("FORMED", { value, form: "String" });
+    for (const name of ["NOTE.VAL$", "FORMED"]) {
+      show(<SetPoint name={name} />);
+      await until(() => {
+        expect(field().value).toBe("abc");
+      });
+      await userEvent.fill(field(), "4");
+      await userEvent.keyboard("{Enter}");
+      await until(() => {
+        expect(relay.puts.at(-1)).toEqual({ name, value: "4" });
+      });
+    }
+  });
+});
+
 interface Shown {
   readonly found: () => HTMLElement;
   readonly text: () => string | null | undefined;

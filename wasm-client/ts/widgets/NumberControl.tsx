@@ -68,7 +68,7 @@ function problemOf(
   allowNonFinite: boolean,
 ): string | undefined {
   const { controlRange, type = "Unknown", units = "" } = pv?.display ?? {};
-  if (!NUMBER_TYPE.test(type) || pv?.value?.number == null) return undefined;
+  if (!NUMBER_TYPE.test(type)) return undefined;
   const number = Number(text);
   const isNonFinite = NON_FINITE.test(text);
   if (isNonFinite ? !allowNonFinite : Math.abs(number) === Infinity) {

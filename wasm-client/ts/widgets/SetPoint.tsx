@@ -20,7 +20,7 @@ const SELECTION = `{
   value { string number }
   time { seconds nanoseconds }
   status { severity mutable writable }
-  display { type description units precision choices controlRange { min max } }
+  display { type elementCount description form units precision choices controlRange { min max } }
   connection { state connected lastHeard unresponsive }
 }`;
 
@@ -62,12 +62,16 @@ export const SetPoint = perPv(function SetPoint(props: SetPointProps): ReactNode
   const isStale = useStale(pv, staleAfterMs, name) || isSilent;
   const id = useId();
   const unreached = useUnreached(pv);
-  const problem = unreached ?? whyNotWritable(name, pv);
+  const fitting = controlOf(name, pv);
+  const problem =
+    unreached ??
+    whyNotWritable(name, pv) ??
+    (fitting === undefined ? "Only programs write arrays and structures" : undefined);
   // An alarm describes the present value: a disconnected PV has no alarm.
   const isAnswering = pv?.connection.connected === true && !isSilent;
   const severity = isAnswering ? (pv.status.severity ?? undefined) : undefined;
   // A choice isn't a number, not even if its label is one and the PV has no choices any more.
-  const kind = control ?? (entry.index === undefined ? controlOf(pv) : "choice");
+  const kind = control ?? (entry.index === undefined ? (fitting ?? "text") : "choice");
   const isUnsent = entry.phase === "typed" && !isCurrent(entry, pv);
   const phase = isUnsent ? "unsent" : entry.phase === "sending" ? "sending" : "live";
   const rest = problem ?? (isUnsent ? "" : hintOf(pv, kind));
@@ -140,16 +144,16 @@ export function EnumChoice(props: Omit<SetPointProps, "control">): ReactNode {
   return <SetPoint {...props} control="choice" />;
 }
 
-function controlOf(pv: SetPointData | undefined): keyof typeof CONTROLS {
-  switch (pv?.display?.type) {
-    case "Enum":
-      // Without labels its index can be written.
-      return pv.display.choices?.length ? "choice" : "number";
-    case "String":
-      return "text";
-    default:
-      return "number";
-  }
+/** The control that fits the PV's type. `undefined`: what is typed would become its only element. */
+function controlOf(name: string, pv: SetPointData | undefined): keyof typeof CONTROLS | undefined {
+  const { choices, elementCount = 1, form, type = "" } = pv?.display ?? {};
+  // An array of characters is a text where `value.string` shows it as one.
+  if (type.endsWith("Int8") && (form === "String" || name.endsWith("$"))) return "text";
+  if (elementCount !== 1) return undefined;
+  if (type === "String") return "text";
+  if (pv?.value?.number === null) return undefined;
+  // Without labels its index can be written.
+  return type === "Enum" && choices?.length ? "choice" : "number";
 }
 
 /** Whether the PV has what was typed already. */

@@ -10,7 +10,14 @@ export interface SetPointData {
   readonly status: Pick<PvStatus, "severity" | "mutable" | "writable">;
   readonly display: Pick<
     PvDisplay,
-    "type" | "description" | "units" | "precision" | "choices" | "controlRange"
+    | "type"
+    | "elementCount"
+    | "description"
+    | "form"
+    | "units"
+    | "precision"
+    | "choices"
+    | "controlRange"
   > | null;
   readonly connection: Pick<PvConnection, "state" | "connected" | "lastHeard" | "unresponsive">;
 }
