@@ -200,15 +200,18 @@ function Rows({ isUtc, route, rows }: RowsProps) {
 /** Writes one PV of the table, and shows the outcome. */
 function WriteDialog({ close, name }: { readonly name: string; readonly close: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
+  const leave = useRef<HTMLButtonElement>(null);
   useEffect(() => {
     dialog.current?.showModal();
+    // Enter, which may have opened it and still be held, presses no choice: that would write at once.
+    (dialog.current?.querySelector<HTMLElement>("input, select") ?? leave.current)?.focus();
   }, []);
   return (
     <dialog ref={dialog} aria-labelledby="write-title" onClose={close}>
       <h2 id="write-title">Write {name}</h2>
       <SetPoint name={name} label="New value" />
       <div className="choices">
-        <button type="button" onClick={() => dialog.current?.close()}>
+        <button ref={leave} type="button" onClick={() => dialog.current?.close()}>
           Close
         </button>
       </div>

@@ -209,6 +209,32 @@ test("a byte array with a zero is restored element for element", async ({
   await expect(cell("other")).toHaveText("[10, 0, 20, 200]");
 });
 
+test("a doubled Enter opens a dialog and writes nothing", async ({ app, ioc, page, prefix }) => {
+  const [feedback, knob] = [`${prefix}:FB:ORBIT:SET`, `${prefix}:${numbered(7)}`];
+  const dialog = page.getByRole("dialog");
+  await app.open(`#/snapshots?pvs=${knob}`);
+  await expect(page.getByText("Without a value now")).toBeHidden();
+  await page.getByRole("button", { name: "Take 1 PV now" }).click();
+  await ioc.put(numbered(7), 8);
+  await page.getByRole("button", { name: "Restore 1 PV…" }).press("Enter");
+  await expect(dialog.getByRole("button", { name: "Cancel" })).toBeFocused();
+  await page.keyboard.press("Enter");
+  await expect(dialog).toBeHidden();
+  expect(await ioc.get(numbered(7))).toBe("8");
+
+  // Buttons of choices write at once; a number waits for what is typed.
+  await app.open(`#/table?pvs=${feedback},${knob}`);
+  await expect(app.row(feedback)).toContainText("Slow");
+  await app.row(feedback).getByRole("button", { name: "Write" }).press("Enter");
+  await expect(dialog.getByRole("button", { name: "Off" })).toBeVisible();
+  await expect(dialog.getByRole("button", { name: "Close" })).toBeFocused();
+  await page.keyboard.press("Enter");
+  await expect(dialog).toBeHidden();
+  expect(await ioc.get("FB:ORBIT:SET")).toBe("Slow");
+  await app.row(knob).getByRole("button", { name: "Write" }).press("Enter");
+  await expect(dialog.getByRole("textbox", { name: "New value" })).toBeFocused();
+});
+
 test("snapshot of 1,000 PVs: taken at once, restored with 1,000 outcomes", async ({
   app,
   ioc,

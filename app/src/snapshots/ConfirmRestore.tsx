@@ -16,8 +16,11 @@ interface ConfirmRestoreProps {
 
 export function ConfirmRestore({ cancel, forecast, write }: ConfirmRestoreProps): ReactNode {
   const dialog = useRef<HTMLDialogElement>(null);
+  const leave = useRef<HTMLButtonElement>(null);
   useEffect(() => {
     dialog.current?.showModal();
+    // Enter, which may have opened it and still be held, writes nothing.
+    leave.current?.focus();
   }, []);
   const all = [...forecast];
   const refused = all.filter(([, { kind }]) => kind === "refused");
@@ -45,11 +48,11 @@ export function ConfirmRestore({ cancel, forecast, write }: ConfirmRestoreProps)
         </>
       )}
       <div className="choices">
+        <button ref={leave} type="button" onClick={() => dialog.current?.close()}>
+          Cancel
+        </button>
         <button type="button" className="main" onClick={write}>
           Write
-        </button>
-        <button type="button" onClick={() => dialog.current?.close()}>
-          Cancel
         </button>
       </div>
     </dialog>
