@@ -147,6 +147,36 @@ test("writes that the operator names are confirmed on every page, and not from o
   await expect(dialog).toBeHidden();
 });
 
+test("a choice that is renumbered during the question is restored as what was saved", async ({
+  app,
+  ioc,
+  page,
+  prefix,
+}) => {
+  const mode = `${prefix}:OP:MODE:SET`;
+  // Labels that are numbers are written as indexes.
+  await ioc.put("OP:MODE:SET.ZRST", "10");
+  await ioc.put("OP:MODE:SET.ONST", "20");
+  await app.open(`#/snapshots?pvs=${mode}`);
+  await expect(page.getByText("Without a value now")).toBeHidden();
+  await page.getByRole("button", { name: "Take 1 PV now" }).click();
+  const now = app.row(mode).locator('[data-column="other"]');
+  await expect(now).toHaveText("20");
+  await ioc.put("OP:MODE:SET", "Injection");
+  await expect(now).toHaveText("Injection");
+  await page.getByRole("button", { name: "Restore 1 PV…" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Write" }).click();
+  const question = page.getByRole("alertdialog");
+  await expect(question.locator('[data-part="new"]')).toHaveText("20");
+  await ioc.put("OP:MODE:SET.ONST", "10");
+  await ioc.put("OP:MODE:SET.ZRST", "20");
+  await ioc.put("OP:MODE:SET.THST", "Renumbered");
+  await expect(question.locator('[data-part="now"]')).toHaveText("Renumbered");
+  await question.getByRole("button", { name: "Write" }).click();
+  await expect(page.getByText(/^1 of 1 PV written/)).toBeVisible();
+  expect(await ioc.get("OP:MODE:SET")).toBe("20");
+});
+
 test("a pattern fits a PV, its fields, and its name with and without a source", () => {
   for (const [pattern, name, does] of [
     ["SR:BEAM*", "SR:BEAM:CURRENT", true],

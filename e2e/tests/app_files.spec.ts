@@ -243,6 +243,36 @@ test("a byte array with a zero is saved, exchanged and restored element for elem
   });
 });
 
+test("a saved choice is written by its label, and not as the index that another one has now", () => {
+  const saved: SavedPv = { ...PV, type: "Enum", value: 1, choices: ["Off", "Top-up"] };
+  const written = (change: Partial<SavedPv>, choices: readonly string[] | null): unknown => {
+    const display = { ...DATA.display, type: choices === null ? "Float64" : "Enum", choices };
+    const data = { ...DATA, display } as FullData;
+    const pv = { ...saved, ...change };
+    const { puts, refused } = writesOf([pv], new Map(), () => data);
+    expect(foresee(pv, data).kind).toBe(puts.length === 1 ? "would" : "refused");
+    return puts[0]?.[1] ?? refused.get(pv.name)?.text;
+  };
+  expect(written({}, ["Off", "Top-up"])).toBe("Top-up");
+  expect(written({}, ["Top-up", "Off"])).toBe("Top-up");
+  expect(written({}, ["Off", "On"])).toBe("the PV has no choice “Top-up”");
+  expect(written({}, null)).toBe("the snapshot has a choice, and the PV has none");
+  expect(written({ choices: undefined }, null)).toBe(
+    "the snapshot has a choice, and the PV has none",
+  );
+
+  // A number is taken as an index, and the relay takes the first of equal labels.
+  const digits = { value: 0, choices: ["2", "1", "0"] };
+  expect(written(digits, ["2", "1", "0"])).toBe(0);
+  expect(written(digits, ["0", "1", "2"])).toBe(2);
+  const equal = { value: 2, choices: ["Zero", "One", "One"] };
+  expect(written(equal, ["Zero", "One", "One"])).toBe(2);
+  expect(written(equal, ["One", "One", "Zero"])).toBe("the PV has several choices “One”");
+  const [one, other] = [{ ...saved, ...equal }, { ...saved, ...equal, value: 1 }];
+  expect(compare(one, other, EXACT).kind).toBe("differs");
+  expect(compare(one, one, EXACT).kind).toBe("same");
+});
+
 test("a tolerance is a number or a part of the saved value", () => {
   expect(toleranceOf("")).toEqual(EXACT);
   expect(toleranceOf("2 %")).toEqual({ absolute: 0, relative: 0.02 });

@@ -288,10 +288,11 @@ function Restore({ isBusy, lines, read, setBusy, setOutcomes, why }: RestoreProp
   const forecast = (): ReadonlyMap<string, Outcome> =>
     new Map(pvs.map((pv) => [pv.name, foresee(pv, read(pv.name))]));
   const write = async (plan: Plan): Promise<void> => {
-    const writes = writesOf(plan.pvs, plan.forecast, read);
-    const writer = await confirmedWriter(client, writes.puts);
+    const { puts, refused } = writesOf(plan.pvs, plan.forecast, read);
+    const writer = await confirmedWriter(client, puts);
     const began = performance.now();
-    const outcomes = await restore(writer, writes);
+    // Choices may have been renumbered before the answer.
+    const outcomes = await restore(writer, writesOf(plan.pvs, refused, read));
     setOutcomes(outcomes);
     const ms = String(Math.round(performance.now() - began));
     const written = [...outcomes.values()].filter(({ kind }) => /written|changed/.test(kind));

@@ -60,6 +60,10 @@ export function labelOf({ choices, value }: SavedPv): string | undefined {
   return typeof value === "number" ? choices?.[value] : undefined;
 }
 
+/** Whether a choice is the only one with its label. */
+export const isUnique = (label: string, choices: readonly string[]): boolean =>
+  choices.indexOf(label) === choices.lastIndexOf(label);
+
 const digitsOf = (number: number): string => String(Number(number.toPrecision(6)));
 
 function numberText(saved: number, other: number): string {
@@ -78,7 +82,8 @@ export function compare(saved: SavedPv, other: SavedPv, otherwise: Tolerance): C
   const tolerance = saved.tolerance === "" ? otherwise : (toleranceOf(saved.tolerance) ?? EXACT);
   const [savedLabel, otherLabel] = [labelOf(saved), labelOf(other)];
   if (savedLabel !== undefined && otherLabel !== undefined) {
-    const isSame = savedLabel === otherLabel;
+    const isOne = saved.value === other.value || isUnique(savedLabel, other.choices ?? []);
+    const isSame = savedLabel === otherLabel && isOne;
     return { kind: isSame ? "same" : "differs", text: isSame ? "" : "another choice" };
   }
   const [ours, theirs] = [elementsOf(saved.value), elementsOf(other.value)];

@@ -2,7 +2,7 @@
 
 import type { PutResult, PutValue, PvClient } from "pvwire";
 
-import { labelOf } from "./compare";
+import { isUnique, labelOf } from "./compare";
 import { absenceOf, textIn, type FullData, type SavedPv } from "./snapshot";
 
 export interface Outcome {
@@ -11,23 +11,39 @@ export interface Outcome {
   readonly text: string;
 }
 
+const refusal = (text: string): Outcome => ({ kind: "refused", text });
+
+/**
+ * A choice as a put takes it: its label, so that the relay refuses one that was renamed meanwhile; the index where the
+ * label says nothing, or could be another choice's.
+ */
+function choiceOf(label: string, index: number, choices: readonly string[]): PutValue | Outcome {
+  if (!choices.includes(label)) return refusal(`the PV has no choice “${label}”`);
+  if (isUnique(label, choices)) {
+    return Number.isNaN(Number(label)) ? label : choices.indexOf(label);
+  }
+  return choices[index] === label ? index : refusal(`the PV has several choices “${label}”`);
+}
+
 /** The value as a put takes it, or why it can't be written. */
 function putValueOf(saved: SavedPv, data: FullData | undefined): PutValue | Outcome {
-  const refused = (text: string): Outcome => ({ kind: "refused", text });
   const { value } = saved;
-  if (saved.readOnly) return refused("the file marks it as read-only");
-  if (value === undefined) return refused(`the snapshot has no value: ${saved.missing}`);
+  if (saved.readOnly) return refusal("the file marks it as read-only");
+  if (value === undefined) return refusal(`the snapshot has no value: ${saved.missing}`);
   if (typeof value === "object") {
     if (value.every((each) => typeof each === "number")) return value;
     if (value.every((each) => typeof each === "string")) return value;
     return value.map((each) => (typeof each === "string" ? each : BigInt(each))) as bigint[];
   }
   const label = labelOf(saved);
+  const isIndex = typeof value === "number" && (saved.type === "Enum" || label !== undefined);
+  if (!isIndex) return value;
   const choices = data?.display?.choices;
-  if (typeof value === "string" || label === undefined || choices == null) return value;
-  if (choices[Number(value)] === label) return value;
-  const moved = choices.indexOf(label);
-  return moved >= 0 ? moved : refused(`the PV has no choice “${label}”`);
+  if (choices == null) {
+    const absence = absenceOf(data);
+    return refusal(absence === "" ? "the snapshot has a choice, and the PV has none" : absence);
+  }
+  return label === undefined ? value : choiceOf(label, value, choices);
 }
 
 function isOutcome(value: PutValue | Outcome): value is Outcome {
@@ -39,28 +55,23 @@ export function foresee(saved: SavedPv, data: FullData | undefined): Outcome {
   const value = putValueOf(saved, data);
   if (isOutcome(value)) return value;
   const absence = absenceOf(data);
-  if (absence !== "" || data === undefined) return { kind: "refused", text: absence };
+  if (absence !== "" || data === undefined) return refusal(absence);
   const { display, status } = data;
-  if (!status.mutable) return { kind: "refused", text: "no write access at the IOC" };
-  if (status.writable === false) {
-    return { kind: "refused", text: "writing is not allowed by the relay" };
-  }
+  if (!status.mutable) return refusal("no write access at the IOC");
+  if (status.writable === false) return refusal("writing is not allowed by the relay");
   if (typeof value !== "object" && textIn(saved.name, data) === null) {
     // It would become an array of one element.
-    if (data.value?.array != null) {
-      return { kind: "refused", text: "the snapshot has no array, and the PV has one" };
-    }
+    if (data.value?.array != null) return refusal("the snapshot has no array, and the PV has one");
     const isNumber = /^(?:U?Int|Float)\d+$/.test(display?.type ?? "");
     if (isNumber && typeof value === "string") {
-      return { kind: "refused", text: "the snapshot has a text, and the PV is a number" };
+      return refusal("the snapshot has a text, and the PV is a number");
     }
   }
   const { max, min } = display?.controlRange ?? { max: null, min: null };
   // Equal limits don't limit.
   const limits = max !== null && min !== null && max > min;
   if (limits && typeof value === "number" && (value < min || value > max)) {
-    const text = `outside the control limits ${String(min)} to ${String(max)}`;
-    return { kind: "refused", text };
+    return refusal(`outside the control limits ${String(min)} to ${String(max)}`);
   }
   if (status.writable === null) {
     return { kind: "unsure", text: "only writing shows whether it is allowed" };
