@@ -243,6 +243,27 @@ test("a byte array with a zero is saved, exchanged and restored element for elem
   });
 });
 
+test("an edited file shows what a restore would write, and no other text", () => {
+  const shown = (pv: object): string | undefined => {
+    const file = jsonOf(snapshotOf([])).replace(/"pvs": \[\s*\]/, `"pvs": [${JSON.stringify(pv)}]`);
+    return snapshotOfJson(file, "x").pvs[0]?.text;
+  };
+  expect(shown({ name: "A", value: 50, text: "5.00 A" })).toBe("50");
+  const choices = ["Off", "Top-up"];
+  expect(shown({ name: "A", value: 0, text: "Top-up", choices })).toBe("Off");
+  expect(shown({ name: "A", value: [1, 2.5], text: "[1]" })).toBe("[1, 2.5]");
+  expect(shown({ name: "A", value: ["a, b", ""] })).toBe('["a, b", ""]');
+  const many = Array.from({ length: 12 }, (_, at) => at);
+  expect(shown({ name: "A", value: many })).toBe("[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, … 12 elements]");
+  expect(shown({ name: "A", value: { number: "-Infinity" } })).toBe("-Infinity");
+  expect(shown({ name: "A", value: { integer: "-9007199254740993" } })).toBe("-9007199254740993");
+  const wrong = [{ number: "x" }, { number: "" }, { number: "1" }, { integer: "" }, {}, true, null];
+  for (const value of wrong) {
+    expect(() => shown({ name: "A", value })).toThrow(`${JSON.stringify(value)} is no value`);
+    expect(() => shown({ name: "A", value: [value] })).toThrow("is no value");
+  }
+});
+
 test("a saved choice is written by its label, and not as the index that another one has now", () => {
   const saved: SavedPv = { ...PV, type: "Enum", value: 1, choices: ["Off", "Top-up"] };
   const written = (change: Partial<SavedPv>, choices: readonly string[] | null): unknown => {
@@ -268,7 +289,10 @@ test("a saved choice is written by its label, and not as the index that another 
   const equal = { value: 2, choices: ["Zero", "One", "One"] };
   expect(written(equal, ["Zero", "One", "One"])).toBe(2);
   expect(written(equal, ["One", "One", "Zero"])).toBe("the PV has several choices “One”");
-  const [one, other] = [{ ...saved, ...equal }, { ...saved, ...equal, value: 1 }];
+  const [one, other] = [
+    { ...saved, ...equal },
+    { ...saved, ...equal, value: 1 },
+  ];
   expect(compare(one, other, EXACT).kind).toBe("differs");
   expect(compare(one, one, EXACT).kind).toBe("same");
 });

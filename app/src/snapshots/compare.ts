@@ -1,6 +1,6 @@
 /** Whether a saved value and another one are the same, within a tolerance. */
 
-import type { SavedPv, SavedValue, Scalar } from "./snapshot";
+import { isUnique, labelOf, type SavedPv, type SavedValue, type Scalar } from "./snapshot";
 
 export interface Comparison {
   readonly kind: "same" | "differs" | "unknown";
@@ -54,15 +54,6 @@ function isNear(saved: Scalar, other: Scalar, { absolute, relative }: Tolerance)
 
 const elementsOf = (value: SavedValue): readonly Scalar[] =>
   typeof value === "object" ? value : [value];
-
-/** The label of an enum's index; choices may have been renumbered since. */
-export function labelOf({ choices, value }: SavedPv): string | undefined {
-  return typeof value === "number" ? choices?.[value] : undefined;
-}
-
-/** Whether a choice is the only one with its label. */
-export const isUnique = (label: string, choices: readonly string[]): boolean =>
-  choices.indexOf(label) === choices.lastIndexOf(label);
 
 const digitsOf = (number: number): string => String(Number(number.toPrecision(6)));
 

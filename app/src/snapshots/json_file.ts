@@ -1,6 +1,13 @@
 /** Snapshots as JSON. JSON has neither NaN nor integers beyond 2^53: these are objects with their text. */
 
-import { newId, type SavedPv, type SavedValue, type Scalar, type Snapshot } from "./snapshot";
+import {
+  newId,
+  textOf,
+  type SavedPv,
+  type SavedValue,
+  type Scalar,
+  type Snapshot,
+} from "./snapshot";
 
 const FORMAT = "pvwire-snapshot";
 const VERSION = 1;
@@ -13,9 +20,13 @@ function toJson(scalar: Scalar): JsonScalar {
   return { number: String(scalar) };
 }
 
-function fromJson(scalar: JsonScalar): Scalar {
-  if (typeof scalar !== "object") return scalar;
-  return "integer" in scalar ? BigInt(scalar.integer) : Number(scalar.number);
+/** A file may have been edited: what it doesn't write itself is refused. */
+function fromJson(scalar: unknown): Scalar {
+  if (typeof scalar === "number" || typeof scalar === "string") return scalar;
+  const { integer = "", number = "" } = Object(scalar) as { integer?: string; number?: string };
+  if (/^-?\d+$/.test(integer)) return BigInt(integer);
+  if (/^(?:NaN|-?Infinity)$/.test(number)) return Number(number);
+  throw new Error(`${JSON.stringify(scalar)} is no value`);
 }
 
 const isArray = (value: SavedValue): value is readonly Scalar[] => typeof value === "object";
@@ -45,7 +56,6 @@ interface JsonPv {
   readonly missing?: string;
   readonly type?: SavedPv["type"];
   readonly value?: JsonScalar | readonly JsonScalar[];
-  readonly text?: string;
   readonly choices?: readonly string[];
   readonly severity?: SavedPv["severity"];
   readonly status?: string | null;
@@ -77,7 +87,8 @@ function pvOf(row: JsonPv): SavedPv {
     missing: row.missing ?? (value === undefined ? "the file has no value" : ""),
     type: row.type ?? "Unknown",
     choices: row.choices,
-    text: row.text ?? String(saved ?? ""),
+    // The file's own text may be that of another value.
+    text: textOf({ choices: row.choices, value: saved }),
     severity: row.severity ?? null,
     status: row.status ?? null,
     seconds: row.time?.seconds ?? 0,

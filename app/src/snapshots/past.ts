@@ -2,7 +2,7 @@
 
 import type { PvClient, PvHistory } from "pvwire";
 
-import { absenceOf, missingPv, type FullData, type SavedPv } from "./snapshot";
+import { absenceOf, missingPv, textOf, type FullData, type SavedPv } from "./snapshot";
 
 const SEVERITIES = ["NO_ALARM", "MINOR", "MAJOR", "INVALID"] as const;
 const BILLION = 1_000_000_000n;
@@ -26,14 +26,13 @@ function heldAt(name: string, past: PvHistory, atNs: bigint, data: FullData | un
   const type = data?.display?.type ?? "Unknown";
   const choices = data?.display?.choices ?? undefined;
   const value = texts.get(row) ?? integers.get(row) ?? numbers[row];
-  const label = typeof value === "number" ? choices?.[value] : undefined;
   return {
     name,
     value,
     missing: "",
     type,
     choices,
-    text: label ?? String(value),
+    text: textOf({ choices, value }),
     severity: SEVERITIES[severities[row] ?? 0] ?? null,
     status: null,
     seconds: Number(stamp / BILLION),

@@ -5,8 +5,8 @@
  */
 
 import { dateText } from "../times";
-import { labelOf, toleranceOf } from "./compare";
-import { missingPv, newId, type SavedPv, type Scalar, type Snapshot } from "./snapshot";
+import { toleranceOf } from "./compare";
+import { labelOf, missingPv, newId, type SavedPv, type Scalar, type Snapshot } from "./snapshot";
 
 const OPENING = "AUTO-GENERATED. DON'T EDIT BELOW IF YOU DON'T KNOW HOW THOSE WORK!";
 const ENDING = "AUTO-GENERATED. DON'T EDIT ABOVE IF YOU DON'T KNOW HOW THOSE WORK!";

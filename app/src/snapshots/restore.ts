@@ -2,8 +2,7 @@
 
 import type { PutResult, PutValue, PvClient } from "pvwire";
 
-import { isUnique, labelOf } from "./compare";
-import { absenceOf, textIn, type FullData, type SavedPv } from "./snapshot";
+import { absenceOf, isUnique, labelOf, textIn, type FullData, type SavedPv } from "./snapshot";
 
 export interface Outcome {
   /** `would` and `unsure` are those of a dry run: only a put shows whether the IOC takes the value. */

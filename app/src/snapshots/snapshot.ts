@@ -37,6 +37,30 @@ export interface Snapshot {
   readonly pvs: readonly SavedPv[];
 }
 
+type Labelled = Pick<SavedPv, "choices" | "value">;
+
+/** The label of an enum's index; choices may have been renumbered since. */
+export function labelOf({ choices, value }: Labelled): string | undefined {
+  return typeof value === "number" ? choices?.[value] : undefined;
+}
+
+/** Whether a choice is the only one with its label. */
+export const isUnique = (label: string, choices: readonly string[]): boolean =>
+  choices.indexOf(label) === choices.lastIndexOf(label);
+
+/** Elements of an array that are shown. */
+const SHOWN = 10;
+
+/** The text of a saved value, from the value alone: it is what a restore writes. */
+export function textOf(pv: Labelled): string {
+  const { value = "" } = pv;
+  if (typeof value !== "object") return labelOf(pv) ?? String(value);
+  const elements = value.map((each) => (typeof each === "string" ? JSON.stringify(each) : each));
+  const first = elements.slice(0, SHOWN).join(", ");
+  const rest = value.length > SHOWN ? `, … ${String(value.length)} elements` : "";
+  return `[${first}${rest}]`;
+}
+
 /** What is read of a PV for a snapshot, and to judge whether it can be written. */
 export const FULL = `{
   value { string(units: true) number exact text array }
