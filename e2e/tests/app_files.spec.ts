@@ -126,6 +126,28 @@ test("Phoebus's file has what it can have, and names what it can't", () => {
   );
 });
 
+test("Phoebus's file gives back no other choice and no other texts", () => {
+  const choices = ["Zero", "One", "One", " Two"];
+  const fit = [
+    { ...PV, name: "E", value: 3, type: "Enum", choices },
+    { ...PV, name: "WS", value: [" a", "b ", ""], type: "String" },
+  ] as const;
+  const odd = [
+    { ...PV, name: "EQUAL", value: 2, type: "Enum", choices },
+    { ...PV, name: "EMPTY", value: [""], type: "String" },
+  ] as const;
+  const { text, unfit } = phoebusOf(snapshotOf([...fit, ...odd]));
+  expect(unfit).toEqual(["EQUAL", "EMPTY"]);
+  const values = snapshotOfPhoebus(text, "x").pvs.map(({ value }) => value);
+  expect(values).toEqual([3, [" a", "b ", ""], undefined, undefined]);
+  // Another program writes such labels.
+  const { pvs } = snapshotOfPhoebus("PV,VALUE_TYPE,VALUE\nA,enum,One~[One;One]", "x");
+  expect(pvs[0]).toMatchObject({
+    value: undefined,
+    missing: "the file has several choices “One”",
+  });
+});
+
 test("an older .snp of Phoebus is read, with its order of columns and bare values", () => {
   const text = [
     "# Date: 2016-03-03 12:30:33.400",

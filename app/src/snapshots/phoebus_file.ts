@@ -6,7 +6,15 @@
 
 import { dateText } from "../times";
 import { toleranceOf } from "./compare";
-import { labelOf, missingPv, newId, type SavedPv, type Scalar, type Snapshot } from "./snapshot";
+import {
+  isUnique,
+  labelOf,
+  missingPv,
+  newId,
+  type SavedPv,
+  type Scalar,
+  type Snapshot,
+} from "./snapshot";
 
 const OPENING = "AUTO-GENERATED. DON'T EDIT BELOW IF YOU DON'T KNOW HOW THOSE WORK!";
 const ENDING = "AUTO-GENERATED. DON'T EDIT ABOVE IF YOU DON'T KNOW HOW THOSE WORK!";
@@ -49,7 +57,8 @@ function cellsOf(pv: SavedPv): Cells | undefined {
   const label = labelOf(pv);
   if (label !== undefined && choices !== undefined) {
     const areFit = choices.every((each) => !/["\r\n~;[\],]/.test(each));
-    return areFit && label !== "" ? ["enum", `${label}~[${choices.join(";")}]`] : undefined;
+    const isFit = areFit && label !== "" && isUnique(label, choices);
+    return isFit ? ["enum", `${label}~[${choices.join(";")}]`] : undefined;
   }
   const elements = typeof value === "object" ? value : [value];
   const isText = elements.some((each) => typeof each === "string");
@@ -58,10 +67,9 @@ function cellsOf(pv: SavedPv): Cells | undefined {
   if (!elements.every(isFit)) return undefined;
   const name = isText ? "string" : (TYPES[type] ?? "double");
   if (typeof value !== "object") return [name, javaText(value)];
-  // An array without elements would be read as one with a zero.
-  return elements.length === 0
-    ? undefined
-    : [`${name}_array`, `[${elements.map(javaText).join(";")}]`];
+  const inside = elements.map(javaText).join(";");
+  // An array without elements would be read as one with a zero, and one of an empty text as one without elements.
+  return inside === "" ? undefined : [`${name}_array`, `[${inside}]`];
 }
 
 const quoted = (text: string): string => `"${text}"`;
@@ -145,8 +153,8 @@ type Row = Readonly<Record<string, string>>;
 function pvOf(row: Row): SavedPv {
   const name = row.PV ?? "";
   const type = row.VALUE_TYPE ?? "string";
-  // Blanks around a text belong to it.
-  const value = type.startsWith("string") ? (row.VALUE ?? "") : (row.VALUE ?? "").trim();
+  // Blanks around a text or a label belong to it.
+  const value = /^(?:string|enum)/.test(type) ? (row.VALUE ?? "") : (row.VALUE ?? "").trim();
   if (type === "na" || value === "---" || (value === "" && type !== "string")) {
     return missingPv(name, "not connected when the snapshot was taken");
   }
@@ -171,7 +179,8 @@ function pvOf(row: Row): SavedPv {
   if (element !== undefined) {
     const inside = plain.replace(/^\[|\]$/g, "");
     const texts = inside === "" ? [] : inside.split(";");
-    const elements = texts.map((each) => scalarOf(element, each.trim()));
+    const isText = element === "string";
+    const elements = texts.map((each) => scalarOf(element, isText ? each : each.trim()));
     return {
       ...common,
       choices: undefined,
@@ -181,6 +190,9 @@ function pvOf(row: Row): SavedPv {
   }
   if (type === "enum" && choices !== undefined) {
     const index = choices.indexOf(plain);
+    if (!isUnique(plain, choices)) {
+      return missingPv(name, `the file has several choices “${plain}”`);
+    }
     return { ...common, type: "Enum", value: index >= 0 ? index : scalarOf("int", plain) };
   }
   return { ...common, type: OUR_TYPES[type] ?? "Unknown", value: scalarOf(type, plain) };
