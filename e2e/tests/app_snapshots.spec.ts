@@ -63,7 +63,7 @@ test("snapshot: taken, compared, tried out, restored with one outcome each, and 
   const full = (record: string): string => `${prefix}:${record}`;
   const names = [...written, ...refused].map(full);
   await app.open(`#/snapshots?pvs=${names.join(",")}`);
-  await expect(page.getByText("Without a value now: 1")).toBeVisible();
+  await expect(page.getByText("Without a value now: 1", { exact: true })).toBeVisible();
   const before = await Promise.all([ioc.get("RF:VOLTAGE:SET"), ioc.get("ID:GAP:SET")]);
   const moment = new Date(1000 * Math.ceil(Date.now() / 1000 + 0.2));
 
