@@ -1,9 +1,10 @@
 /** The widget that fits a PV's type: a chart of a number, a curve, an image, a table. */
 
 import { useEffect, useState, type ReactNode } from "react";
+import { usePvHistory } from "pvwire/react";
 import { ImageView, StripChart, TableView, WaveformPlot } from "pvwire/widgets";
 
-import { kindOf } from "./kind";
+import { kindOf, type Kind } from "./kind";
 import { DEFAULT_LENGTH, Lengths } from "./Lengths";
 import type { Shown } from "./PvPage";
 import { setTo, type Route } from "./route";
@@ -33,12 +34,24 @@ function useHeight(): number {
   return height;
 }
 
-export function PvPast({ name, pv, route }: PvPastProps): ReactNode {
+export function PvPast(props: PvPastProps): ReactNode {
+  const { pv } = props;
+  const kind = kindOf(pv?.display ?? null, pv?.value?.text ?? null);
+  if (kind !== undefined) return <Picture {...props} kind={kind} />;
+  return pv?.display === null && pv.connection.state === "notFound" ? <Kept {...props} /> : null;
+}
+
+/** The chart of a PV whose IOC is gone, if the relay has kept numbers of it. */
+function Kept(props: PvPastProps) {
+  const [history] = usePvHistory([props.name], { points: 4 });
+  const hasNumbers = history?.numbers.some((number) => !Number.isNaN(number)) === true;
+  return hasNumbers ? <Picture {...props} kind="number" /> : null;
+}
+
+function Picture({ kind, name, route }: PvPastProps & { readonly kind: Kind }) {
   const height = useHeight();
   const chosen = Number(route.settings.window);
   const seconds = chosen > 0 ? chosen : DEFAULT_LENGTH;
-  const kind = kindOf(pv?.display ?? null, pv?.value?.text ?? null);
-  if (kind === undefined) return null;
   return (
     <section className="panel pv-past" aria-label="Picture" data-kind={kind}>
       {kind === "image" && <ImageView name={name} />}

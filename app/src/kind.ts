@@ -15,5 +15,6 @@ export function kindOf(
   if (typeId.startsWith("epics:nt/NTTable")) return "table";
   // A text in an array of characters.
   if (text !== null || /^(?:Unknown|String|Structure|Union|Any)$/.test(type)) return undefined;
-  return elementCount > 1 ? "waveform" : "number";
+  // 0: an array of pvAccess, which has no most elements.
+  return elementCount === 1 ? "number" : "waveform";
 }

@@ -1,6 +1,6 @@
 /** The app's plots: live and past curves of a real IOC, with zoom, cursor, limits and export. */
 
-import { readFileSync } from "node:fs";
+import { mkdirSync, readFileSync } from "node:fs";
 
 import type { Page } from "@playwright/test";
 
@@ -153,4 +153,37 @@ test("plots: live, zoomed, moved, below each other, exported, without the IOC", 
   await ioc.kill();
   await expect(trace(current)).toContainText("Disconnected");
   await expect(trace(current)).toHaveAttribute("data-state", "disconnected");
+});
+
+test.describe("with a past on disk", () => {
+  test.use({
+    relayFlags: async ({ prefix }, provide, testInfo) => {
+      const folder = testInfo.outputPath(prefix);
+      mkdirSync(folder);
+      await provide(["--history=*=10m", `--history-dir=${folder}`]);
+    },
+  });
+
+  test("the page of a PV whose IOC is gone shows the curve that the relay has kept", async ({
+    app,
+    ioc,
+    page,
+    prefix,
+    relay,
+  }) => {
+    const picture = page.getByRole("region", { name: "Picture" });
+    const begin = Date.now();
+    await app.open(`#/pv/${prefix}:RING:CURRENT`);
+    await expect(picture).toBeVisible();
+    // The updates of the last second may be lost.
+    await expect.poll(() => Date.now()).toBeGreaterThan(begin + 3000);
+    await ioc.kill();
+    await relay.restart();
+    await page.reload();
+    await expect(app.condition).toContainText("Not found");
+    await expect(picture.locator("canvas")).toBeVisible();
+    await app.open(`#/pv/${prefix}:NEVER`);
+    await expect(app.condition).toContainText("Not found");
+    await expect(picture).toBeHidden();
+  });
 });

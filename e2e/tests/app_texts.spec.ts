@@ -5,6 +5,7 @@ import path from "node:path";
 
 import { expect, test } from "@playwright/test";
 
+import { kindOf } from "../../app/src/kind";
 import { distance, partsOf } from "../../app/src/near";
 import { namesIn } from "../../app/src/pasted";
 import { hrefOf, parseRoute, type Route } from "../../app/src/route";
@@ -86,6 +87,12 @@ test("the icon is the worst state of a list, and the title has no old value", ()
   expect(titleOf("SR:A", "3 mA", minor)).toBe("MINOR SR:A 3 mA");
   const silent = { severity: undefined, isPresent: false, isStale: true, text: "No response" };
   expect(titleOf("SR:A", "3 mA", silent)).toBe("SR:A No response");
+});
+
+test("an array has a curve by both protocols; only a single number has a chart", () => {
+  const of = (elementCount: number) =>
+    kindOf({ type: "Float64", typeId: "epics:nt/NTScalarArray:1.0", elementCount }, null);
+  expect([1, 0, 2000].map(of)).toEqual(["number", "waveform", "waveform"]);
 });
 
 test("mistyped names are near", () => {
