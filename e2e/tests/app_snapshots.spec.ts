@@ -26,13 +26,16 @@ record(waveform, "$(P):WAVE:SET") {
 record(waveform, "$(P):BYTES:SET") {
   field(ASG, "OPERATOR") field(FTVL, "UCHAR") field(NELM, "8") field(INP, [10, 0, 20, 200])
 }
+record(stringout, "$(P):NOTE:SET") {
+  field(ASG, "OPERATOR") field(VAL, "a note") field(PINI, "YES")
+}
 record(int64out, "$(P):BIG:SET") {
   field(ASG, "OPERATOR") field(PINI, "YES") field(VAL, "1234567890123")
 }
 ${KNOBS}
 `;
 
-test.use({ moreRecords: RECORDS, relayFlags: ["--history=*=10m"] });
+test.use({ moreRecords: RECORDS, relayFlags: ["--history=*=10m", "--allow-put=*:NOTE:SET.VAL$"] });
 
 const outcomeOf = (page: Page, name: string) =>
   page.locator(`[data-row="${name}"] [data-column="outcome"]`);
@@ -207,6 +210,30 @@ test("a byte array with a zero is restored element for element", async ({
   await page.getByRole("dialog").getByRole("button", { name: "Write" }).click();
   await expect(cell("outcome")).toHaveText("written");
   await expect(cell("other")).toHaveText("[10, 0, 20, 200]");
+});
+
+test("the page of an array can't write it, that of a long string can", async ({
+  app,
+  ioc,
+  page,
+  prefix,
+}) => {
+  const input = page.getByRole("group", { name: "New value" }).getByRole("textbox");
+  for (const [record, shown] of [
+    ["BYTES:SET", "[10, 0, 20, 200]"],
+    ["WAVE:SET", "[1, 2, -3]"],
+  ] as const) {
+    await app.open(`#/pv/${prefix}:${record}`);
+    await expect(page.getByText("Only programs write arrays and structures")).toBeVisible();
+    await expect(input).toHaveValue(shown);
+    await expect(input).not.toBeEditable();
+  }
+  await app.open(`#/pv/${prefix}:NOTE:SET.VAL$`);
+  await expect(input).toHaveValue("a note");
+  await input.fill("5");
+  await input.press("Enter");
+  await expect(page.locator('[data-part="outcome"]')).toContainText("Written");
+  expect(await ioc.get("NOTE:SET")).toBe("5");
 });
 
 test("a doubled Enter opens a dialog and writes nothing", async ({ app, ioc, page, prefix }) => {
