@@ -48,7 +48,7 @@ bytes=$(du -sb "$root" | cut -f1)
 printf 'root file system: %s bytes in %s files\n' "$bytes" "$(find "$root" -type f | wc -l)"
 # Users get a release build; the document states its size in whole megabytes.
 if [[ $relay != */debug/* ]]; then
-  said=$(sed -nE 's/^It holds .*: ([0-9]+) MB, .*/\1/p' docs/how-to/kubernetes.md)
+  said=$(sed -nE 's/^The image contains .*: ([0-9]+) MB, .*/\1/p' docs/how-to/kubernetes.md)
   (( bytes > (said - 1) * 1000000 && bytes < (said + 1) * 1000000 )) ||
     fail "docs/how-to/kubernetes.md says ${said:-nothing} MB, the image's files are $bytes bytes"
 fi

@@ -13,8 +13,10 @@ fi
 export PVWIRE_COMMIT
 export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER=$PWD/tools/linker_2_28.sh
 # Nothing of this machine's folders is in the program.
-export RUSTFLAGS="--remap-path-prefix=$PWD=/pvwire --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
-export CFLAGS="-ffile-prefix-map=$PWD=/pvwire -ffile-prefix-map=${CARGO_HOME:-$HOME/.cargo}=/cargo"
+export RUSTFLAGS="--remap-path-prefix=$PWD=/pvwire --remap-path-prefix=$target=/pvwire/target"
+RUSTFLAGS+=" --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
+export CFLAGS="-ffile-prefix-map=$PWD=/pvwire -ffile-prefix-map=$target=/pvwire/target"
+CFLAGS+=" -ffile-prefix-map=${CARGO_HOME:-$HOME/.cargo}=/cargo"
 export CXXFLAGS=$CFLAGS
 # The program has no path to EPICS's libraries of this machine (linker_2_28.sh): maturin looks for them here.
 LIBRARIES=$(.local/venv/bin/python -c 'import epicscorelibs, pvxslibs
