@@ -2,50 +2,28 @@
 
 import { describe, expect, it } from "vitest";
 
-import { Display, type DisplayNote, type DisplayProps } from "../ts/display/index.js";
+import { Display, type DisplayProps } from "../ts/display/index.js";
 import { KNOWN_TYPES, defaultsOf } from "../ts/display/model/defaults.js";
-import "../ts/display/display.css";
-import { client, eachWithWidgetPage, page, relay, show, until } from "./widget_page.js";
+import {
+  box,
+  display,
+  FILES,
+  fill,
+  isShown,
+  load,
+  notes,
+  open,
+  part,
+  press,
+  pv,
+  sent,
+  status,
+  value,
+  when,
+} from "./display_page.js";
+import { client, eachWithWidgetPage, page, relay, show } from "./widget_page.js";
 
 eachWithWidgetPage();
-
-const FILES: Record<string, string> = {};
-
-let notes: readonly DisplayNote[] = [];
-const onNotes = (now: readonly DisplayNote[]): void => {
-  notes = now;
-};
-
-const load = async (address: string): Promise<string> => {
-  const text = FILES[address.replace(/^.*\//, "")];
-  if (text === undefined) throw new Error("HTTP status 404");
-  return await Promise.resolve(text);
-};
-
-const display = (inside: string): string =>
-  `<display version="2.0.0"><name>Test $(P=)</name>${inside}</display>`;
-
-/** Shows a display of these widgets. */
-async function open(inside: string, props: Partial<DisplayProps> = {}): Promise<void> {
-  FILES["main.bob"] = display(inside);
-  show(<Display file="/screens/main.bob" load={load} onNotes={onNotes} {...props} />);
-  await when(() => page.querySelector(".pvwire-display-sheet") !== null);
-}
-
-/** Waits until something holds. */
-const when = async (holds: () => boolean): Promise<void> => {
-  await until(() => {
-    expect(holds()).toBe(true);
-  });
-};
-
-const box = (name: string): HTMLElement =>
-  page.querySelector(`[data-name="${name}"]`) as HTMLElement;
-const isShown = (name: string): boolean => page.querySelector(`[data-name="${name}"]`) !== null;
-const value = (name: string): string =>
-  box(name).querySelector('[data-part="value"]')?.textContent ?? "";
-const pv = (type: string, name: string, inside = ""): string =>
-  `<widget type="${type}"><name>${type}</name><pv_name>${name}</pv_name>${inside}</widget>`;
 
 function placeOf(element: Element): number[] {
   const sheet = (page.querySelector(".pvwire-display-sheet") as Element).getBoundingClientRect();
@@ -165,15 +143,11 @@ describe("a rule", () => {
 
 describe("writing", () => {
   const type = async (name: string, text: string): Promise<void> => {
-    const input = box(name).querySelector("input") as HTMLInputElement;
-    // React doesn't see a value that is set through the element itself.
-    const own = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value");
-    own?.set?.call(input, text);
-    input.dispatchEvent(new Event("input", { bubbles: true }));
+    const input = part<HTMLInputElement>(name, "input");
+    fill(input, text);
     await when(() => input.dataset.typed === "true");
-    input.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
+    press(input, "Enter");
   };
-  const status = (): string => page.querySelector('[role="status"]')?.textContent ?? "";
 
   it("a text entry puts on Enter, and shows why it was refused", async () => {
     await open(pv("textentry", "TEMP"));
@@ -220,10 +194,6 @@ describe("writing", () => {
       ["BITS", 7],
     ]);
   });
-
-  const sent = (): unknown[] => relay.puts.map(({ value: put }) => put);
-  const part = <E extends HTMLElement>(name: string, selector: string): E =>
-    box(name).querySelector(selector) as E;
 
   it("a bit is put into the newest value, also if that came during the question", async () => {
     await open(
@@ -315,9 +285,7 @@ describe("writing", () => {
       });
     await type("textentry", "33");
     await when(() => relay.puts.length === 1);
-    const own = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value");
-    own?.set?.call(input, "334");
-    input.dispatchEvent(new Event("input", { bubbles: true }));
+    fill(input, "334");
     end();
     await when(() => value("textupdate") === "33.0 °C" && status().includes("Written"));
     expect(input.value).toBe("334");
