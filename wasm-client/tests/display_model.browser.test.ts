@@ -299,6 +299,22 @@ describe("a rule", () => {
     expect(set(rules, pv(0))).toBe("false");
   });
 
+  it("of a file before version 2 has other numbers of severities in its condition", () => {
+    const { node } =
+      first(`<widget type="led"><rules><rule name="r" prop_id="visible" out_exp="true">
+      <exp bool_exp="pvSev0 == 1"><expression>pvSev0</expression></exp>
+      <exp bool_exp="pvSev0 == -1"><expression>9</expression></exp><pv_name>x</pv_name></rule></rules></widget>`);
+    const of = (isLegacy: boolean) =>
+      [1, 2, 3].map((severity) =>
+        set(
+          rulesOf(node, () => undefined, isLegacy),
+          pv(0, severity),
+        ),
+      );
+    expect(of(true)).toEqual([undefined, 2, 9]);
+    expect(of(false)).toEqual([1, undefined, undefined]);
+  });
+
   it("may compute the value, also from the severity", () => {
     const rules = rule(
       `<exp bool_exp="true"><expression>pvSev0 &lt; 2</expression></exp>`,

@@ -16,7 +16,7 @@ import { useClient } from "../react/index.js";
 import type { PvClient, PvData, Readable } from "../types.js";
 import { innerScope, ScopeContext, useScope, useShown } from "./context.js";
 import { defaultsOf, UNKNOWN_DEFAULTS } from "./model/defaults.js";
-import { macrosOf, type WidgetSource } from "./model/file.js";
+import { isLegacy, macrosOf, type WidgetSource } from "./model/file.js";
 import { notesOf } from "./model/inspect.js";
 import { clientName } from "./model/names.js";
 import { Props, type Overrides } from "./model/props.js";
@@ -109,7 +109,8 @@ const WidgetView = memo(function WidgetView({ isAlone, source }: WidgetViewProps
       .join("\n");
     const component = components.get(source.type) ?? Unknown;
     const made: Widget = { source, type: source.type, props, scope, component, missing };
-    return [made, rulesOf(source.node, (name) => scope.lookup(name) ?? props.text(name))] as const;
+    const lookup = (name: string): string | undefined => scope.lookup(name) ?? props.macro(name);
+    return [made, rulesOf(source.node, lookup, isLegacy(scope.file))] as const;
   }, [components, outer, palette, source]);
   const view =
     rules.rules.length === 0 ? (
@@ -148,26 +149,31 @@ const RULE_FIELDS = `{
   connection { connected readable unresponsive }
 }` as string;
 
-const isChange = (before: Overrides | undefined, now: Overrides | undefined): boolean =>
-  before !== now;
+/** What the rules of a widget set, and the PVs whose present value they lack. */
+interface Ruling {
+  readonly overrides: Overrides;
+  readonly lost: string;
+}
 
-/** A widget with rules. It renders again only when what they set changes. */
+const isChange = (before: Ruling | undefined, now: Ruling | undefined): boolean => before !== now;
+
+/** A widget with rules. It renders again only when what they set or lack changes. */
 function Ruled({ widget, rules }: { readonly widget: Widget; readonly rules: Rules }) {
   const client = useClient();
   const store = useMemo(() => ruledStore(client, widget, rules), [client, widget, rules]);
-  const overrides = usePaced(store, isChange);
-  const props = useMemo(
-    () => (overrides === undefined ? widget.props : widget.props.with(overrides)),
-    [widget, overrides],
-  );
-  return <Placed widget={widget} props={props} />;
+  const { lost, overrides } = usePaced(store, isChange) ?? NOTHING_SET;
+  const props = useMemo(() => widget.props.with(overrides), [widget, overrides]);
+  const inState = useMemo(() => (lost === "" ? widget : { ...widget, lost }), [widget, lost]);
+  return <Placed widget={inState} props={props} />;
 }
 
-/** What the rules of a widget set, by the present values of their PVs. */
-function ruledStore(client: PvClient, { props }: Widget, rules: Rules): Readable<Overrides> {
+const NOTHING_SET: Ruling = { overrides: new Map(), lost: "" };
+
+/** The ruling by the present values of the PVs. */
+function ruledStore(client: PvClient, { props }: Widget, rules: Rules): Readable<Ruling> {
   const pvs = rules.names.map((name) => client.pv(name, RULE_FIELDS));
   let seen: readonly (PvData | undefined)[] | undefined;
-  let overrides: Overrides = new Map();
+  let ruling = NOTHING_SET;
   return {
     subscribe: (listener) => {
       const ends = pvs.map((pv) => pv.subscribe(listener));
@@ -177,11 +183,16 @@ function ruledStore(client: PvClient, { props }: Widget, rules: Rules): Readable
     },
     getSnapshot: () => {
       const now = pvs.map((pv) => pv.getSnapshot());
-      if (seen !== undefined && now.every((pv, at) => pv === seen?.[at])) return overrides;
+      if (seen !== undefined && now.every((pv, at) => pv === seen?.[at])) return ruling;
       seen = now;
-      const next = evaluate(rules, now.map(rulePv), (name) => props.text(name));
-      if (!areEqual(overrides, next)) overrides = next;
-      return overrides;
+      const values = now.map(rulePv);
+      const overrides = evaluate(rules, values, (name) => props.text(name));
+      const lost = rules.names.filter((_, at) => values[at] === undefined).join(", ");
+      const isSame = areEqual(ruling.overrides, overrides);
+      if (!isSame || lost !== ruling.lost) {
+        ruling = { overrides: isSame ? ruling.overrides : overrides, lost };
+      }
+      return ruling;
     },
   };
 }

@@ -104,6 +104,7 @@ export function titleOf(
     tooltip.includes(name ?? "\0") ? "" : name,
     condition?.text === "No alarm" ? "" : condition?.text,
     problem,
+    widget.lost === undefined ? "" : `A rule has no value of ${widget.lost}`,
     widget.missing === "" ? "" : `Not shown: ${widget.missing}`,
   ];
   const text = [...new Set(lines.filter(Boolean))].join("\n");

@@ -15,6 +15,8 @@ export interface Widget {
   readonly component: WidgetComponent;
   /** What of it isn't shown, one a line. */
   readonly missing: string;
+  /** PVs of its rules without a present value. */
+  readonly lost?: string;
 }
 
 /** What the component of a type gets. `name` is the PV for the client; `problem`: it has none. */

@@ -75,6 +75,10 @@ function widgetsIn(node: XmlNode, ids: { next: number }): WidgetSource[] {
   });
 }
 
+/** Whether a file is of before version 2, whose rules number severities in another order. */
+export const isLegacy = ({ node }: Pick<DisplayFile, "node">): boolean =>
+  parseInt(node.attributes.version ?? "", 10) < 2;
+
 /** The macros that an element defines. */
 export function macrosOf(node: XmlNode): MacroSpecs {
   return (childOf(node, "macros")?.children ?? []).map(({ name, text }) => [name, text]);

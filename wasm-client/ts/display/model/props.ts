@@ -168,10 +168,11 @@ export class Props {
    * a property to, the property itself is what the file says.
    */
   #expand(text: string, of?: string): string {
-    return expand(text, (name) => this.#context.lookup(name) ?? this.#property(name, name !== of));
+    return expand(text, (name) => this.#context.lookup(name) ?? this.macro(name, name !== of));
   }
 
-  #property(name: string, withRules: boolean): string | undefined {
+  /** The property as a macro, with its own macros as they are written; `undefined` if there is no such property. */
+  macro(name: string, withRules = true): string | undefined {
     const override = withRules ? this.#overrides.get(this.#path + name) : undefined;
     if (override !== undefined) {
       return typeof override === "object" ? override.text : String(override);

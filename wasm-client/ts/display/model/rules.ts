@@ -43,8 +43,8 @@ export interface Rules {
 
 const NONE: Rules = { rules: [], names: [], problems: [] };
 
-/** The rules of a widget's element. */
-export function rulesOf(node: XmlNode, lookup: Lookup): Rules {
+/** The rules of a widget's element. `isLegacy`: its file has another order of severities. */
+export function rulesOf(node: XmlNode, lookup: Lookup, isLegacy = false): Rules {
   const written = childOf(node, "rules")?.children ?? [];
   if (written.length === 0) return NONE;
   const names: string[] = [];
@@ -63,7 +63,7 @@ export function rulesOf(node: XmlNode, lookup: Lookup): Rules {
           if (named?.name === undefined) throw new Error(named?.problem ?? "a PV has no name");
           return indexOf(named.name);
         });
-      return [{ property, branches: branchesOf(rule, lookup), pvs }];
+      return [{ property, branches: branchesOf(rule, lookup, isLegacy), pvs }];
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error);
       problems.push(`${rule.attributes.name ?? ""} (${property}): ${why}`);
@@ -73,12 +73,15 @@ export function rulesOf(node: XmlNode, lookup: Lookup): Rules {
   return { rules, names, problems };
 }
 
-function branchesOf(rule: XmlNode, lookup: Lookup): Branch[] {
+function branchesOf(rule: XmlNode, lookup: Lookup, isLegacy: boolean): Branch[] {
   const isExpression = rule.attributes.out_exp === "true";
   return rule.children
     .filter(({ name }) => name === "exp")
     .map((branch) => {
-      const condition = compile(expand(branch.attributes.bool_exp ?? "", lookup));
+      const written = branch.attributes.bool_exp ?? "";
+      // As Phoebus reads such files: only in conditions.
+      const current = isLegacy ? written.replace(/pvSev(?=\d)/g, "pvLegacySev") : written;
+      const condition = compile(expand(current, lookup));
       const expression = childOf(branch, "expression");
       const value = childOf(branch, "value") ?? expression ?? branch;
       const isCompiled = isExpression || value === expression;

@@ -59,6 +59,7 @@ function plainBox(box: BoxProps, onContextMenu?: (event: MouseEvent) => void) {
       data-name={props.text("name")}
       data-pv={name}
       {...state}
+      data-rule-lost={widget.lost}
       data-read-only={problem !== undefined || undefined}
       data-outcome={outcome}
       style={{ left: x, top: y, width, height, ...style }}

@@ -1,0 +1,57 @@
+/** What displays show: rules without a value, borders at edges, long texts, pictures, limits on scales. */
+
+import { describe, expect, it } from "vitest";
+
+import { box, notes, open, pv, value, when } from "./display_page.js";
+import { eachWithWidgetPage, page, relay } from "./widget_page.js";
+
+eachWithWidgetPage();
+
+describe("a rule", () => {
+  const rule = (condition: string, name: string, type = "label"): string =>
+    `<widget type="${type}"><name>ruled</name><rules><rule name="r" prop_id="visible" out_exp="false">
+      <exp bool_exp="${condition}"><value>false</value></exp><pv_name>${name}</pv_name></rule></rules></widget>`;
+
+  it("takes the default of a macro that has no value, and isn't evaluated without one", async () => {
+    await open(rule("pv0 &gt; $(LIM=2)0", "$(P=TE)MP"));
+    await when(() => page.querySelector('[data-name="ruled"]') === null);
+    await open(rule("pv0 &gt; $(LIM)0", "TEMP"));
+    await when(() => notes.some(({ kind, text }) => kind === "pv" && text.startsWith("rule:")));
+    expect(box("ruled")).not.toBe(null);
+  });
+
+  it("whose PV is gone marks the widget, and its tooltip names the PV", async () => {
+    await open(rule("pv0 &gt; 99", "TEMP") + pv("textupdate", "TEMP"));
+    await when(() => value("textupdate") === "21.5 °C");
+    expect(getComputedStyle(box("ruled")).outlineStyle).toBe("none");
+    expect(box("ruled").title).toBe("");
+    relay.set("TEMP", { state: "disconnected" });
+    await when(() => box("ruled").title.includes("TEMP"));
+    expect(getComputedStyle(box("ruled")).outlineStyle).toBe("dotted");
+    expect(getComputedStyle(box("ruled"), "::after").backgroundImage).toContain("gradient");
+    relay.set("TEMP", 20);
+    await when(() => box("ruled").title === "");
+    expect(getComputedStyle(box("ruled")).outlineStyle).toBe("none");
+  });
+
+  it("whose PV is gone marks also a widget that writes its values without rendering", async () => {
+    relay.set("OTHER", 1);
+    const bare = rule("pv0 &gt; 99", "OTHER", "textupdate");
+    await open(bare.replace("</name>", "</name><pv_name>TEMP</pv_name>"));
+    await when(() => value("ruled") === "21.5 °C");
+    relay.set("OTHER", { unresponsive: true });
+    await when(() => box("ruled").title.includes("OTHER"));
+    expect(getComputedStyle(box("ruled")).outlineStyle).toBe("dotted");
+    expect(box("ruled").dataset.present).toBe("true");
+  });
+
+  it("of a file of version 1 has severity 1 in major alarm, not in minor alarm", async () => {
+    const isHidden = (): boolean => page.querySelector('[data-name="ruled"]') === null;
+    await open(rule("pvSev0 == 1", "TEMP") + pv("textupdate", "TEMP"), {}, "1.0.0");
+    relay.set("TEMP", { value: 70, severity: "MINOR" });
+    await when(() => value("textupdate") === "70.0 °C");
+    expect(isHidden()).toBe(false);
+    relay.set("TEMP", { value: 90, severity: "MAJOR" });
+    await when(isHidden);
+  });
+});
