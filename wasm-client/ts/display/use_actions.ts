@@ -8,7 +8,7 @@ import { useScope, useShown, type Scope, type Shown, type Target } from "./conte
 import { useDialogs, type Action } from "./dialogs.js";
 import { resolveFile, webPage } from "./model/address.js";
 import { actionsOf, macrosOf, type ActionSource } from "./model/file.js";
-import { expand, innerMacros } from "./model/macros.js";
+import { expand, innerMacros, type Lookup } from "./model/macros.js";
 import { clientName } from "./model/names.js";
 import type { Props } from "./model/props.js";
 import { valueToPut } from "./model/typed.js";
@@ -29,12 +29,9 @@ export function useActions(widget: Widget, props: Props): Actions {
   const scope = useScope();
   const { menu } = useDialogs();
   const { actions, all } = actionsOf(widget.source.node);
-  const context: ActionContext = {
-    client,
-    shown,
-    scope,
-    expandText: (text) => textIn(props, text),
-  };
+  const lookup: Lookup = (name) => scope.lookup(name) ?? props.macro(name);
+  const expandText = (text: string): string => expand(text, lookup);
+  const context: ActionContext = { client, shown, scope, lookup, expandText };
   const ready = actions.map((action) => readyAction(action, context));
   return {
     actions: ready,
@@ -52,11 +49,10 @@ interface ActionContext {
   readonly client: PvClient;
   readonly shown: Shown;
   readonly scope: Scope;
-  /** Replaces macros, the widget's properties among them. */
+  /** Macros, the widget's properties among them. */
+  readonly lookup: Lookup;
   readonly expandText: (text: string) => string;
 }
-
-const textIn = (props: Props, text: string): string => props.text("\0", text);
 
 function readyAction(source: ActionSource, context: ActionContext): Action {
   const { node, type } = source;
@@ -92,8 +88,14 @@ function readyAction(source: ActionSource, context: ActionContext): Action {
 const lastPart = (path: string): string => path.replace(/^.*[/\\]/, "");
 
 function openDisplay(node: XmlNode, described: string, context: ActionContext): Action {
-  const { expandText, scope, shown } = context;
-  const file = expandText(textOf(node, "file") ?? textOf(node, "path") ?? "");
+  const { expandText, lookup, scope, shown } = context;
+  const macros = innerMacros(
+    scope.macros,
+    macrosOf(node).map(([name, value]) => [name, expand(value, scope.lookup)]),
+  );
+  const path = textOf(node, "file") ?? textOf(node, "path") ?? "";
+  // The action's own macros too.
+  const file = expand(path, (name) => macros.get(name) ?? lookup(name));
   const found = resolveFile(file, scope.file.address, shown.root);
   const written = expandText(textOf(node, "target") ?? "");
   const target: Target = /tab/i.test(written)
@@ -101,10 +103,6 @@ function openDisplay(node: XmlNode, described: string, context: ActionContext): 
     : /window|standalone/i.test(written)
       ? "window"
       : "replace";
-  const macros = innerMacros(
-    scope.macros,
-    macrosOf(node).map(([name, value]) => [name, expand(value, scope.lookup)]),
-  );
   return {
     type: "open_display",
     label: described || `Open ${lastPart(file)}`,
@@ -146,6 +144,11 @@ function writePv(node: XmlNode, described: string, context: ActionContext): Acti
   const written = expandText(textOf(node, "pv_name") ?? "");
   const value = expandText(textOf(node, "value") ?? "");
   const named = clientName(written);
+  const problem = shown.readOnly
+    ? READ_ONLY
+    : named === undefined
+      ? "The action names no PV"
+      : (named.problem ?? (/\$[({]/.test(value) ? `${value}: a macro has no value` : undefined));
   const run = async (name: string): Promise<void> => {
     shown.report({ pv: name, kind: "sending", text: "Sending…" });
     const type = client.pv<TypeData>(name, TYPE).getSnapshot();
@@ -156,13 +159,9 @@ function writePv(node: XmlNode, described: string, context: ActionContext): Acti
     type: "write_pv",
     label: described || `Write ${value} to ${written}`,
     pv: named?.name,
-    problem: shown.readOnly
-      ? READ_ONLY
-      : named === undefined
-        ? "The action names no PV"
-        : named.problem,
+    problem,
     run: () => {
-      if (named?.name !== undefined && !shown.readOnly) void run(named.name);
+      if (named?.name !== undefined && problem === undefined) void run(named.name);
     },
   };
 }
