@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 
-import { box, notes, open, pv, value, when } from "./display_page.js";
+import { box, FILES, notes, open, pv, value, when } from "./display_page.js";
 import { eachWithWidgetPage, page, relay } from "./widget_page.js";
 
 eachWithWidgetPage();
@@ -53,5 +53,39 @@ describe("a rule", () => {
     expect(isHidden()).toBe(false);
     relay.set("TEMP", { value: 90, severity: "MAJOR" });
     await when(isHidden);
+  });
+});
+
+describe("an embedded display", () => {
+  const embed = (size: number, resize: number): string => {
+    FILES["part.bob"] = `<display><width>100</width><height>20</height>
+      <widget type="textupdate"><name>inner</name><pv_name>TEMP</pv_name></widget></display>`;
+    return `<widget type="embedded"><name>e</name><file>part.bob</file><resize>${String(resize)}</resize>
+      <width>${String(size)}</width><height>20</height></widget>`;
+  };
+
+  /** How each box around a widget, up to the embedded display's, cuts what is outside it. */
+  function cutsAround(name: string): string[] {
+    const cuts: string[] = [];
+    for (let at = box(name).parentElement; at !== null; at = at.parentElement) {
+      const { overflowClipMargin, overflowX } = getComputedStyle(at);
+      cuts.push(overflowX === "clip" ? `clip ${overflowClipMargin}` : overflowX);
+      if (at.dataset.name === "e") break;
+    }
+    return cuts;
+  }
+
+  it.each([0, 1, 2, 3, 4])("shows the alarm border of a widget at its edge: %s", async (resize) => {
+    await open(embed(100, resize));
+    await when(() => page.querySelector('[data-name="inner"]') !== null);
+    for (const cut of cutsAround("inner")) expect(cut).toBe("clip 4px");
+  });
+
+  it("that is larger than its box is scrolled, or cropped at the box", async () => {
+    await open(embed(50, 0));
+    await when(() => page.querySelector('[data-name="inner"]') !== null);
+    expect(cutsAround("inner").at(-1)).toBe("auto");
+    await open(embed(50, 4));
+    await when(() => box("e").style.overflow === "hidden");
   });
 });

@@ -142,13 +142,18 @@ export function Embedded({ props, widget }: WidgetProps): ReactNode {
     resize === "WIDGET" && content !== undefined
       ? { width: content.width, height: content.height }
       : {};
+  const isCut =
+    content !== undefined &&
+    (resize === "NONE" || resize === "CROP") &&
+    (content.width > width || content.height > height);
+  const overflow = !isCut ? "clip" : resize === "NONE" ? "auto" : "hidden";
   return (
     <Box
       widget={widget}
       props={props}
       problem={problem}
       className="pvwire-display-embedded"
-      style={{ ...own, ...borderOf(props), overflow: resize === "NONE" ? "auto" : "hidden" }}
+      style={{ ...own, ...borderOf(props), overflow }}
     >
       <Problem problem={problem} />
       {file !== undefined && (
