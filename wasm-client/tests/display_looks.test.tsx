@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 
-import { box, FILES, notes, open, pv, value, when } from "./display_page.js";
+import { box, FILES, notes, open, part, pv, value, when } from "./display_page.js";
 import { eachWithWidgetPage, page, relay } from "./widget_page.js";
 
 eachWithWidgetPage();
@@ -87,5 +87,42 @@ describe("an embedded display", () => {
     expect(cutsAround("inner").at(-1)).toBe("auto");
     await open(embed(50, 4));
     await when(() => box("e").style.overflow === "hidden");
+  });
+});
+
+describe("a value that is too long for its box", () => {
+  const narrow = (more = ""): string => pv("textupdate", "LONG", `<width>40</width>${more}`);
+
+  const linesOf = (text: Element): number =>
+    new Set([...text.getClientRects()].map(({ top }) => Math.round(top))).size;
+
+  it.each([
+    ["", ""],
+    ["in the middle", "<vertical_alignment>1</vertical_alignment>"],
+  ])("ends with an ellipsis, and its tooltip has all of it %s", async (_, more) => {
+    relay.set("LONG", { value: 1234567, type: "Int32", units: "mA" });
+    await open(narrow(more));
+    await when(() => value("textupdate") === "1234567 mA");
+    const text = part("textupdate", '[data-part="value"]');
+    const line = getComputedStyle(text).display === "inline" ? box("textupdate") : text;
+    const { overflowX, textOverflow } = getComputedStyle(line);
+    expect([overflowX, textOverflow]).toEqual([more === "" ? "hidden" : "clip", "ellipsis"]);
+    expect(line.scrollWidth).toBeGreaterThan(line.clientWidth);
+    // The units aren't on a line of their own, which would not be seen.
+    expect(linesOf(text)).toBe(1);
+    expect(text.title).toBe("");
+    text.dispatchEvent(new PointerEvent("pointerover", { bubbles: true }));
+    await when(() => text.title.includes("1234567 mA") && text.title.includes("LONG"));
+    relay.set("LONG", 7654321);
+    await when(() => text.title.includes("7654321 mA"));
+    text.dispatchEvent(new PointerEvent("pointerout", { bubbles: true }));
+    await when(() => text.title === "");
+  });
+
+  it("wraps in a box of several lines", async () => {
+    relay.set("LONG", { value: "one two" });
+    await open(narrow("<height>60</height>"));
+    await when(() => value("textupdate") === "one two");
+    expect(linesOf(part("textupdate", '[data-part="value"]'))).toBe(2);
   });
 });

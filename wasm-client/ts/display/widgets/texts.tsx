@@ -86,6 +86,23 @@ function fitsIn(props: Props): (text: string) => boolean {
   };
 }
 
+/** Of the style sheet. */
+const LINE_HEIGHT = 1.15;
+
+/** In a box of one line nothing wraps: a second line, such as that of the units, would not be seen. */
+function wrappingOf(props: Props): CSSProperties {
+  const { height, width } = placeOf(props);
+  const isSideways = STEPS.indexOf(props.choice("rotation_step", STEPS)) % 2 === 1;
+  const isOneLine = (isSideways ? width : height) < 2 * LINE_HEIGHT * props.font().size;
+  return isOneLine ? { whiteSpace: "pre" } : {};
+}
+
+/** The value's own tooltip: the whole text, and the tooltip of its box. */
+function writeTip(value: HTMLElement): void {
+  const box = value.closest(".pvwire-display-box")?.getAttribute("title") ?? "";
+  writeAttribute(value, "title", `${value.textContent}\n${box}`.trim());
+}
+
 export function TextUpdate(of: WidgetProps): ReactNode {
   const { name, problem, props, widget } = of;
   const how = formatOf(props);
@@ -95,9 +112,21 @@ export function TextUpdate(of: WidgetProps): ReactNode {
     const text = name === undefined ? NO_VALUE : textOf(pv, how);
     writeText(span.current, text);
     writeAttribute(box, "data-wide", fits(text) ? undefined : "true");
+    if (span.current?.hasAttribute("title") === true) writeTip(span.current);
   });
+  // Only while the pointer is there: a tooltip that changes with each update makes it dearer.
   const value = (
-    <span ref={span} data-part="value">
+    <span
+      ref={span}
+      data-part="value"
+      style={wrappingOf(props)}
+      onPointerEnter={(event) => {
+        writeTip(event.currentTarget);
+      }}
+      onPointerLeave={(event) => {
+        event.currentTarget.removeAttribute("title");
+      }}
+    >
       {NO_VALUE}
     </span>
   );
