@@ -126,3 +126,18 @@ describe("a value that is too long for its box", () => {
     expect(linesOf(part("textupdate", '[data-part="value"]'))).toBe(2);
   });
 });
+
+it("a limit outside the scale isn't marked at the scale's end", async () => {
+  // TEMP warns at 60 and alarms at 80.
+  const limits = `<limits_from_pv>false</limits_from_pv><minimum>0</minimum><maximum>70</maximum>
+    <show_alarm_limits>true</show_alarm_limits><alarm_limits_from_pv>true</alarm_limits_from_pv>`;
+  await open(pv("progressbar", "TEMP", limits) + pv("meter", "TEMP", limits));
+  const marks = (name: string): (string | undefined)[] =>
+    [...box(name).querySelectorAll<HTMLElement>("[data-level]")].map(
+      ({ dataset }) => dataset.level,
+    );
+  for (const name of ["progressbar", "meter"]) {
+    await when(() => marks(name).length > 0);
+    expect(marks(name)).toEqual(["minor"]);
+  }
+});

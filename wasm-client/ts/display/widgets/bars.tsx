@@ -36,7 +36,7 @@ function Bar({ look, of }: { readonly of: WidgetProps; readonly look: BarLook })
     writeBar(room.current, look, { position: positionOn(range, value?.number, isLog), value });
   });
   const levels = props.flag("show_alarm_limits", props.flag("show_limits", false))
-    ? levelsOf(props, display)
+    ? levelsOf(props, display, range)
     : [];
   return (
     <Box

@@ -33,7 +33,7 @@ export function Dial({ name, problem, props, widget }: WidgetProps): ReactNode {
   const font = props.font();
   const small = Math.max(7, Math.min(font.size, radius / 5));
   const ticks = ticksOf(range, Math.max(2, Math.floor(radius / 16)));
-  const levels = props.flag("show_limits") ? levelsOf(props, pv?.display) : [];
+  const levels = props.flag("show_limits") ? levelsOf(props, pv?.display, range) : [];
   const shown = value === undefined ? "–" : valueText(value, pv?.display ?? null, formatOf(props));
   const arc = sectorPath([x, y], [radius, radius], from, total).arc;
   const needle = at(position ?? 0, radius * 0.85);

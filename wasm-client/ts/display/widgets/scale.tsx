@@ -73,10 +73,11 @@ export function Scale({ isAcross, isLog = false, length, props, range }: ScalePr
   );
 }
 
-/** Limits that a scale marks, with the colour of each. */
+/** Limits on a scale that are marked, with the colour of each. */
 export function levelsOf(
   props: Props,
   display: WidgetData["display"] | undefined,
+  [low, high]: Range,
 ): readonly (readonly [number, "minor" | "major"])[] {
   const { alarmRange, warningRange } = display ?? {};
   const fromPv = props.flag("alarm_limits_from_pv", props.flag("limits_from_pv"));
@@ -94,5 +95,7 @@ export function levelsOf(
         [own("high"), "minor"],
         [own("hihi"), "major"],
       ];
-  return all.flatMap(([at, kind]) => (at == null || Number.isNaN(at) ? [] : [[at, kind] as const]));
+  return all.flatMap(([at, kind]) =>
+    at != null && at >= low && at <= high ? [[at, kind] as const] : [],
+  );
 }
