@@ -7,7 +7,7 @@ import { fileName, resolveFile, webPage } from "../ts/display/model/address.js";
 import { defaultsOf, KNOWN_TYPES } from "../ts/display/model/defaults.js";
 import { compile, isTrue, type ExpressionValue } from "../ts/display/model/expression.js";
 import { parseDisplay } from "../ts/display/model/file.js";
-import { numberText } from "../ts/display/model/format.js";
+import { numberText, valueText } from "../ts/display/model/format.js";
 import { expand, innerMacros } from "../ts/display/model/macros.js";
 import { clientName } from "../ts/display/model/names.js";
 import { DEFAULT_PALETTE } from "../ts/display/model/palette.js";
@@ -413,6 +413,41 @@ describe("a number as text", () => {
     [9007199254740993n, "DECIMAL", -1, "9007199254740993"],
   ])("%s as %s with %s digits is %s", (number, format, precision, shown) => {
     expect(text(number, format, precision)).toBe(shown);
+  });
+
+  const how = (format: string) => ({ format: format as "COMPACT", precision: -1, units: false });
+  const display = (type: string, precision: number | null = null) => ({
+    type: type as "Float64",
+    units: "",
+    precision,
+  });
+
+  it("of an array without a precision has all its digits", () => {
+    const shown = (array: Float64Array | Float32Array, type: string, format = "DEFAULT") =>
+      valueText(
+        { array, bigint: null, number: null, string: "", text: null },
+        display(type),
+        how(format),
+      );
+    const elements = Float64Array.of(0.00012, 1.5, 3, 1234567.25);
+    expect(shown(elements, "Float64")).toBe("[0.00012, 1.5, 3, 1234567.25]");
+    expect(shown(elements, "Float64", "DECIMAL")).toBe("[0.00012, 1.5, 3, 1234567.25]");
+    expect(shown(elements, "Float64", "COMPACT")).toBe("[0.00012, 1.5, 3, 1.23456725E6]");
+    expect(shown(Float32Array.of(0.1, 16777216, -2.5e-7), "Float32")).toBe(
+      "[0.1, 16777216, -2.5e-7]",
+    );
+  });
+
+  it("in the compact format has all its digits without a precision", () => {
+    const shown = (number: number | bigint, type: string, precision: number | null = null) =>
+      numberText(number, display(type, precision), how("COMPACT"));
+    expect([
+      shown(0.0004321, "Float64"),
+      shown(123456, "Float64"),
+      shown(123456n, "Int64"),
+      shown(Math.fround(0.7), "Float32"),
+      shown(0.7, "Float64", 2),
+    ]).toEqual(["0.0004321", "1.23456E5", "1.23456E5", "0.7", "0.70"]);
   });
 
   it("is read back", () => {

@@ -55,7 +55,7 @@ function plainText(value: Value, display: Display, how: ValueFormat): string {
   if (display?.type === "Enum" || display?.type === "Boolean") {
     return how.format === "DEFAULT" || how.format === "COMPACT" ? string : String(number);
   }
-  // The relay's text has the PV's digits.
+  // The relay's text has the PV's digits, or all digits without a precision.
   const isOfPv = how.precision < 0 && (how.format === "DEFAULT" || how.format === "DECIMAL");
   return isOfPv ? string : numberText(bigint ?? number, display, how);
 }
@@ -79,8 +79,12 @@ export function numberText(value: number | bigint, display: Display, how: ValueF
   const number = Number(value);
   if (format === "HEX" || format === "BINARY") return bitsText(value, format, how.precision);
   if (!Number.isFinite(number)) return Number.isNaN(number) ? "NaN" : `${number < 0 ? "-" : ""}∞`;
-  const own = display?.precision ?? (Number.isInteger(number) ? 0 : 3);
-  const digits = Math.max(0, Math.min(50, how.precision < 0 ? own : how.precision));
+  const given = how.precision < 0 ? display?.precision : how.precision;
+  if (given == null && ALL_DIGITS.has(format)) {
+    return shortest(display?.type === "Float32" ? ofSingle(number) : value, format);
+  }
+  const own = Number.isInteger(number) ? 0 : 3;
+  const digits = Math.max(0, Math.min(50, given ?? own));
   switch (format) {
     case "EXPONENTIAL":
       return exponential(number, digits);
@@ -88,11 +92,8 @@ export function numberText(value: number | bigint, display: Display, how: ValueF
       const exponent = number === 0 ? 0 : Math.floor(Math.log10(Math.abs(number)) / 3) * 3;
       return `${(number / 10 ** exponent).toFixed(digits)}E${String(exponent)}`;
     }
-    case "COMPACT": {
-      const size = Math.abs(number);
-      const isPlain = size === 0 || (size >= 0.0001 && size <= 10_000);
-      return isPlain ? number.toFixed(digits) : exponential(number, digits);
-    }
+    case "COMPACT":
+      return isPlain(number) ? number.toFixed(digits) : exponential(number, digits);
     case "SEXAGESIMAL":
       return sexagesimal(number, digits);
     case "SEXAGESIMAL_HMS":
@@ -106,11 +107,31 @@ export function numberText(value: number | bigint, display: Display, how: ValueF
   }
 }
 
+/** Formats that round nothing without a precision, as the relay's texts of scalars. */
+const ALL_DIGITS: ReadonlySet<Format> = new Set(["DEFAULT", "DECIMAL", "COMPACT"]);
+
+function shortest(value: number | bigint, format: Format): string {
+  const number = Number(value);
+  return format === "COMPACT" && !isPlain(number) ? exponential(number) : String(value);
+}
+
+/** The number with the fewest digits that is this one in 32 bits. */
+function ofSingle(single: number): number {
+  const all = [1, 2, 3, 4, 5, 6, 7, 8, 9].map((digits) => Number(single.toPrecision(digits)));
+  return all.find((short) => Math.fround(short) === single) ?? single;
+}
+
+/** Whether a number is readable without an exponent. */
+function isPlain(number: number): boolean {
+  const size = Math.abs(number);
+  return size === 0 || (size >= 0.0001 && size <= 10_000);
+}
+
 /** Numbers beyond this have no digits after the point. */
 const fixed = (number: number, digits: number): string =>
   Math.abs(number) < 1e21 ? number.toFixed(digits) : String(number);
 
-const exponential = (number: number, digits: number): string =>
+const exponential = (number: number, digits?: number): string =>
   number.toExponential(digits).replace("e", "E").replace("E+", "E");
 
 function bitsText(value: number | bigint, format: "HEX" | "BINARY", precision: number): string {
