@@ -1,8 +1,8 @@
 /** What displays show: rules without a value, borders at edges, long texts, pictures, limits on scales. */
 
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 
-import { box, FILES, notes, open, part, pv, value, when } from "./display_page.js";
+import { display, box, FILES, notes, open, part, pv, value, when } from "./display_page.js";
 import { eachWithWidgetPage, page, relay } from "./widget_page.js";
 
 eachWithWidgetPage();
@@ -124,6 +124,79 @@ describe("a value that is too long for its box", () => {
     await open(narrow("<height>60</height>"));
     await when(() => value("textupdate") === "one two");
     expect(linesOf(part("textupdate", '[data-part="value"]'))).toBe(2);
+  });
+});
+
+describe("a button of a bit", () => {
+  /** The addresses of all pictures that come onto the page. */
+  function pictures(): Set<string> {
+    const found = new Set<string>();
+    const observer = new MutationObserver(() => {
+      for (const { src } of page.querySelectorAll("img")) found.add(new URL(src).pathname);
+    });
+    observer.observe(page, { childList: true, subtree: true, attributeFilter: ["src"] });
+    onTestFinished(() => {
+      observer.disconnect();
+    });
+    return found;
+  }
+
+  const images = "<on_image>on.png</on_image><off_image>off.png</off_image>";
+
+  it("takes its pictures from beside its own file, and shows a lamp in place of a broken one", async () => {
+    const found = pictures();
+    FILES["part.bob"] = display(pv("bool_button", "MODE", images));
+    await open(`<widget type="embedded"><file>sub/part.bob</file></widget>`);
+    await when(() => notes.some(({ text }) => text === "on.png: the picture can't be read"));
+    expect([...found]).toEqual(["/screens/sub/on.png"]);
+    await when(() => box("bool_button").querySelector(".pvwire-display-lamp") !== null);
+    expect(page.querySelector("img")).toBe(null);
+  });
+
+  it("shows no picture of a state while the state isn't known", async () => {
+    const found = pictures();
+    relay.set("MODE", { state: "disconnected" });
+    await open(pv("bool_button", "MODE", images));
+    await when(() => box("bool_button").dataset.state === "disconnected");
+    expect(part("bool_button", ".pvwire-display-lamp").dataset.unknown).toBe("true");
+    expect([...found]).toEqual([]);
+  });
+
+  it("takes its labels from the PV only if there are two", async () => {
+    relay.set("THREE", { value: 1, choices: ["Closed", "Moving", "Open"] });
+    const fromPv = "<labels_from_pv>true</labels_from_pv>";
+    await open(pv("bool_button", "THREE", fromPv + "<on_label>Not closed</on_label>"));
+    await when(() => box("bool_button").textContent === "Not closed");
+    await open(pv("bool_button", "MODE", fromPv + "<on_label>Not closed</on_label>"));
+    await when(
+      () => box("bool_button").dataset.pv === "MODE" && box("bool_button").textContent === "On",
+    );
+  });
+});
+
+describe("a symbol of a text", () => {
+  const symbols = "<symbols><symbol>open1.png</symbol><symbol>2shut.png</symbol></symbols>";
+  // No picture can be read: its file is named in its place.
+  const shown = (): string => box("symbol").textContent;
+
+  it("is the one of the number that the text is", async () => {
+    relay.set("STATE", { value: "1" });
+    await open(pv("symbol", "STATE", symbols));
+    await when(() => shown().startsWith("2shut.png"));
+  });
+
+  it.each(["open1", "1 mm", "2", "", "0x1"])("isn't guessed for %j", async (text) => {
+    relay.set("STATE", { value: text });
+    await open(pv("symbol", "STATE", `${symbols}<fallback_symbol>other.png</fallback_symbol>`));
+    await when(() => shown().startsWith("other.png"));
+  });
+
+  it("looks unknown for another text if there is no symbol for that", async () => {
+    relay.set("STATE", { value: "open1" });
+    await open(pv("symbol", "STATE", `${symbols}<show_index>true</show_index>`));
+    await when(() => box("symbol").dataset.present === "true");
+    expect(part("symbol", ".pvwire-display-lamp").dataset.unknown).toBe("true");
+    expect(shown()).toBe("–");
   });
 });
 

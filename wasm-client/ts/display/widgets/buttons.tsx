@@ -11,8 +11,6 @@ import {
 import { usePvs } from "../../react/index.js";
 import { whyNotWritable } from "../../widgets/writable.js";
 import { useDialogs } from "../dialogs.js";
-import { useShown } from "../context.js";
-import { resolveFile } from "../model/address.js";
 import { brightnessOf, cssColour, type Rgba } from "../model/palette.js";
 import type { Props } from "../model/props.js";
 import { alignmentOf, inkOf } from "../place.js";
@@ -21,6 +19,7 @@ import { useWidgetPv } from "../use_widget_pv.js";
 import type { WidgetProps } from "../widget.js";
 import { Box } from "./Box.js";
 import { isConfirmed } from "./choices.js";
+import { usePicture } from "./pictures.js";
 import { textStyle } from "./texts.js";
 import { useBit } from "./use_bit.js";
 
@@ -111,7 +110,9 @@ export function BoolButton(of: WidgetProps): ReactNode {
   const { name, props, widget } = of;
   const { condition, isOn, outcome, press, pv, release, set, why } = useBit(of);
   const choices = props.flag("labels_from_pv") ? pv?.display?.choices : undefined;
-  const label = choices?.[Number(isOn)] ?? props.text(isOn === true ? "on_label" : "off_label");
+  // With more choices than two a bit isn't one of them.
+  const own = choices?.length === 2 ? choices[Number(isOn)] : undefined;
+  const label = own ?? props.text(isOn === true ? "on_label" : "off_label");
   const colour = props.colour(isOn === true ? "on_color" : "off_color");
   const mode = MODES.indexOf(props.choice("mode", MODES));
   const isHeld = mode > 0;
@@ -168,12 +169,12 @@ interface BitImageProps {
   readonly colour: Rgba;
 }
 
+/** The picture of the state, else its lamp. */
 function BitImage({ colour, isOn, props }: BitImageProps) {
-  const { root } = useShown();
-  const file = props.text(isOn === true ? "on_image" : "off_image");
-  const found = file === "" ? undefined : resolveFile(file, root, root);
-  if (found?.problem === undefined && found !== undefined) {
-    return <img className="pvwire-display-bit-image" src={found.address} alt="" />;
+  const file = isOn === undefined ? "" : props.text(isOn ? "on_image" : "off_image");
+  const { address, fail } = usePicture(file === "" ? undefined : file);
+  if (address !== undefined) {
+    return <img className="pvwire-display-bit-image" src={address} alt="" onError={fail} />;
   }
   if (!props.flag("show_led")) return null;
   const style: CSSProperties = isOn === undefined ? {} : { backgroundColor: cssColour(colour) };

@@ -6,9 +6,39 @@ import { useScope, useShown } from "../context.js";
 import { resolveFile } from "../model/address.js";
 import { cssColour } from "../model/palette.js";
 import { useActions } from "../use_actions.js";
-import { useWidgetPv } from "../use_widget_pv.js";
+import { useWidgetPv, type WidgetPv } from "../use_widget_pv.js";
 import type { WidgetProps } from "../widget.js";
 import { Box } from "./Box.js";
+
+interface FoundPicture {
+  /** `undefined` if it can't be shown. */
+  readonly address: string | undefined;
+  readonly problem: string | undefined;
+  /** The browser can't read it. */
+  readonly fail: () => void;
+}
+
+/** A picture that a widget names, if it names one. One that can't be shown is added to the list. */
+export function usePicture(file: string | undefined): FoundPicture {
+  const { note, root } = useShown();
+  const scope = useScope();
+  const [failed, setFailed] = useState<string>();
+  const found = file === undefined ? undefined : resolveFile(file, scope.file.address, root);
+  const address = found?.problem === undefined ? found?.address : undefined;
+  const isUnread = address !== undefined && failed === address;
+  const problem = isUnread ? `${String(file)}: the picture can't be read` : found?.problem;
+  useEffect(
+    () => (problem === undefined ? undefined : note({ kind: "file", text: problem })),
+    [note, problem],
+  );
+  return {
+    address: isUnread ? undefined : address,
+    problem,
+    fail: () => {
+      setFailed(address);
+    },
+  };
+}
 
 interface ImageProps {
   readonly file: string;
@@ -17,30 +47,11 @@ interface ImageProps {
 
 /** A picture, or in its place why it can't be shown. */
 function ImageOf({ file, style }: ImageProps) {
-  const { note, root } = useShown();
-  const scope = useScope();
-  const found = resolveFile(file, scope.file.address, root);
-  const [failed, setFailed] = useState<string>();
-  const address = found.problem === undefined ? found.address : undefined;
-  const problem =
-    found.problem ?? (failed === address ? `${file}: the picture can't be read` : undefined);
-  useEffect(
-    () => (problem === undefined ? undefined : note({ kind: "file", text: problem })),
-    [note, problem],
-  );
-  if (problem !== undefined || address === undefined) {
-    return <span className="pvwire-display-unknown">{problem}</span>;
-  }
-  return (
-    <img
-      className="pvwire-display-picture"
-      src={address}
-      alt=""
-      style={style}
-      onError={() => {
-        setFailed(address);
-      }}
-    />
+  const { address, fail, problem } = usePicture(file);
+  return address === undefined ? (
+    <span className="pvwire-display-unknown">{problem}</span>
+  ) : (
+    <img className="pvwire-display-picture" src={address} alt="" style={style} onError={fail} />
   );
 }
 
@@ -60,18 +71,23 @@ export function Picture({ props, widget }: WidgetProps): ReactNode {
   );
 }
 
+/** The number of a symbol, as a number or a text says it; NaN for another text, or without a value. */
+function indexIn(value: WidgetPv["value"], at: number): number {
+  const text = value?.text ?? undefined;
+  if (text !== undefined) return /^[+-]?\d+$/.test(text) ? Number(text) : NaN;
+  return Math.trunc(value?.number ?? Number(value?.array?.[at] ?? NaN));
+}
+
 export function Symbol(of: WidgetProps): ReactNode {
   const { name, problem, props, widget } = of;
   const { condition, value } = useWidgetPv(name);
   const { actions } = useActions(widget, props);
   const files = props.texts("symbols");
   const first = props.integer("initial_index");
-  const number = value?.number ?? Number(value?.array?.[props.integer("array_index")] ?? NaN);
-  const byName =
-    value?.text == null ? -1 : files.findIndex((file) => file.includes(value.text ?? ""));
-  const index = name === undefined ? first : Number.isNaN(number) ? byName : Math.trunc(number);
-  const isKnown = name === undefined || value !== undefined;
-  const file = files[index] ?? props.text("fallback_symbol");
+  const index = name === undefined ? first : indexIn(value, props.integer("array_index"));
+  const isKnown = !Number.isNaN(index);
+  const other = name === undefined || value !== undefined ? props.text("fallback_symbol") : "";
+  const file = files[index] ?? other;
   const isEnabled = props.flag("enabled", true);
   const runs = isEnabled && props.flag("run_actions_on_mouse_click") && actions.length > 0;
   const rotation = props.number("rotation");
@@ -93,11 +109,11 @@ export function Symbol(of: WidgetProps): ReactNode {
           : { backgroundColor: cssColour(props.colour("background_color")) }
       }
     >
-      {isKnown && file !== "" && <ImageOf file={file} style={style} />}
+      {file !== "" && <ImageOf file={file} style={style} />}
       {isKnown && file === "" && (
         <span className="pvwire-display-unknown">{`symbol ${String(index)}`}</span>
       )}
-      {!isKnown && <i className="pvwire-display-lamp" data-unknown />}
+      {!isKnown && file === "" && <i className="pvwire-display-lamp" data-unknown />}
       {props.flag("show_index") && <b className="pvwire-display-index">{isKnown ? index : "–"}</b>}
       {runs && (
         <button
