@@ -200,6 +200,23 @@ describe("a symbol of a text", () => {
   });
 });
 
+describe("an image", () => {
+  const range = (): string | null =>
+    page.querySelector(".pvwire-colour-bar")?.getAttribute("aria-label") ?? null;
+  const size = "<data_width>2</data_width><data_height>1</data_height>";
+
+  it("reads integers with a sign as unsigned if the display says so, and only its rows", async () => {
+    relay.set("RAW", { value: Int8Array.of(1, -1, 127, -128) });
+    await open(pv("image", "RAW", size));
+    await when(() => range() === "Colours from -1 to 1");
+    await open(pv("image", "RAW", `${size}<unsigned>true</unsigned>`));
+    await when(() => range() === "Colours from 1 to 255");
+    relay.set("RAW16", { value: Int16Array.of(1, -1) });
+    await open(pv("image", "RAW16", `${size}<unsigned>true</unsigned>`));
+    await when(() => range() === "Colours from 1 to 65535");
+  });
+});
+
 it("a limit outside the scale isn't marked at the scale's end", async () => {
   // TEMP warns at 60 and alarms at 80.
   const limits = `<limits_from_pv>false</limits_from_pv><minimum>0</minimum><maximum>70</maximum>

@@ -69,6 +69,18 @@ describe("a file", () => {
     expect(isWhole(inspectDisplay(display('<widget type="led"><sparkle/></widget>')))).toBe(true);
   });
 
+  it("says that an image's scale and colours aren't as it is written", () => {
+    const notes = inspectDisplay(
+      display(`<widget type="image"><color_mode>RGB1</color_mode><log_scale>true</log_scale>
+        <limits_from_pv>true</limits_from_pv><data_height>5</data_height><unsigned>true</unsigned></widget>`),
+    );
+    expect(notes.map(({ text }) => text)).toEqual([
+      "image.color_mode",
+      "image.log_scale",
+      "image.limits_from_pv",
+    ]);
+  });
+
   it("has a component for each type that has defaults", () => {
     expect([...WIDGETS.keys()].sort()).toEqual([...KNOWN_TYPES].sort());
   });

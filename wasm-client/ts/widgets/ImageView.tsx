@@ -44,12 +44,19 @@ export interface ImageViewProps {
   readonly staleAfterMs?: number;
 }
 
+/** For widgets around it. */
+export interface PreparedImageProps extends ImageViewProps {
+  /** Changes each picture before it is painted. Another function paints it again. @default none */
+  readonly prepare?: (picture: Picture) => Picture;
+}
+
 /** An image: mono or RGB, of 8, 16 or more bits. */
-export const ImageView = perPv(function ImageView(props: ImageViewProps): ReactNode {
+export const ImageView = perPv(function ImageView(props: PreparedImageProps): ReactNode {
   const {
     colourMap = "grey",
     label = props.name,
     name,
+    prepare,
     range,
     rateHz,
     staleAfterMs,
@@ -59,13 +66,16 @@ export const ImageView = perPv(function ImageView(props: ImageViewProps): ReactN
   const condition = useCondition(pv, staleAfterMs, name, { rateHz });
   const value = pv?.value ?? null;
   const codec = codecOf(value?.structure ?? null);
-  const plain = useMemo(
-    () =>
-      value === null || codec !== "" ? undefined : pictureOf(value.structure, value.array, width),
-    [value, codec, width],
-  );
   const decoded = useDecoded(codec === "" ? null : (value?.structure ?? null));
-  const picture = codec === "" ? plain : decoded?.picture;
+  const picture = useMemo(() => {
+    const read =
+      codec === ""
+        ? value === null
+          ? undefined
+          : pictureOf(value.structure, value.array, width)
+        : decoded?.picture;
+    return read && (prepare?.(read) ?? read);
+  }, [value, codec, width, decoded, prepare]);
   const canvas = useRef<HTMLCanvasElement>(null);
   const [low, high] = givenRange(range) ?? [undefined, undefined];
 
