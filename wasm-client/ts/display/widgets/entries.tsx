@@ -1,8 +1,9 @@
 /** Set points with text: the text entry and the spinner. */
 
-import { useId, type ReactNode } from "react";
+import { useId, type KeyboardEvent, type ReactNode } from "react";
 
 import { useShown } from "../context.js";
+import { limitsOf, limitsText } from "../../widgets/range.js";
 import { formatOf, valueText } from "../model/format.js";
 import { typedNumber, typedValue } from "../model/typed.js";
 import { alignmentOf, borderOf, inkOf } from "../place.js";
@@ -20,11 +21,10 @@ export function TextEntry({ name, problem, props, widget }: WidgetProps): ReactN
   const typing = useTyping(shown, disabled === undefined && value !== undefined);
   const { typed } = typing;
   const label = useId();
-  const send = async (): Promise<void> => {
+  const send = (): void => {
     if (typed === undefined || disabled !== undefined) return;
-    const result = await write(typedValue(typed, pv, how.format), { checkLimits: true });
-    // What was refused stays typed.
-    if (result.ok) typing.sent(typed);
+    const sent = typedValue(typed, pv, how.format);
+    void typing.send(typed, () => write(sent, { checkLimits: true }));
   };
   const isLong = props.flag("multi_line");
   const field = {
@@ -40,12 +40,12 @@ export function TextEntry({ name, problem, props, widget }: WidgetProps): ReactN
     onFocus: typing.hold,
     onPointerDown: typing.hold,
     onBlur: typing.leave,
-    onKeyDown: (event: { key: string; ctrlKey: boolean; preventDefault: () => void }) => {
+    onKeyDown: (event: KeyboardEvent) => {
       if (event.key === "Escape") typing.takeBack();
       else if (event.key !== "Enter") typing.hold();
       if (event.key !== "Enter" || (isLong && !event.ctrlKey)) return;
       event.preventDefault();
-      void send();
+      if (!event.repeat) send();
     },
   };
   return (
@@ -67,6 +67,9 @@ export function TextEntry({ name, problem, props, widget }: WidgetProps): ReactN
   );
 }
 
+/** Of steps that come faster than they are written, the last one is. */
+const NEWEST = { checkLimits: true, coalesce: true } as const;
+
 /** Steps up and down within the PV's limits. */
 export function Spinner({ name, problem, props, widget }: WidgetProps): ReactNode {
   const { condition, pv, value } = useWidgetPv(name);
@@ -77,34 +80,44 @@ export function Spinner({ name, problem, props, widget }: WidgetProps): ReactNod
   const shown = pv?.value == null ? "" : valueText(pv.value, pv.display, how);
   const typing = useTyping(shown, disabled === undefined && value !== undefined);
   const { typed } = typing;
-  const limits = props.flag("limits_from_pv") ? pv?.display?.controlRange : undefined;
   const own = { min: props.number("minimum"), max: props.number("maximum") };
-  const range = props.flag("limits_from_pv") ? limits : own;
-  const step = props.number("increment", props.number("step_increment"));
+  const limits = limitsOf(props.flag("limits_from_pv") ? pv?.display?.controlRange : own);
+  const increment = props.number("increment", props.number("step_increment"));
   const label = useId();
   const refuse = (why: string): void => {
     report({ pv: name ?? "", kind: "refused", text: `Refused: ${why}` });
   };
-  const send = async (number: number | bigint): Promise<void> => {
+  const sendTyped = (text: string): void => {
     if (disabled !== undefined) return;
-    const { min, max } = range ?? { min: null, max: null };
-    const isLimited = min !== null && max !== null && min < max;
-    const isInside = !isLimited || (number >= min && number <= max);
-    const within = isInside ? number : number < min ? min : max;
-    const result = await write(within, { checkLimits: true, coalesce: true });
+    const sent = typedValue(text, pv, how.format);
+    if (typeof sent !== "number" && typeof sent !== "bigint") {
+      refuse(`${text}: not a number`);
+    } else if (sent < limits.min || sent > limits.max) {
+      const range = limitsText(limits, pv?.display?.units ?? "");
+      refuse(`${text} isn't within the limits, ${range}; nothing was sent`);
+    } else {
+      void typing.send(text, () => write(sent, NEWEST));
+    }
+  };
+  const step = async (to: number): Promise<void> => {
+    const result = await write(Math.max(limits.min, Math.min(limits.max, to)), NEWEST);
     if (result.ok) typing.sent(typed);
   };
-  const sendTyped = (text: string): void => {
-    const sent = typedValue(text, pv, how.format);
-    if (typeof sent === "number" || typeof sent === "bigint") void send(sent);
-    else refuse(`${text}: not a number`);
-  };
   const turn = (sign: 1 | -1): void => {
+    if (disabled !== undefined) return;
     const present = value?.bigint ?? value?.number;
     const type = pv?.display?.type;
+    if (typed === undefined) {
+      // From here on the field follows the PV: a step begins at what is shown.
+      typing.takeBack();
+      if (typing.differs) {
+        refuse("the value has changed meanwhile and is shown now; nothing was sent");
+        return;
+      }
+    }
     const from = typed === undefined ? present : typedNumber(typed, how.format, type);
     if (from == null) return;
-    const next = Number(from) + sign * step;
+    const next = Number(from) + sign * increment;
     const isWhole = Number.isInteger(next) && Number.isInteger(Number(from));
     const isWide = type === "Int64" || type === "UInt64";
     if (isWide && !(isWhole && Number.isSafeInteger(Number(from)) && Number.isSafeInteger(next))) {
@@ -112,7 +125,7 @@ export function Spinner({ name, problem, props, widget }: WidgetProps): ReactNod
       return;
     }
     // Rounded as decimals, so that 0.1 + 0.2 is 0.3.
-    void send(isWhole ? next : Number(next.toPrecision(15)));
+    void step(isWhole ? next : Number(next.toPrecision(15)));
   };
   const buttons = (
     <span className="pvwire-display-steps">
@@ -174,7 +187,7 @@ export function Spinner({ name, problem, props, widget }: WidgetProps): ReactNod
           const isTurn = event.key === "ArrowUp" || event.key === "ArrowDown";
           if (event.key === "Escape") typing.takeBack();
           else if (event.key !== "Enter" && !isTurn) typing.hold();
-          if (event.key === "Enter" && typed !== undefined) sendTyped(typed);
+          if (event.key === "Enter" && !event.repeat && typed !== undefined) sendTyped(typed);
           if (!isTurn) return;
           event.preventDefault();
           turn(event.key === "ArrowUp" ? 1 : -1);

@@ -1,6 +1,8 @@
 /** The text of a field while it is typed. */
 
-import { useState } from "react";
+import { useRef, useState } from "react";
+
+import type { PutResult } from "../../types.js";
 
 interface Typing {
   /** What the field shows. */
@@ -16,6 +18,8 @@ interface Typing {
   readonly sent: (text: string | undefined) => void;
   /** From now on updates don't change the field. */
   readonly hold: () => void;
+  /** Writes a text and calls `sent`. While it is being written it isn't written again; refused, it stays. */
+  readonly send: (text: string, write: () => Promise<PutResult>) => Promise<void>;
   readonly leave: () => void;
 }
 
@@ -23,7 +27,12 @@ interface Typing {
 export function useTyping(shown: string, canHold: boolean): Typing {
   const [typed, setTyped] = useState<string>();
   const [held, setHeld] = useState<string>();
+  const sending = useRef<string>(undefined);
   const text = typed ?? (canHold ? held : undefined) ?? shown;
+  const sent = (written: string | undefined): void => {
+    setTyped((now) => (now === written ? undefined : now));
+    setHeld(undefined);
+  };
   return {
     text,
     typed,
@@ -33,9 +42,15 @@ export function useTyping(shown: string, canHold: boolean): Typing {
       setTyped(undefined);
       setHeld(undefined);
     },
-    sent: (sent) => {
-      setTyped((now) => (now === sent ? undefined : now));
-      setHeld(undefined);
+    sent,
+    send: async (own, write) => {
+      if (sending.current === own) return;
+      sending.current = own;
+      try {
+        if ((await write()).ok) sent(own);
+      } finally {
+        if (sending.current === own) sending.current = undefined;
+      }
     },
     hold: () => {
       if (canHold) setHeld((now) => now ?? shown);
