@@ -8,6 +8,23 @@ import { eachWithWidgetPage, page, relay } from "./widget_page.js";
 
 eachWithWidgetPage();
 
+/** Holds the outcome of all puts until the returned function is called. */
+function holdPuts(): () => void {
+  const ends: (() => void)[] = [];
+  relay.onPut = () =>
+    new Promise((resolve) => {
+      ends.push(() => {
+        resolve(undefined);
+      });
+    });
+  return () => {
+    for (const end of ends.splice(0)) end();
+  };
+}
+
+const dialog = (): HTMLElement | null => page.querySelector("dialog");
+const confirm = "<show_confirm_dialog>1</show_confirm_dialog>";
+
 /** Everything that was pressed or chosen has had its effect: a write that follows it is the only one. */
 async function nothingWrittenBefore(name: string, put: unknown): Promise<void> {
   const input = part<HTMLInputElement>(name, "input");
@@ -16,6 +33,93 @@ async function nothingWrittenBefore(name: string, put: unknown): Promise<void> {
   await when(() => sent().includes(put));
   expect(sent()).toEqual([put]);
 }
+
+describe("Enter", () => {
+  const action = (name: string, put: string): string =>
+    `<action type="write_pv"><pv_name>${name}</pv_name><value>${put}</value><description>Put ${put}</description></action>`;
+  const button = (): HTMLButtonElement => part("b", "button");
+  const opened = async (actions: string, inside = ""): Promise<void> => {
+    await open(
+      `<widget type="action_button"><name>b</name>${inside}<actions>${actions}</actions></widget>${pv("spinner", "BITS")}`,
+    );
+    await when(() => button().ariaDisabled === "false");
+    button().focus();
+  };
+
+  it("twice doesn't confirm what the first one asked", async () => {
+    await opened(action("MODE", "0"), confirm);
+    await userEvent.keyboard("{Enter}");
+    await when(() => dialog() !== null);
+    expect(document.activeElement?.textContent).toBe("Cancel");
+    await userEvent.keyboard("{Enter}");
+    await when(() => dialog() === null);
+    await nothingWrittenBefore("spinner", 7);
+  });
+
+  it("begins at the password where one is asked", async () => {
+    await opened(action("MODE", "0"), "<password>x</password>");
+    button().click();
+    await when(() => dialog() !== null);
+    expect(document.activeElement?.getAttribute("type")).toBe("password");
+  });
+
+  it("that is held doesn't press anything again", async () => {
+    await opened(action("MODE", "0"));
+    const isStopped = (element: Element): boolean => {
+      const repeat = { key: "Enter", repeat: true, bubbles: true, cancelable: true };
+      return !element.dispatchEvent(new KeyboardEvent("keydown", repeat));
+    };
+    expect(isStopped(button())).toBe(true);
+    for (const type of ["bool_button", "slide_button", "checkbox"]) {
+      await open(pv(type, "MODE"));
+      await when(() => page.querySelector(`[data-name="${type}"] :is(button, input)`) !== null);
+      expect(isStopped(part(type, "button, input")), type).toBe(true);
+    }
+  });
+
+  it("twice doesn't run the first action of a menu, which the arrow keys reach", async () => {
+    await opened(action("MODE", "0") + action("MODE", "1"));
+    await userEvent.keyboard("{Enter}");
+    await when(() => page.querySelector('[role="menu"]') !== null);
+    await when(() => document.activeElement?.getAttribute("role") === "menu");
+    await userEvent.keyboard("{Enter}{ArrowUp}");
+    expect(document.activeElement?.textContent).toBe("Put 1");
+    await userEvent.keyboard("{ArrowDown}");
+    expect(document.activeElement?.textContent).toBe("Put 0");
+    await userEvent.keyboard("{Enter}");
+    await when(() => sent().length > 0);
+    expect(sent()).toEqual([0]);
+  });
+
+  it("again while a text is being written doesn't write it again", async () => {
+    const end = holdPuts();
+    await open(pv("textentry", "TEMP"));
+    const input = part<HTMLInputElement>("textentry", "input");
+    await when(() => !input.readOnly);
+    await userEvent.fill(input, "33");
+    await userEvent.keyboard("{Enter}{Enter}");
+    await userEvent.fill(input, "34");
+    await userEvent.keyboard("{Enter}");
+    await when(() => sent().includes(34));
+    expect(sent()).toEqual([33, 34]);
+    end();
+    await when(() => status().includes("Written"));
+  });
+
+  it("again while a bit is being written doesn't write it again", async () => {
+    const end = holdPuts();
+    await open(pv("bool_button", "BITS", "<bit>1</bit>") + pv("textentry", "TEMP"));
+    await when(() => part("bool_button", "button").ariaDisabled === "false");
+    part("bool_button", "button").focus();
+    await userEvent.keyboard("{Enter}{Enter}");
+    await when(() => sent().length > 0);
+    await userEvent.fill(part("textentry", "input"), "34");
+    await userEvent.keyboard("{Enter}");
+    await when(() => sent().includes(34));
+    expect(sent()).toEqual([7, 34]);
+    end();
+  });
+});
 
 describe("a spinner", () => {
   const input = (): HTMLInputElement => part("spinner", "input");

@@ -11,6 +11,8 @@ import {
   type ReactNode,
 } from "react";
 
+import { pressOnce } from "./keys.js";
+
 /** One action, ready to run. */
 export interface Action {
   readonly type: string;
@@ -85,15 +87,19 @@ export function DialogsProvider({ children }: { readonly children: ReactNode }):
 
 function Confirmation({ question }: { readonly question: Question }) {
   const dialog = useRef<HTMLDialogElement>(null);
+  const cancel = useRef<HTMLButtonElement>(null);
   const [typed, setTyped] = useState("");
   const [isWrong, setWrong] = useState(false);
   useEffect(() => {
     dialog.current?.showModal();
-  }, []);
+    // A second Enter of the one that asked doesn't confirm.
+    if (question.password === "") cancel.current?.focus();
+  }, [question]);
   return (
     <dialog
       ref={dialog}
       className="pvwire-display-dialog"
+      onKeyDown={pressOnce}
       onCancel={() => {
         question.answer(false);
       }}
@@ -123,6 +129,7 @@ function Confirmation({ question }: { readonly question: Question }) {
         <p className="pvwire-display-buttons">
           <button type="submit">OK</button>
           <button
+            ref={cancel}
             type="button"
             onClick={() => {
               question.answer(false);
@@ -146,7 +153,8 @@ function Menu({
   const menu = useRef<HTMLDivElement>(null);
   useEffect(() => {
     const list = menu.current;
-    list?.querySelector("button")?.focus();
+    // Not an action: a second Enter of the one that opened the menu would run it.
+    list?.focus();
     const close = (event: Event): void => {
       if (!(event.target instanceof Node) || list?.contains(event.target) !== true) onClose();
     };
@@ -159,14 +167,17 @@ function Menu({
     <div
       ref={menu}
       role="menu"
+      tabIndex={-1}
       className="pvwire-display-menu"
       style={{ left: request.x, top: request.y }}
       onKeyDown={(event) => {
+        pressOnce(event);
+        if (event.key === "Escape") onClose();
+        const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+        if (step === undefined) return;
         const buttons = [...event.currentTarget.querySelectorAll("button")];
         const at = buttons.indexOf(document.activeElement as HTMLButtonElement);
-        const step = { ArrowDown: 1, ArrowUp: -1 }[event.key] ?? 0;
-        if (event.key === "Escape") onClose();
-        buttons[(at + step + buttons.length) % buttons.length]?.focus();
+        buttons.at(Math.max(at + step, -1) % buttons.length)?.focus();
       }}
     >
       {request.actions.map((action, at) => (

@@ -11,6 +11,7 @@ import {
 import { usePvs } from "../../react/index.js";
 import { whyNotWritable } from "../../widgets/writable.js";
 import { useDialogs } from "../dialogs.js";
+import { pressOnce } from "../keys.js";
 import { brightnessOf, cssColour, type Rgba } from "../model/palette.js";
 import type { Props } from "../model/props.js";
 import { alignmentOf, inkOf } from "../place.js";
@@ -91,6 +92,7 @@ export function ActionButton({ name, problem, props, widget }: WidgetProps): Rea
         aria-disabled={why !== undefined}
         style={inkOf(props)}
         data-plain={props.flag("transparent") || undefined}
+        onKeyDown={pressOnce}
         onClick={(event) => void click(event)}
         onContextMenu={(event) => void contextMenu(event)}
       >
@@ -147,6 +149,7 @@ export function BoolButton(of: WidgetProps): ReactNode {
         }}
         onLostPointerCapture={release}
         onKeyDown={(event) => {
+          pressOnce(event);
           if (!isHeld || event.key !== " ") return;
           event.preventDefault();
           if (!event.repeat) press(mode === 1);
@@ -203,6 +206,7 @@ export function CheckBox(of: WidgetProps): ReactNode {
             if (box !== null) box.indeterminate = isOn === undefined;
           }}
           disabled={why !== undefined}
+          onKeyDown={pressOnce}
           onChange={() => {
             set(isOn !== true);
           }}
@@ -237,6 +241,7 @@ export function SlideButton(of: WidgetProps): ReactNode {
           data-unknown={isOn === undefined || undefined}
           data-dark={brightnessOf(colour) < 0.5 || undefined}
           style={{ backgroundColor: cssColour(colour) }}
+          onKeyDown={pressOnce}
           onClick={() => {
             set(isOn !== true);
           }}

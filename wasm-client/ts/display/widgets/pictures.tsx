@@ -3,6 +3,7 @@
 import { useEffect, useState, type CSSProperties, type ReactNode } from "react";
 
 import { useScope, useShown } from "../context.js";
+import { pressOnce } from "../keys.js";
 import { resolveFile } from "../model/address.js";
 import { cssColour } from "../model/palette.js";
 import { useActions } from "../use_actions.js";
@@ -121,6 +122,7 @@ export function Symbol(of: WidgetProps): ReactNode {
           className="pvwire-display-cover"
           aria-label={actions.map(({ label }) => label).join(", ")}
           title={actions.find((action) => action.problem !== undefined)?.problem}
+          onKeyDown={pressOnce}
           onClick={(event) => {
             for (const action of actions) if (action.problem === undefined) action.run(event);
           }}

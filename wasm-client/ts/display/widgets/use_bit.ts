@@ -135,7 +135,16 @@ export function useBit({ name, problem, props }: WidgetProps): Bit {
     },
     [],
   );
-  return { ...of, isOn, why, outcome, set: (on) => void set(on), press, release };
+  const setting = useRef<boolean>(undefined);
+  /** A second click writes the same again, because the value doesn't yet show the first one. */
+  const setOnce = async (on: boolean): Promise<void> => {
+    if (setting.current === on) return;
+    setting.current = on;
+    await set(on).finally(() => {
+      if (setting.current === on) setting.current = undefined;
+    });
+  };
+  return { ...of, isOn, why, outcome, set: (on) => void setOnce(on), press, release };
 }
 
 /** Refused because the PV has an update that this page has not shown. */
