@@ -3,7 +3,19 @@
 import { describe, expect, it } from "vitest";
 import { userEvent } from "vitest/browser";
 
-import { display, box, FILES, open, part, pv, sent, status, value, when } from "./display_page.js";
+import {
+  display,
+  box,
+  FILES,
+  fill,
+  open,
+  part,
+  pv,
+  sent,
+  status,
+  value,
+  when,
+} from "./display_page.js";
 import { eachWithWidgetPage, page, relay } from "./widget_page.js";
 
 eachWithWidgetPage();
@@ -33,6 +45,54 @@ async function nothingWrittenBefore(name: string, put: unknown): Promise<void> {
   await when(() => sent().includes(put));
   expect(sent()).toEqual([put]);
 }
+
+describe("a slider", () => {
+  const slider = (inside = ""): string =>
+    pv(
+      "scrollbar",
+      "SET",
+      `<limits_from_pv>false</limits_from_pv><increment>10</increment>${inside}`,
+    );
+  const thumb = (): HTMLInputElement => part("scrollbar", "input");
+
+  it("shows the value itself, not the nearest step", async () => {
+    relay.set("SET", 0.5);
+    await open(slider());
+    await when(() => !thumb().disabled);
+    expect(thumb().value).toBe("0.5");
+  });
+
+  it("steps by arrow keys from the value that it shows, and ends at its limits", async () => {
+    relay.set("SET", 44);
+    await open(slider());
+    await when(() => thumb().value === "44");
+    thumb().focus();
+    await userEvent.keyboard("{ArrowRight}");
+    await when(() => sent().length === 1 && thumb().value === "54");
+    await userEvent.keyboard("{ArrowDown}");
+    await when(() => thumb().value === "44" && sent().length === 2);
+    relay.set("SET", 98);
+    await when(() => thumb().value === "98");
+    await userEvent.keyboard("{ArrowUp}");
+    await when(() => sent().length === 3 && thumb().value === "100");
+    expect(sent()).toEqual([54, 44, 100]);
+    // From outside its limits it doesn't move the other way.
+    relay.set("SET", 120);
+    await when(() => thumb().title === "120");
+    await userEvent.keyboard("{ArrowUp}{ArrowDown}");
+    await when(() => sent().length === 4);
+    expect(sent().at(-1)).toBe(100);
+  });
+
+  it("that is dragged writes whole steps from its minimum", async () => {
+    relay.set("SET", 44);
+    await open(slider("<minimum>5</minimum>"));
+    await when(() => thumb().value === "44");
+    fill(thumb(), "47.3");
+    await when(() => sent().length === 1);
+    expect(sent()).toEqual([45]);
+  });
+});
 
 describe("Enter", () => {
   const action = (name: string, put: string): string =>

@@ -1,8 +1,9 @@
 /** Bars: progress, tank, thermometer and linear meter; and sliders. */
 
-import { useRef, useState, type CSSProperties, type ReactNode } from "react";
+import { useRef, useState, type CSSProperties, type KeyboardEvent, type ReactNode } from "react";
 
 import { writeAttribute, writeStyle } from "../box_state.js";
+import { ARROWS } from "../keys.js";
 import { useLiveBox, type LiveValue } from "../live_box.js";
 import { cssColour } from "../model/palette.js";
 import { inkOf, placeOf } from "../place.js";
@@ -176,6 +177,22 @@ export function Slider({ name, problem, props, widget }: WidgetProps): ReactNode
     // The value of the PV is shown again, also if it took another one.
     setMoved((now) => (now === to ? undefined : now));
   };
+  // Rounded as decimals, so that 0.1 + 0.2 is 0.3.
+  const within = (to: number): number =>
+    Math.max(least, Math.min(most, Number(to.toPrecision(15))));
+  // The browser's own steps would show another number than the PV's.
+  const slide = (to: number): void => {
+    const rounded = within(step > 0 ? least + Math.round((to - least) / step) * step : to);
+    if (rounded !== number) void move(rounded);
+  };
+  const turn = (event: KeyboardEvent): void => {
+    const sign = ARROWS[event.key];
+    if (sign === undefined || !(step > 0) || number === undefined) return;
+    event.preventDefault();
+    const to = within(number + sign * step);
+    // From outside the limits nothing moves the other way.
+    if (sign * (to - number) > 0) void move(to);
+  };
   return (
     <Box
       widget={widget}
@@ -192,13 +209,16 @@ export function Slider({ name, problem, props, widget }: WidgetProps): ReactNode
         aria-label={name ?? props.text("name")}
         min={least}
         max={most}
-        step={step > 0 ? step : "any"}
+        step="any"
         value={number ?? least}
         data-unknown={number === undefined || undefined}
         disabled={disabled !== undefined || number === undefined}
         style={isAcross ? {} : { writingMode: "vertical-lr", direction: "rtl" }}
         title={props.flag("show_value_tip", true) ? (value?.string ?? "") : undefined}
-        onChange={(event) => void move(Number(event.target.value))}
+        onChange={(event) => {
+          slide(Number(event.target.value));
+        }}
+        onKeyDown={turn}
       />
       {withScale && (
         <Scale
