@@ -10,6 +10,7 @@ import {
   fill,
   open,
   part,
+  press,
   pv,
   sent,
   status,
@@ -92,6 +93,91 @@ describe("a slider", () => {
     await when(() => sent().length === 1);
     expect(sent()).toEqual([45]);
   });
+});
+
+describe("a list of choices", () => {
+  const list = (): HTMLSelectElement => part("combo", "select");
+  const opened = async (inside = ""): Promise<void> => {
+    relay.set("MODES", { value: 0, choices: ["Off", "Low", "Beam dump", "High"] });
+    await open(pv("combo", "MODES", inside) + pv("spinner", "BITS"));
+    await when(() => !list().disabled && list().value === "0");
+  };
+
+  it("doesn't write the choices that arrow keys pass, but the one of Enter", async () => {
+    await opened();
+    list().focus();
+    await userEvent.keyboard("{ArrowDown}{ArrowDown}{ArrowDown}");
+    await when(() => list().dataset.typed === "true");
+    expect(list().value).toBe("3");
+    await userEvent.keyboard("{Enter}");
+    await when(() => sent().length > 0);
+    expect(sent()).toEqual([3]);
+    await when(() => list().value === "3" && list().dataset.typed === undefined);
+  });
+
+  it.each(["{Escape}", "{Tab}"])(
+    "shows the PV's value again after %s, and writes nothing",
+    async (key) => {
+      await opened();
+      list().focus();
+      await userEvent.keyboard("{ArrowDown}");
+      await when(() => list().dataset.typed === "true");
+      await userEvent.keyboard(key);
+      await when(() => list().dataset.typed === undefined && list().value === "0");
+      await nothingWrittenBefore("spinner", 7);
+    },
+  );
+
+  it("writes a choice with the pointer at once", async () => {
+    await opened();
+    list().focus();
+    press(list(), "ArrowDown");
+    await userEvent.selectOptions(list(), "High");
+    await when(() => list().dataset.typed === "true");
+    list().dispatchEvent(new PointerEvent("pointerdown", { bubbles: true }));
+    await userEvent.selectOptions(list(), "Low");
+    await when(() => sent().length > 0);
+    expect(sent()).toEqual([1]);
+  });
+
+  it("doesn't write a choice whose label has changed during the question", async () => {
+    await opened(confirm);
+    await userEvent.selectOptions(list(), "Low");
+    await when(() => dialog() !== null);
+    relay.set("MODES", { value: 0, choices: ["Off", "Beam dump", "Low", "High"] });
+    await when(() => list().options[1]?.textContent === "Beam dump");
+    (page.querySelector('dialog [type="submit"]') as HTMLElement).click();
+    await when(() => status().includes("Refused: the choice Low has changed; nothing was sent"));
+    expect(sent()).toEqual([]);
+  });
+
+  it("doesn't write a choice that may no longer be written after the question", async () => {
+    await opened(confirm);
+    await userEvent.selectOptions(list(), "Low");
+    await when(() => dialog() !== null);
+    relay.set("MODES", { mutable: false });
+    await when(() => list().disabled);
+    (page.querySelector('dialog [type="submit"]') as HTMLElement).click();
+    await when(() => status().includes("Refused:") && status().includes("nothing was sent"));
+    expect(sent()).toEqual([]);
+  });
+});
+
+it("arrow keys move the focus of radio buttons without choosing; Space chooses", async () => {
+  relay.set("MODES", { value: 0, choices: ["Off", "Low", "High"] });
+  await open(pv("radio", "MODES"));
+  const buttons = (): HTMLInputElement[] => [...box("radio").querySelectorAll("input")];
+  await when(() => buttons()[0]?.checked === true);
+  buttons()[0]?.focus();
+  await userEvent.keyboard("{ArrowDown}{ArrowRight}");
+  expect(document.activeElement).toBe(buttons()[2]);
+  await userEvent.keyboard("{ArrowRight}");
+  expect(document.activeElement).toBe(buttons()[0]);
+  await userEvent.keyboard("{ArrowUp}{ArrowUp}");
+  expect(buttons().map(({ checked }) => checked)).toEqual([true, false, false]);
+  await userEvent.keyboard(" ");
+  await when(() => sent().length > 0);
+  expect(sent()).toEqual([1]);
 });
 
 describe("Enter", () => {

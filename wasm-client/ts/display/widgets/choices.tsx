@@ -1,8 +1,18 @@
 /** One of some choices: a list, buttons, or radio buttons. */
 
-import { useId, type CSSProperties, type ReactNode } from "react";
+import {
+  useId,
+  useLayoutEffect,
+  useRef,
+  useState,
+  type CSSProperties,
+  type KeyboardEvent,
+  type ReactNode,
+} from "react";
 
+import { useShown } from "../context.js";
 import { useDialogs } from "../dialogs.js";
+import { ARROWS, pressOnce } from "../keys.js";
 import { cssColour } from "../model/palette.js";
 import type { Props } from "../model/props.js";
 import { valueToPut } from "../model/typed.js";
@@ -15,7 +25,8 @@ interface Choices extends WidgetPv {
   readonly labels: readonly string[];
   /** Index of the present one; -1 for another value or none. */
   readonly selected: number;
-  readonly choose: (index: number) => void;
+  /** Writes a choice if it still has the label that the operator saw. */
+  readonly choose: (index: number, label?: string) => void;
   readonly box: Pick<BoxProps, "condition" | "name" | "outcome" | "problem" | "props" | "widget">;
   readonly disabled: boolean;
 }
@@ -24,6 +35,7 @@ function useChoices({ name, problem, props, widget }: WidgetProps): Choices {
   const of = useWidgetPv(name);
   const { outcome, whyDisabled, write } = useSetter(name);
   const { confirm } = useDialogs();
+  const { report } = useShown();
   const { pv, value } = of;
   const fromPv = props.flag("items_from_pv") ? (pv?.display?.choices ?? undefined) : undefined;
   const labels = fromPv ?? props.texts("items");
@@ -35,18 +47,29 @@ function useChoices({ name, problem, props, widget }: WidgetProps): Choices {
         ? (value.number ?? -1)
         : labels.indexOf(value.text ?? value.string);
   const why = problem ?? whyDisabled(props.flag("enabled"), pv);
-  const choose = async (index: number): Promise<void> => {
-    const label = labels[index];
-    if (label === undefined || why !== undefined) return;
-    if (!(await isConfirmed(props, confirm))) return;
+  const put = async (index: number, label: string): Promise<void> => {
+    if (why !== undefined || labels[index] !== label) {
+      const reason = why ?? `the choice ${label} has changed`;
+      report({ pv: name ?? "", kind: "refused", text: `Refused: ${reason}; nothing was sent` });
+      return;
+    }
     // An index stays right if two labels are equal.
     await write(fromPv === undefined ? valueToPut(label, pv?.display ?? null) : index);
+  };
+  // A question takes time: what is written then depends on what is known then.
+  const latest = useRef(put);
+  useLayoutEffect(() => {
+    latest.current = put;
+  });
+  const choose = async (index: number, label = labels[index]): Promise<void> => {
+    if (label === undefined || why !== undefined || !(await isConfirmed(props, confirm))) return;
+    await latest.current(index, label);
   };
   return {
     ...of,
     labels,
     selected,
-    choose: (index) => void choose(index),
+    choose: (index, label) => void choose(index, label),
     box: { condition: of.condition, name, outcome, problem: why, props, widget },
     disabled: why !== undefined,
   };
@@ -71,10 +94,27 @@ export async function isConfirmed(
   return await confirm(props.text("confirm_message"), password);
 }
 
+/** A list. A choice by keys is written by Enter: each that the arrow keys pass would be another put. */
 export function Combo(of: WidgetProps): ReactNode {
   const { box, choose, disabled, labels, selected, value } = useChoices(of);
   const { props } = of;
   const label = useId();
+  const isByKeys = useRef(false);
+  const [chosen, setChosen] = useState<{ readonly index: number; readonly label: string }>();
+  const held = disabled ? undefined : chosen;
+  const drop = (): void => {
+    setChosen(undefined);
+  };
+  const onKeyDown = (event: KeyboardEvent): void => {
+    isByKeys.current = true;
+    if (event.key === "Escape") drop();
+    if (event.key !== "Enter" || held === undefined) return;
+    event.preventDefault();
+    if (event.repeat) return;
+    drop();
+    choose(held.index, held.label);
+  };
+  const shown = held?.index ?? selected;
   // A value that isn't one of the choices is shown as it is.
   const other = value === undefined ? "" : (value.text ?? value.string);
   return (
@@ -86,14 +126,24 @@ export function Combo(of: WidgetProps): ReactNode {
         aria-labelledby={label}
         disabled={disabled}
         style={inkOf(props)}
-        value={selected < 0 ? "" : String(selected)}
+        value={shown < 0 ? "" : String(shown)}
+        data-typed={held !== undefined || undefined}
+        onPointerDown={() => {
+          isByKeys.current = false;
+        }}
+        onKeyDown={onKeyDown}
+        onFocus={drop}
+        onBlur={drop}
         onChange={(event) => {
-          choose(Number(event.target.value));
+          const index = Number(event.target.value);
+          const isHeld = isByKeys.current && index !== selected;
+          setChosen(isHeld ? { index, label: labels[index] ?? "" } : undefined);
+          if (!isByKeys.current) choose(index);
         }}
       >
-        {(selected < 0 || labels[selected] === undefined) && (
-          <option value={selected < 0 ? "" : String(selected)} disabled hidden>
-            {other}
+        {labels[shown] === undefined && (
+          <option value={shown < 0 ? "" : String(shown)} disabled hidden>
+            {held?.label ?? other}
           </option>
         )}
         {labels.map((text, at) => (
@@ -128,6 +178,7 @@ export function ChoiceButtons(of: WidgetProps): ReactNode {
           disabled={disabled}
           aria-pressed={at === selected}
           style={styleOf(at)}
+          onKeyDown={pressOnce}
           onClick={() => {
             choose(at);
           }}
@@ -137,6 +188,18 @@ export function ChoiceButtons(of: WidgetProps): ReactNode {
       ))}
     </Box>
   );
+}
+
+/** The arrow keys move only the focus: each choice that they pass would be written. */
+function moveFocus(event: KeyboardEvent<HTMLInputElement>): void {
+  const sign = ARROWS[event.key];
+  if (sign === undefined) return;
+  event.preventDefault();
+  const { currentTarget } = event;
+  const all = [...currentTarget.ownerDocument.getElementsByName(currentTarget.name)];
+  // The next one is below, or to the right.
+  const isVertical = event.key === "ArrowUp" || event.key === "ArrowDown";
+  all.at((all.indexOf(currentTarget) + (isVertical ? -sign : sign)) % all.length)?.focus();
 }
 
 export function Radio(of: WidgetProps): ReactNode {
@@ -159,6 +222,7 @@ export function Radio(of: WidgetProps): ReactNode {
             name={group}
             checked={at === selected}
             disabled={disabled}
+            onKeyDown={moveFocus}
             onChange={() => {
               choose(at);
             }}
