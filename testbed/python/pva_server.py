@@ -120,6 +120,8 @@ PARTS = {
 
 
 def shape(name):
+    if name == "image":
+        return NTNDArray().wrap(IMAGE[:30, :20])
     kind, value = SHAPES[name]
     parts = {part: content for part, content in PARTS.items() if part in kind.keys()}
     return Value(kind, {"value": value} | parts)

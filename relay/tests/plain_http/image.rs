@@ -111,6 +111,27 @@ fn image_is_png_and_motion_jpeg() {
 }
 
 #[test]
+fn stream_of_images_ends_when_the_pv_is_no_image_any_more() {
+    let network = Network::new();
+    let structures = prefix();
+    let mut server = StructureServer::start(Some(network), &structures);
+    let relay = Relay::start(network, &[PATIENT]);
+    server.reshape("image");
+    let name = format!("pva:%2F%2F{structures}shaped");
+    eventually("it is an image", || {
+        ask(&relay, &format!("{name}.png"), |_| false).starts_with(b"HTTP/1.1 200")
+    });
+    let mut stream = TcpStream::connect(relay.address()).unwrap();
+    send(&relay, &mut stream, &format!("{name}.mjpeg"));
+    let mut first = [0; 64];
+    stream.read_exact(&mut first).unwrap();
+    server.reshape("full");
+    // It ends, and its images end with the last one.
+    stream.read_to_end(&mut Vec::new()).unwrap();
+    assert_eq!(get(&relay, &format!("{name}.png")).status, 406);
+}
+
+#[test]
 fn slow_reader_of_images_gets_newer_ones_and_delays_no_other() {
     let network = Network::new();
     let structures = prefix();

@@ -129,7 +129,8 @@ impl Server {
                 continue;
             }
             is_outdated = !is_current;
-            if structure(&state).is_some() {
+            // A present value that is no image ends the stream.
+            if is_current || structure(&state).is_some() {
                 last = state;
             }
             let encode = if is_current {
