@@ -51,6 +51,8 @@ struct Followed {
     lost_ns: Option<i64>,
     /// Its last update.
     position: Position,
+    /// The last value was of a kind that isn't kept, and its past says so.
+    is_unkept: bool,
 }
 
 /// The rings.
@@ -323,6 +325,7 @@ impl Store {
                 alarm: Alarm::NONE,
                 lost_ns: Some(now_ns),
                 position: Position::default(),
+                is_unkept: false,
             };
             (!keep.is_zero()).then_some(followed)
         });
@@ -412,8 +415,17 @@ impl Store {
         followed.alarm = alarm.unwrap_or(followed.alarm);
         let ahead = skips.total().wrapping_add(1);
         followed.position.sequence = followed.position.sequence.wrapping_add(ahead);
-        let Some(value) = past_value(value) else {
-            return;
+        let value = match past_value(value) {
+            Some(value) => {
+                followed.is_unkept = false;
+                value
+            }
+            // What was kept before holds no longer.
+            None if followed.ring.is_some() && !followed.is_unkept => {
+                followed.is_unkept = true;
+                PastValue::Number(f64::NAN)
+            }
+            None => return,
         };
         let index = match followed.ring {
             Some(ring) => ring,

@@ -512,6 +512,27 @@ fn arrays_and_long_texts_are_not_kept() {
 }
 
 #[test]
+fn number_does_not_hold_on_in_the_past_when_the_pv_becomes_an_array() {
+    let mut store = store(usize::MAX);
+    open(&mut store, &[(0, "ca://A")]);
+    let array = |time_ns| ChangedRow {
+        value: RowValue::Blob(Arc::new(BlobValue::TextArray(vec!["a".into()]))),
+        ..row(0, time_ns, 0.0)
+    };
+    let changed = vec![row(0, 1, 5.0), array(2), array(3), row(0, 4, 6.0), array(5)];
+    rows(&mut store, changed, 1);
+    let samples = all(&store, "ca://A").into_iter();
+    let values: Vec<_> = samples
+        .map(|sample| match sample.value {
+            PastValue::Number(number) => (sample.time_ns, number.to_string()),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let expected = [(1, "5"), (2, "NaN"), (4, "6"), (5, "NaN")];
+    assert_eq!(values, expected.map(|(at, text)| (at, text.to_owned())));
+}
+
+#[test]
 fn periodic_samples_of_an_adc_take_at_most_four_bytes_each() {
     let mut store = store(usize::MAX);
     open(&mut store, &[(0, "ca://A")]);
