@@ -72,7 +72,9 @@ impl Node {
             NodeValue::Union(Some(selected)) => (selected.name == step).then_some(selected),
             NodeValue::StructureArray(elements) | NodeValue::UnionArray(elements) => {
                 let index: usize = step.parse().ok()?;
-                elements.get(index)?.as_ref()
+                // Each element has one name, which rules know.
+                let is_its_name = index.to_string() == step;
+                elements.get(index).filter(|_| is_its_name)?.as_ref()
             }
             _ => None,
         }
@@ -131,6 +133,8 @@ mod tests {
             "list/0/x",
             "list/2/x",
             "list/x",
+            "list/01/x",
+            "list/+1/x",
         ] {
             assert_eq!(top.get(nothing), None, "{nothing}");
         }

@@ -189,7 +189,8 @@ fn outside_limits(value: &PutValue, metadata: &Metadata) -> Option<String> {
         PutValue::TextArray(texts) => texts.iter().filter_map(number).collect(),
         PutValue::Array(array) => array.numbers(),
     };
-    let outside = (numbers.into_iter()).find(|number| *number < low || *number > high)?;
+    // NaN is within no limits.
+    let outside = (numbers.into_iter()).find(|number| !(low..=high).contains(number))?;
     let unit = if metadata.units.is_empty() { "" } else { " " };
     Some(format!(
         "{outside} is outside the control limits of the PV, {low} to {high}{unit}{}; nothing was written",
@@ -220,6 +221,7 @@ mod tests {
         );
         for value in [
             PutValue::Number(f64::INFINITY),
+            PutValue::Text("NaN".into()),
             PutValue::Int64(-2),
             PutValue::UInt64(u64::MAX),
             PutValue::Text(" 21 ".into()),
