@@ -23,7 +23,7 @@ use pvwire_schema::types::{ConnectionState, PvId, Skips};
 use crate::ingest::Row;
 use crate::ingest::intake::Taken;
 use filtered::OVERDUE_AFTER;
-use returning::{METADATA_WAIT, RETURN_WAIT, WITHOUT_METADATA};
+use returning::{METADATA_WAIT, RETURN_WAIT, WITHOUT_METADATA, WITHOUT_VALUE};
 
 pub use changes::{Before, ChangedRow, Changes, Counts, Lifecycle};
 pub use entry::{Entry, Latest};
@@ -167,19 +167,24 @@ impl Table {
         row: Row,
     ) -> Option<Skips> {
         let pv = row.pv;
-        if let Some(returning) = &mut entry.returning {
-            if !returning.has_metadata {
-                entry.heard_ns = now.wall_ns;
-                returning.keep(row);
-                return None;
-            }
-            changes.first_values.push(pv);
+        if let Some(returning) = &mut entry.returning
+            && !returning.takes_rows()
+        {
+            (entry.heard_ns, entry.is_unresponsive) = (now.wall_ns, false);
+            returning.keep(row);
+            return None;
         }
-        let skips = Self::store_row(entry, changes, now, row);
+        // A row that is older than the value belongs to the connection before.
+        let skips = Self::store_row(entry, changes, now, row)?;
+        changes.first_values.push(pv);
         let before = entry.connection;
+        entry.is_unresponsive = false;
+        if entry.reason() == WITHOUT_VALUE {
+            entry.set_reason(changes, pv, String::new());
+        }
         entry.connect();
         Self::connection_changed(entry, pv, before, changes, now);
-        skips
+        Some(skips)
     }
 
     #[inline(always)]
@@ -310,15 +315,22 @@ impl Table {
         }
     }
 
-    /// Shows a PV as connected with what has come.
+    /// Shows a PV as connected with what has come, unless the value that clients have is that of the connection
+    /// before.
     fn connect_without_more(&mut self, changes: &mut Changes, now: Now, pv: PvId) {
         let entry = &mut self.entries[pv.index()];
-        let before = entry.connection;
+        if entry.has_old_value() {
+            entry.await_value(changes, pv);
+            return self.pass_to_filtered(changes, now, pv, Skips::NONE);
+        }
+        let (before, heard_ns) = (entry.connection, entry.heard_ns);
         let rows = entry.stop_waiting(changes, pv);
         entry.connect();
         Self::connection_changed(entry, pv, before, changes, now);
         self.pass_to_filtered(changes, now, pv, Skips::NONE);
         self.take_rows(changes, now, pv, rows);
+        // The rows came earlier.
+        self.entries[pv.index()].heard_ns = heard_ns;
     }
 
     fn give_up_searching(&mut self, changes: &mut Changes, now: Now) {

@@ -286,7 +286,10 @@ impl Wiring {
         if info.changed {
             self.sent().row = None;
         }
-        self.is_connected.store(true, Ordering::Release);
+        if !self.is_connected.swap(true, Ordering::AcqRel) {
+            // After a disconnection also an equal row is news: it shows that the value is current.
+            self.sent().is_again = false;
+        }
         self.was_connected.store(true, Ordering::Release);
         *self.refusal() = None;
         let is_plain = info.kind != ValueKind::Structure;
@@ -544,5 +547,49 @@ impl Wiring {
             pva::Value::Structure(root) => structure(root, changed),
             plain => whole(plain),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pvwire_epics::pva::ElementType;
+    use pvwire_schema::types::PvId;
+
+    use super::*;
+    use crate::ingest::Intake;
+    use crate::ingest::intake::Taken;
+
+    #[test]
+    fn equal_value_is_left_out_of_a_reopened_monitor_and_not_of_a_new_connection() {
+        let intake = Intake::new();
+        let wiring = Arc::new(Wiring::new(Line::open(&intake, PvId(0), false), ""));
+        let events = Events(vec![Arc::clone(&wiring)]);
+        let rows_of_a_connection = || {
+            events.connected(TypeInfo {
+                type_id: "epics:nt/NTScalar:1.0".to_owned(),
+                kind: ValueKind::Scalar(ElementType::Float64),
+                changed: false,
+            });
+            events.update(pva::Update {
+                value: pva::Value::Number(8.0),
+                time_ns: 1,
+                squashed: 0,
+                user_tag: 0,
+                severity: Some(0),
+                status: 0,
+                message: "",
+                changed: Vec::new(),
+            });
+            let mut rows = 0;
+            intake.drain(|taken| rows += usize::from(matches!(taken, Taken::Row(_))));
+            rows
+        };
+        assert_eq!(rows_of_a_connection(), 1);
+        wiring.again();
+        assert_eq!(rows_of_a_connection(), 0);
+        // A field is subscribed while the server is gone.
+        events.disconnected();
+        wiring.again();
+        assert_eq!(rows_of_a_connection(), 1);
     }
 }

@@ -10,7 +10,7 @@ use pvwire_schema::types::{
 use super::filtered::Filtered;
 use super::handover::Handing;
 use super::large::{self, LargeRow, is_large};
-use super::returning::Return;
+use super::returning::{Return, WITHOUT_VALUE};
 use super::{ChangedRow, Changes};
 use crate::ingest::{Row, RowValue};
 use crate::limits::memory::PvCharge;
@@ -98,6 +98,8 @@ pub struct Entry {
     pub(super) lost_on_bus: u32,
     /// When its server was last heard from, in nanoseconds past the POSIX epoch.
     pub(super) heard_ns: i64,
+    /// Whether its source has said that the server doesn't answer.
+    pub(super) is_unresponsive: bool,
     /// Host and port of the server that it was last connected to, if its source knows.
     pub server: Option<Arc<str>>,
     /// Bytes of the values of its earlier epochs, and of the values of this one beyond those of a number each.
@@ -146,6 +148,7 @@ impl Default for Entry {
             is_described: false,
             lost_on_bus: 0,
             heard_ns: 0,
+            is_unresponsive: false,
             server: None,
             extra_bytes: 0,
             connection: Connection {
@@ -217,16 +220,40 @@ impl Entry {
 
     /// The metadata of the connection are not awaited any more. Returns the rows that waited for them.
     pub(super) fn stop_waiting(&mut self, changes: &mut Changes, pv: PvId) -> Vec<Row> {
-        let Some(mut returning) = self.returning.take() else {
-            return Vec::new();
-        };
+        self.show_shape(changes, pv);
+        let returning = self.returning.take();
+        returning.map_or_else(Vec::new, |mut returning| returning.take_rows())
+    }
+
+    /// Shows type and element count alone, if the metadata isn't known.
+    fn show_shape(&mut self, changes: &mut Changes, pv: PvId) {
         let is_known = (self.metadata.as_ref())
             .is_some_and(|metadata| metadata.value_type != ValueType::Unknown);
-        if let Some(shape) = returning.shape.take().filter(|_| !is_known) {
+        let shape = (self.returning.as_mut()).and_then(|returning| returning.shape.take());
+        if let Some(shape) = shape.filter(|_| !is_known) {
             let epoch = self.shown_epoch(shape.epoch);
             self.set_metadata(changes, pv, Metadata { epoch, ..*shape });
         }
-        returning.take_rows()
+    }
+
+    /// Whether its value is that of the connection before, and the new connection has sent none.
+    pub(super) fn has_old_value(&self) -> bool {
+        // While it stays connected, as when a monitor is opened again, nothing is sent again.
+        self.latest.is_some()
+            && self.connection.state != ConnectionState::Connected
+            && !(self.returning.as_ref()).is_some_and(|returning| returning.has_rows())
+    }
+
+    /// The PV remains disconnected until a value comes, and its reason says so.
+    pub(super) fn await_value(&mut self, changes: &mut Changes, pv: PvId) {
+        self.show_shape(changes, pv);
+        let Some(returning) = &mut self.returning else {
+            return;
+        };
+        returning.is_value_overdue = true;
+        if returning.has_metadata && self.reason().is_empty() {
+            self.set_reason(changes, pv, WITHOUT_VALUE.to_owned());
+        }
     }
 
     /// The PV is connected, and the parts in this entry are current.
@@ -238,7 +265,11 @@ impl Entry {
             read,
             write,
             write_unknown: self.write_unknown,
-            heard_ns: 0,
+            heard_ns: if self.is_unresponsive {
+                self.heard_ns
+            } else {
+                0
+            },
             ..self.connection
         };
     }
@@ -295,6 +326,12 @@ impl Entry {
     pub fn refusal(&self) -> Option<&str> {
         let refusal = self.reason_in(ConnectionState::Connected);
         refusal.filter(|_| self.is_refused)
+    }
+
+    /// What the metadata say about why the PV has no value; empty without a reason.
+    pub(super) fn reason(&self) -> &str {
+        let metadata = self.metadata.as_deref();
+        metadata.map_or("", |metadata| &metadata.missing_field)
     }
 
     fn reason_in(&self, state: ConnectionState) -> Option<&str> {

@@ -358,6 +358,7 @@ impl Table {
         let known = &next.entry;
         (entry.rights, entry.write_unknown) = (known.rights, known.write_unknown);
         entry.heard_ns = entry.heard_ns.max(known.heard_ns);
+        entry.is_unresponsive = known.is_unresponsive;
         entry.is_described |= known.is_described;
         if let Some(metadata) = known.metadata.as_deref() {
             let mut metadata = Metadata {

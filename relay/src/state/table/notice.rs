@@ -5,7 +5,7 @@ use std::time::Instant;
 use pvwire_schema::types::{Connection, ConnectionState, Metadata, PvId};
 
 use super::entry::Entry;
-use super::returning::WITHOUT_METADATA;
+use super::returning::{WITHOUT_VALUE, is_of_connection};
 use super::{Changes, Now, Table};
 use crate::ingest::{Event, Notice};
 
@@ -132,7 +132,7 @@ impl Entry {
             | Event::FilteredOpened { .. }
             | Event::FilteredClosed => {}
             Event::Puts(puts) => self.connection.puts = puts,
-            Event::Succeeded { line } => return self.succeeded(now, line),
+            Event::Succeeded { line } => return self.succeeded(changes, now, pv, line),
             Event::HandingOver { line, to } => {
                 self.begin_handover(line, to);
                 return Then::AwaitHandover;
@@ -161,11 +161,13 @@ impl Entry {
             Event::Heard(at_ns) => self.heard_ns = self.heard_ns.max(at_ns),
             Event::Unresponsive { heard_ns } => {
                 self.heard_ns = self.heard_ns.max(heard_ns);
+                self.is_unresponsive = true;
                 if self.connection.state == ConnectionState::Connected {
                     self.connection.heard_ns = self.heard_ns;
                 }
             }
             Event::Responsive => {
+                self.is_unresponsive = false;
                 if self.connection.state == ConnectionState::Connected {
                     self.connection.heard_ns = 0;
                 }
@@ -179,10 +181,7 @@ impl Entry {
             }
             Event::Refused { epoch, reason } => self.refused(changes, pv, epoch, reason),
             Event::Disconnected => {
-                let known = self.metadata.as_deref();
-                if known.is_some_and(|known| known.missing_field == WITHOUT_METADATA) {
-                    self.set_reason(changes, pv, String::new());
-                }
+                self.end_reason_of_connection(changes, pv);
                 self.disconnected();
             }
             Event::Access { read, write } => {
@@ -216,10 +215,13 @@ impl Entry {
                 if let Some(refusal) = self.refusal() {
                     refusal.clone_into(&mut metadata.missing_field);
                 }
-                self.set_metadata(changes, pv, metadata);
                 if let Some(returning) = &mut self.returning {
                     returning.has_metadata = true;
+                    if returning.is_value_overdue {
+                        WITHOUT_VALUE.clone_into(&mut metadata.missing_field);
+                    }
                 }
+                self.set_metadata(changes, pv, metadata);
                 return Then::Nothing;
             }
         }
@@ -232,6 +234,7 @@ impl Entry {
             self.begin_epoch(changes, pv, epoch);
         }
         (self.is_refused, self.is_search_overdue) = (false, false);
+        self.is_unresponsive = false;
         self.set_reason(changes, pv, String::new());
         // A PV that can't be read sends neither value nor metadata.
         if !self.rights.0 {
@@ -248,9 +251,11 @@ impl Entry {
     }
 
     /// Another line feeds the PV. Its value stays, and is old until that line has sent one.
-    fn succeeded(&mut self, now: Instant, line: u32) -> Then {
+    fn succeeded(&mut self, changes: &mut Changes, now: Instant, pv: PvId, line: u32) -> Then {
+        self.end_reason_of_connection(changes, pv);
         self.line = line;
         self.lost_on_bus = 0;
+        self.is_unresponsive = false;
         self.end_handover();
         self.end_line();
         if self.latest.is_none() && self.metadata.is_none() {
@@ -277,6 +282,8 @@ impl Entry {
             return;
         }
         self.heard_ns = self.heard_ns.max(connection.heard_ns);
+        self.is_unresponsive =
+            connection.state == ConnectionState::Connected && connection.heard_ns != 0;
         // A server that the other relay has heard from is there: it has the PV and doesn't connect it.
         let is_unfound = connection.state == ConnectionState::NotFound;
         self.is_search_overdue = is_unfound && connection.heard_ns != 0;
@@ -328,19 +335,29 @@ impl Entry {
 
     /// Says why the PV has no value, in the metadata: what else these say stays valid.
     pub(super) fn set_reason(&mut self, changes: &mut Changes, pv: PvId, reason: String) {
-        let known = self.metadata.as_deref();
-        if known.map_or("", |known| &known.missing_field) == reason {
+        if self.reason() == reason {
             return;
         }
-        let metadata = known.cloned().unwrap_or_else(|| Metadata {
-            epoch: self.epoch(),
-            ..Metadata::default()
-        });
+        let metadata = self
+            .metadata
+            .as_deref()
+            .cloned()
+            .unwrap_or_else(|| Metadata {
+                epoch: self.epoch(),
+                ..Metadata::default()
+            });
         let metadata = Metadata {
             missing_field: reason,
             ..metadata
         };
         self.set_metadata(changes, pv, metadata);
+    }
+
+    /// What the server of this connection has not sent doesn't matter any more.
+    fn end_reason_of_connection(&mut self, changes: &mut Changes, pv: PvId) {
+        if is_of_connection(self.reason()) {
+            self.set_reason(changes, pv, String::new());
+        }
     }
 
     /// The server can't send the value. The metadata stay, with the reason.

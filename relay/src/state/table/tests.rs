@@ -7,7 +7,7 @@ use pvwire_schema::types::{
     Alarm, BlobValue, ConnectionState, Metadata, Node, PvId, Severity, Skips, ValueType,
 };
 
-use super::returning::{METADATA_WAIT, RETURN_WAIT, WITHOUT_METADATA};
+use super::returning::{METADATA_WAIT, RETURN_WAIT, WITHOUT_METADATA, WITHOUT_VALUE};
 use super::{Changes, LARGE_BYTES, Now, Table};
 use crate::ingest::{Event, Intake, Line, Notice, RowValue};
 
@@ -379,7 +379,141 @@ fn returned_pv_is_connected_only_with_new_value_and_metadata() {
     assert!(bench.table.next_deadline().is_some());
     told();
     bench.tick_at(RETURN_WAIT);
-    assert_eq!(state(&bench), ConnectionState::Connected, "it says no more");
+    assert_eq!(state(&bench), ConnectionState::Disconnected, "8 is old");
+}
+
+/// The reason of the PV.
+fn reason(bench: &Bench) -> String {
+    bench.table.entry(PV).reason().to_owned()
+}
+
+#[test]
+fn pv_that_returned_without_a_value_is_not_connected_with_its_old_one() {
+    let mut bench = Bench::new();
+    let line = Line::open(&bench.intake, PV, false);
+    let state = |bench: &Bench| bench.table.entry(PV).connection.state;
+    connect_readable(&line);
+    line.event(choices(&line));
+    update(&line, 1.0, HIHI);
+    bench.tick();
+    assert_eq!(state(&bench), ConnectionState::Connected);
+    // The IOC stops as soon as the PV has returned, with metadata and without.
+    for has_metadata in [true, false] {
+        line.event(Event::Disconnected);
+        connect_readable(&line);
+        if has_metadata {
+            line.event(choices(&line));
+        }
+        bench.tick();
+        let expected = if has_metadata {
+            WITHOUT_VALUE
+        } else {
+            WITHOUT_METADATA
+        };
+        for wait in [RETURN_WAIT, METADATA_WAIT, METADATA_WAIT * 100] {
+            let changes = bench.tick_at(wait);
+            assert!(changes.connections.is_empty(), "{changes:?}");
+            assert_eq!(state(&bench), ConnectionState::Disconnected);
+            assert_eq!(reason(&bench), expected);
+        }
+        assert_eq!(bench.table.next_deadline(), None);
+        line.event(Event::Disconnected);
+        bench.tick();
+        assert_eq!(reason(&bench), "", "its server isn't connected");
+        connect_readable(&line);
+        if has_metadata {
+            line.event(choices(&line));
+        }
+        for wait in [Duration::ZERO, RETURN_WAIT, METADATA_WAIT] {
+            bench.tick_at(wait);
+        }
+        // An equal value shows that it is current.
+        update(&line, 1.0, HIHI);
+        let changes = bench.tick_at(METADATA_WAIT);
+        assert_eq!(values(&changes), [1.0]);
+        assert_eq!(changes.first_values, [PV]);
+        assert_eq!(state(&bench), ConnectionState::Connected);
+        assert_eq!(
+            reason(&bench),
+            if has_metadata { "" } else { WITHOUT_METADATA }
+        );
+    }
+}
+
+#[test]
+fn returned_pv_without_a_value_says_what_it_still_waits_for() {
+    let mut bench = Bench::new();
+    let line = Line::open(&bench.intake, PV, false);
+    connect_readable(&line);
+    line.event(choices(&line));
+    update(&line, 1.0, CALM);
+    bench.tick();
+    line.event(Event::Disconnected);
+    connect_readable(&line);
+    bench.tick();
+    bench.tick_at(RETURN_WAIT);
+    bench.tick_at(METADATA_WAIT);
+    assert_eq!(reason(&bench), WITHOUT_METADATA);
+    line.event(choices(&line));
+    bench.tick_at(METADATA_WAIT);
+    assert_eq!(reason(&bench), WITHOUT_VALUE);
+    // A server that can't send the value is connected, and says why.
+    line.refused("too large".to_owned());
+    bench.tick_at(METADATA_WAIT);
+    let entry = bench.table.entry(PV);
+    assert_eq!(entry.connection.state, ConnectionState::Connected);
+    assert!(entry.latest.is_none());
+    assert_eq!(entry.refusal(), Some("too large"));
+}
+
+#[test]
+fn server_that_hangs_while_a_value_is_awaited_remains_unresponsive() {
+    let heard_ns = |bench: &Bench| bench.table.entry(PV).connection.heard_ns;
+    let silent = 500_000_000;
+    // A first connection without metadata, with and without a value, and a later one.
+    for (has_value, is_later) in [(false, false), (true, false), (true, true)] {
+        let mut bench = Bench::new();
+        let line = Line::open(&bench.intake, PV, false);
+        if is_later {
+            connect_readable(&line);
+            line.event(choices(&line));
+            update(&line, 0.0, CALM);
+            line.event(Event::Disconnected);
+        }
+        connect_readable(&line);
+        if has_value {
+            update(&line, 1.0, CALM);
+        }
+        bench.tick();
+        line.event(Event::Unresponsive { heard_ns: silent });
+        bench.tick_at(RETURN_WAIT);
+        bench.tick_at(METADATA_WAIT);
+        let entry = bench.table.entry(PV);
+        assert_eq!(entry.connection.state, ConnectionState::Connected);
+        assert_eq!(entry.latest.is_some(), has_value);
+        assert_eq!(heard_ns(&bench), silent, "{has_value} {is_later}");
+        assert_eq!(entry.heard_ns, silent, "the row came earlier");
+        line.event(Event::Responsive);
+        bench.tick_at(METADATA_WAIT);
+        assert_eq!(heard_ns(&bench), 0);
+    }
+}
+
+#[test]
+fn reopened_monitor_that_sends_no_row_again_remains_connected() {
+    let mut bench = Bench::new();
+    let line = Line::open(&bench.intake, PV, false);
+    connect_readable(&line);
+    line.event(choices(&line));
+    update(&line, 1.0, CALM);
+    bench.tick();
+    connect_readable(&line);
+    line.event(choices(&line));
+    bench.tick();
+    bench.tick_at(RETURN_WAIT);
+    let entry = bench.table.entry(PV);
+    assert_eq!(entry.connection.state, ConnectionState::Connected);
+    assert_eq!(entry.reason(), "");
 }
 
 #[test]
