@@ -21,7 +21,7 @@ record(ao, "$(P)ao") { field(VAL, "1") field(PINI, "YES") }
 const TOLD_WITHIN: Duration = Duration::from_secs(3);
 
 /// A request by HTTP, and what comes of its answer.
-fn open(relay: &Relay, path: &str) -> BufReader<TcpStream> {
+pub(crate) fn open(relay: &Relay, path: &str) -> BufReader<TcpStream> {
     let mut stream = TcpStream::connect(relay.address()).unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
     write!(
@@ -40,7 +40,7 @@ fn open(relay: &Relay, path: &str) -> BufReader<TcpStream> {
 }
 
 /// The next event that fits.
-fn event(stream: &mut BufReader<TcpStream>, fits: impl Fn(&Value) -> bool) -> Value {
+pub(crate) fn event(stream: &mut BufReader<TcpStream>, fits: impl Fn(&Value) -> bool) -> Value {
     loop {
         let mut line = String::new();
         assert_ne!(stream.read_line(&mut line).unwrap(), 0, "the stream ended");

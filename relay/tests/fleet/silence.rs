@@ -1,15 +1,19 @@
 //! An owner that isn't heard: its PVs are unresponsive at other relays until it is heard again, or is lost.
-//! And servers that are silent: other relays than the owner know it too.
+//! And servers that are silent or can't send a value: other relays than the owner know it too.
 
 use std::time::{Duration, Instant};
 
 use pvwire_schema::types::ConnectionState;
 
 use super::{NAMES, RECORDS, relay, wait_for_truth};
+use crate::hangs::{event, open};
 use testbed::{
     Client, LyingServer, NatsServer, Network, Pv, Relay, SoftIoc, get, prefix, relay_command,
     within,
 };
+
+/// What the reasons of values that their server can't send begin with.
+const UNSENT: &str = "the server can't send it: ";
 
 /// Two announcements are missing after 1.1 s at most.
 const SHOWN_WITHIN: Duration = Duration::from_millis(1500);
@@ -98,4 +102,33 @@ fn server_that_does_not_connect_a_pv_is_named_at_an_edge() {
     }
     let unknown = get(edge.address(), &format!("/pv/{}nothing", prefix()), &[]);
     assert_eq!(unknown.status, 404, "{}", unknown.body);
+}
+
+#[test]
+fn value_that_the_server_cannot_send_is_told_at_an_edge_with_the_servers_reason() {
+    let (network, nats) = (Network::new(), NatsServer::start());
+    let database =
+        r#"record(waveform, "$(P)array") { field(FTVL, "DOUBLE") field(NELM, "10000") }"#;
+    let ioc = SoftIoc::with_array_limit(network, database, 20_000);
+    let _owner = relay(network, &nats, "ingest", &[]);
+    let edge = relay(network, &nats, "edge", &[]);
+    let name = ioc.name("array");
+    let mut client = Client::connect(edge.address());
+    client.subscribe(&[&name]);
+    client.wait_pv(&name, "the reason", |pv| {
+        let metadata = pv.metadata.as_ref();
+        pv.state() == ConnectionState::Connected
+            && pv.now.is_none()
+            && metadata.is_some_and(|metadata| metadata.missing_field.starts_with(UNSENT))
+    });
+    let read = get(edge.address(), &format!("/pv/{name}?timeout_ms=20000"), &[]);
+    assert_eq!(read.status, 503, "{}", read.body);
+    assert!(read.body.contains(UNSENT), "{}", read.body);
+    let (_, errors) = client.get(&[&name], 20_000);
+    assert!(errors[0].message.starts_with(UNSENT), "{errors:?}");
+    let mut events = open(&edge, &format!("/pv/{name}/stream"));
+    event(&mut events, |pv| {
+        let reason = pv["connection"]["reason"].as_str();
+        reason.is_some_and(|reason| reason.starts_with(UNSENT))
+    });
 }

@@ -10,7 +10,7 @@ use pvwire_schema::types::{
 use super::filtered::Filtered;
 use super::handover::Handing;
 use super::large::{self, LargeRow, is_large};
-use super::returning::{Return, WITHOUT_VALUE};
+use super::returning::{Return, WITHOUT_VALUE, is_of_connection};
 use super::{ChangedRow, Changes};
 use crate::ingest::{Row, RowValue};
 use crate::limits::memory::PvCharge;
@@ -124,6 +124,8 @@ pub struct Entry {
     pub(super) separate_tick: u64,
     /// Its server can't send the value; the metadata have the reason.
     pub(super) is_refused: bool,
+    /// Connection and access rights are those that another relay shows.
+    pub(super) is_mirrored: bool,
     /// It is not found because its search has taken too long; the search goes on.
     pub(super) is_search_overdue: bool,
     /// Its value is left out, because it exceeds a frame or a memory budget.
@@ -169,6 +171,7 @@ impl Default for Entry {
             detail_tick: 0,
             separate_tick: 0,
             is_refused: false,
+            is_mirrored: false,
             is_search_overdue: false,
             is_left_out: false,
             charge: None,
@@ -324,8 +327,17 @@ impl Entry {
     /// Why the PV is connected without a value, if its server can't send it.
     #[must_use]
     pub fn refusal(&self) -> Option<&str> {
-        let refusal = self.reason_in(ConnectionState::Connected);
-        refusal.filter(|_| self.is_refused)
+        // Another relay doesn't say whether its reason is a refusal, and sends none with a value.
+        let is_refused = |why: &str| {
+            self.is_refused || (self.is_mirrored && self.latest.is_none() && !is_of_connection(why))
+        };
+        self.awaited().filter(|why| is_refused(why))
+    }
+
+    /// Why the PV is connected without a value, as far as that is known: it may still come.
+    #[must_use]
+    pub fn awaited(&self) -> Option<&str> {
+        self.reason_in(ConnectionState::Connected)
     }
 
     /// What the metadata say about why the PV has no value; empty without a reason.

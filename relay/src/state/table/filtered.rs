@@ -95,7 +95,7 @@ impl Entry {
         now: Now,
         lost: Skips,
     ) -> Option<Instant> {
-        self.is_refused = base.is_refused;
+        self.is_refused = base.refusal().is_some();
         self.is_search_overdue = base.is_search_overdue;
         let filtered = self.filtered.as_mut()?;
         filtered.lost.relay += lost.relay;
@@ -251,7 +251,7 @@ impl Table {
             opening,
             charge,
             connection: of.connection,
-            is_refused: of.is_refused,
+            is_refused: of.refusal().is_some(),
             is_search_overdue: of.is_search_overdue,
             metadata: of.metadata.clone(),
             latest,

@@ -358,13 +358,18 @@ impl Table {
         let known = &next.entry;
         (entry.rights, entry.write_unknown) = (known.rights, known.write_unknown);
         entry.heard_ns = entry.heard_ns.max(known.heard_ns);
-        entry.is_unresponsive = known.is_unresponsive;
+        (entry.is_unresponsive, entry.is_mirrored) = (known.is_unresponsive, known.is_mirrored);
+        // Rows of the new line came after what its server refused before.
+        entry.is_refused = known.is_refused && next.rows.is_empty();
         entry.is_described |= known.is_described;
         if let Some(metadata) = known.metadata.as_deref() {
             let mut metadata = Metadata {
                 epoch: shift.epoch,
                 ..metadata.clone()
             };
+            if known.is_refused && !entry.is_refused {
+                metadata.missing_field.clear();
+            }
             if !known.is_described
                 && let Some(before) = entry.metadata.as_deref()
             {
@@ -567,6 +572,25 @@ mod tests {
         assert_eq!(times(&changes), [9]);
         assert_eq!(changes.rows[0].alarm, Some(CALM));
         assert_eq!(changes.metadata[0].1.epoch, next.epoch());
+    }
+
+    #[test]
+    fn value_that_the_next_line_sends_at_last_has_no_reason_why_it_is_missing() {
+        let (mut bench, _line, next, to) = handing_over();
+        connect(&next, "mA");
+        next.refused("too large".to_owned());
+        bench.tick();
+        at(&next, 2);
+        at(&next, 3);
+        assert_eq!(times(&bench.tick()), [3]);
+        assert!(to.shift().is_some());
+        let entry = bench.table.entry(PV);
+        assert_eq!((entry.reason(), entry.refusal()), ("", None));
+        assert!(entry.is_complete());
+        // The line that feeds the PV now is refused.
+        next.refused("too large".to_owned());
+        bench.tick();
+        assert_eq!(bench.table.entry(PV).refusal(), Some("too large"));
     }
 
     #[test]

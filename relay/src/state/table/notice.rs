@@ -212,7 +212,8 @@ impl Entry {
             Event::Metadata(metadata) => {
                 let mut metadata = *metadata;
                 metadata.epoch = self.shown_epoch(metadata.epoch);
-                if let Some(refusal) = self.refusal() {
+                let refusal = self.refusal().filter(|_| self.is_refused);
+                if let Some(refusal) = refusal {
                     refusal.clone_into(&mut metadata.missing_field);
                 }
                 if let Some(returning) = &mut self.returning {
@@ -255,7 +256,7 @@ impl Entry {
         self.end_reason_of_connection(changes, pv);
         self.line = line;
         self.lost_on_bus = 0;
-        self.is_unresponsive = false;
+        (self.is_unresponsive, self.is_refused, self.is_mirrored) = (false, false, false);
         self.end_handover();
         self.end_line();
         if self.latest.is_none() && self.metadata.is_none() {
@@ -277,6 +278,7 @@ impl Entry {
     /// Shows connection and rights as another relay does. While that one still searches, a value that is old
     /// remains so.
     fn mirror(&mut self, connection: Connection) {
+        self.is_mirrored = true;
         let is_searched = connection.state == ConnectionState::Connecting;
         if is_searched && self.connection.state != ConnectionState::Connecting {
             return;

@@ -478,6 +478,7 @@ fn server_that_hangs_while_a_value_is_awaited_remains_unresponsive() {
             connect_readable(&line);
             line.event(choices(&line));
             update(&line, 0.0, CALM);
+            bench.tick();
             line.event(Event::Disconnected);
         }
         connect_readable(&line);
@@ -490,7 +491,8 @@ fn server_that_hangs_while_a_value_is_awaited_remains_unresponsive() {
         bench.tick_at(METADATA_WAIT);
         let entry = bench.table.entry(PV);
         assert_eq!(entry.connection.state, ConnectionState::Connected);
-        assert_eq!(entry.latest.is_some(), has_value);
+        let value = entry.latest.as_ref().map(|latest| &latest.value);
+        assert_eq!(value, has_value.then_some(&RowValue::Number(1.0)));
         assert_eq!(heard_ns(&bench), silent, "{has_value} {is_later}");
         assert_eq!(entry.heard_ns, silent, "the row came earlier");
         line.event(Event::Responsive);
@@ -809,4 +811,55 @@ fn value_that_the_server_cannot_send_is_gone_with_a_reason_until_it_comes() {
     let known = &changes.metadata[0].1;
     assert_eq!((known.missing_field.as_str(), known.choices.len()), ("", 2));
     assert_eq!(bench.table.entry(PV).refusal(), None);
+}
+
+#[test]
+fn value_that_the_server_of_another_relay_cannot_send_is_known_here_too() {
+    let mut bench = Bench::new();
+    let (owner, other) = (Line::open(&bench.intake, PV, false), PvId(1));
+    connect_readable(&owner);
+    owner.event(choices(&owner));
+    update(&owner, 1.0, CALM);
+    let mirror = Line::open(&bench.intake, other, false).succeed();
+    // As a feed passes on what the owner shows.
+    let pass = |bench: &mut Bench| {
+        bench.tick();
+        let entry = bench.table.entry(PV);
+        let metadata = Metadata {
+            epoch: mirror.epoch(),
+            ..entry.metadata.as_deref().cloned().unwrap()
+        };
+        mirror.event(Event::Metadata(Box::new(metadata)));
+        if let Some(RowValue::Number(value)) = entry.latest.as_ref().map(|latest| &latest.value) {
+            update(&mirror, *value, CALM);
+        }
+        mirror.event(Event::Mirrored(entry.connection));
+        bench.tick();
+        let [of_owner, here] = [PV, other].map(|pv| bench.table.entry(pv));
+        assert_eq!(here.refusal(), of_owner.refusal());
+        here.refusal().map(ToOwned::to_owned)
+    };
+    assert_eq!(pass(&mut bench), None);
+    owner.refused("too large".to_owned());
+    mirror.withdraw();
+    assert_eq!(pass(&mut bench).as_deref(), Some("too large"));
+    owner.refused("much too large".to_owned());
+    assert_eq!(pass(&mut bench).as_deref(), Some("much too large"));
+    update(&owner, 0.0, CALM);
+    assert_eq!(pass(&mut bench), None);
+    assert!(bench.table.entry(other).is_complete());
+    // A value that may still come isn't refused.
+    mirror.withdraw();
+    let known = Metadata {
+        epoch: mirror.epoch(),
+        missing_field: WITHOUT_METADATA.to_owned(),
+        ..Metadata::default()
+    };
+    mirror.event(Event::Metadata(Box::new(known)));
+    bench.tick();
+    let here = bench.table.entry(other);
+    assert_eq!(
+        (here.refusal(), here.awaited()),
+        (None, Some(WITHOUT_METADATA))
+    );
 }
