@@ -8,6 +8,7 @@ use testbed::{
 };
 
 use super::client::{PATIENT, encoded, get, request};
+use crate::hangs::{event, open};
 
 const DATABASE: &str = r#"
 record(ao, "$(P)ao") {
@@ -369,6 +370,30 @@ fn pv_that_is_connected_and_sends_no_value_in_time_is_504() {
     let read = testbed::get(relay.address(), &format!("/ws?query={query}"), &[]);
     let expected = format!("{mute} has no value within 0.7 s");
     assert!(read.body.contains(&expected), "{}", read.body);
+}
+
+#[test]
+fn pv_that_sends_neither_metadata_nor_value_says_so_wherever_it_is_read() {
+    let network = Network::new();
+    let server = LyingServer::start(&["mute", "good"]);
+    let mut command = relay_command(network);
+    server.apply(&mut command);
+    let relay = Relay::spawn(command, &[]);
+    let mute = &server.names[0];
+    let expected = "the PV's server is connected and has not sent labels, units and limits yet";
+    let got = get(&relay, &format!("{mute}?timeout_ms=3000"));
+    assert_eq!(got.status, 504, "{}", got.json);
+    assert_eq!(got.json["error"], expected);
+    let (problem, message) = got_by_socket(&relay, mute, 100);
+    assert_eq!(
+        (problem, message.as_str()),
+        (NameProblem::TimedOut, expected)
+    );
+    let mut events = open(&relay, &format!("/pv/{mute}/stream"));
+    let told = event(&mut events, |_| true);
+    assert_eq!(told["connection"]["reason"], expected, "{told}");
+    assert_eq!(told["connection"]["state"], "connected", "{told}");
+    assert!(told["value"].is_null(), "{told}");
 }
 
 #[test]

@@ -164,11 +164,9 @@ fn without_value(entry: &Entry, timeout: Duration) -> (NameProblem, String) {
             NameProblem::NotAllowed,
             "no read access: the IOC doesn't let the relay read this PV".into(),
         ),
-        (None, ConnectionState::Connected) if entry.refusal().is_some() => {
-            timed_out(entry.refusal().unwrap_or_default().to_owned())
-        }
         (None, ConnectionState::Connected) => {
-            timed_out(format!("connected, but no value within {waited} ms"))
+            let unsent = || format!("connected, but no value within {waited} ms");
+            timed_out(entry.awaited().map_or_else(unsent, ToOwned::to_owned))
         }
         (None, ConnectionState::Disconnected) => timed_out("disconnected".into()),
         (None, ConnectionState::Connecting | ConnectionState::NotFound) => {

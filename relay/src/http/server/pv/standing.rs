@@ -14,8 +14,8 @@ use crate::state::registry;
 /// What is known of a PV at this moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// It is connected, and its first value has not arrived.
-    Awaited,
+    /// It is connected, and its first value has not arrived, for this reason if one is known.
+    Awaited(String),
     /// It is searched and not found yet, with the reason if a server has it that can't be reached.
     Searched(String),
     /// It is connected and has a value.
@@ -40,7 +40,7 @@ impl Standing {
             ConnectionState::Connected if !state.connection.read => Self::Unreadable,
             ConnectionState::Connected if state.latest.is_some() => Self::Current,
             ConnectionState::Connected if state.is_refused => Self::Unsent(reason()),
-            ConnectionState::Connected => Self::Awaited,
+            ConnectionState::Connected => Self::Awaited(reason()),
             ConnectionState::Disconnected => Self::Outdated,
             ConnectionState::NotFound if state.is_missing => Self::Missing(reason()),
             ConnectionState::NotFound => Self::NotFound(reason()),
@@ -50,13 +50,13 @@ impl Standing {
 
     /// Whether it isn't known yet what the PV is.
     pub(super) fn is_open(&self) -> bool {
-        matches!(self, Self::Awaited | Self::Searched(_))
+        matches!(self, Self::Awaited(_) | Self::Searched(_))
     }
 
     /// Whether a stream of events shows it: what the PV is, or why that isn't known.
     pub(super) fn is_shown(&self) -> bool {
         match self {
-            Self::Searched(reason) => !reason.is_empty(),
+            Self::Searched(reason) | Self::Awaited(reason) => !reason.is_empty(),
             other => !other.is_open(),
         }
     }
@@ -70,7 +70,9 @@ impl Standing {
     pub(super) fn error(self, patience: Duration) -> (StatusCode, String) {
         let (status, message) = match self {
             // A server has answered searches for the PV, and the reason says what it doesn't do.
-            Self::NotFound(reason) | Self::Searched(reason) if !reason.is_empty() => {
+            Self::NotFound(reason) | Self::Searched(reason) | Self::Awaited(reason)
+                if !reason.is_empty() =>
+            {
                 return (StatusCode::GATEWAY_TIMEOUT, reason);
             }
             Self::Missing(reason) => return (StatusCode::NOT_FOUND, reason),
@@ -95,7 +97,7 @@ impl Standing {
                 );
                 return (StatusCode::NOT_FOUND, message);
             }
-            Self::Awaited | Self::Current => {
+            Self::Awaited(_) | Self::Current => {
                 let message = format!("the PV has no value within {} ms", patience.as_millis());
                 return (StatusCode::GATEWAY_TIMEOUT, message);
             }
