@@ -206,10 +206,22 @@ impl Default for Limits {
 
 /// Decodes text of an IOC, whose encoding is unknown: as UTF-8 if it is valid, otherwise as
 /// Latin-1.
+///
+/// IOCs cut texts at the number of bytes that a field has, also within a character. Such an incomplete last character
+/// is left out if the text before it has other characters of UTF-8 than those of ASCII.
 pub fn text(bytes: &[u8]) -> String {
+    let latin_1 = || bytes.iter().copied().map(char::from).collect();
     match std::str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),
-        Err(_) => bytes.iter().copied().map(char::from).collect(),
+        Err(error) if error.error_len().is_none() => {
+            let whole = str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default();
+            if whole.is_ascii() {
+                latin_1()
+            } else {
+                whole.to_owned()
+            }
+        }
+        Err(_) => latin_1(),
     }
 }
 
@@ -222,6 +234,16 @@ mod tests {
         assert_eq!(text("µm".as_bytes()), "µm");
         assert_eq!(text(b"\xb0C"), "°C");
         assert_eq!(text(b""), "");
+    }
+
+    #[test]
+    fn text_that_was_cut_within_a_character_of_utf8_is_not_shown_as_latin_1() {
+        assert_eq!(text(&"µmol/m²".as_bytes()[..7]), "µmol/m");
+        assert_eq!(text(&"ößöß€".as_bytes()[..10]), "ößöß");
+        // Nothing before the last byte shows that it is UTF-8.
+        assert_eq!(text(b"S\xc3"), "SÃ");
+        // The last character is complete, and one before it is not UTF-8.
+        assert_eq!(text(b"\xb0C \xc2\xb5"), "°C Âµ");
     }
 
     #[test]
