@@ -186,6 +186,29 @@ fn field_of_a_structure_has_its_own_type_units_alarm_and_time() {
 }
 
 #[test]
+fn field_that_is_not_there_says_so_again_after_a_restart_of_its_server() {
+    let (network, prefix) = (Network::new(), prefix());
+    let mut server = StructureServer::start(Some(network), &prefix);
+    let relay = Relay::start(network, &PUTS);
+    let mut client = Client::connect(relay.address());
+    let [typo, gap] = ["gpa", "gap/value"].map(|path| format!("{prefix}site/{path}"));
+    assert_eq!(client.subscribe(&[&typo, &gap]), []);
+    for _ in 0..2 {
+        client.wait_number(&gap, 2.5);
+        client.wait_pv(&typo, "not found, and why", |pv| {
+            let metadata = pv.metadata.as_ref();
+            pv.state() == ConnectionState::NotFound
+                && metadata.is_some_and(|it| it.missing_field.contains("no field \"gpa\""))
+        });
+        drop(server);
+        for name in [&typo, &gap] {
+            client.wait_state(name, ConnectionState::Disconnected);
+        }
+        server = StructureServer::start(Some(network), &prefix);
+    }
+}
+
+#[test]
 fn field_that_is_not_there_says_which_fields_there_are() {
     let (network, prefix) = (Network::new(), prefix());
     let _server = StructureServer::start(Some(network), &prefix);

@@ -299,7 +299,9 @@ impl Wiring {
             // The first update shows whether there is such a field.
             let mut shown = self.shown();
             shown.metadata = None;
-            shown.is_changed |= info.changed;
+            // A missing one is reported again, because the end of the connection has replaced the report.
+            let was_missing = shown.missing.take().is_some();
+            shown.is_changed |= info.changed || was_missing;
             return;
         }
         // pvAccess has no access rights.
