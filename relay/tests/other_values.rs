@@ -2,12 +2,16 @@
 //!
 //! Topology: one relay that takes puts, a client, a server of caproto, PCAS or EPICS base.
 
-use pvwire_schema::types::{Alarm, Outcome, PutRequest, PutValue, Reply, RequestBody, Severity};
+use std::time::{Duration, Instant};
+
+use pvwire_schema::types::{
+    Alarm, ConnectionState, Outcome, PutRequest, PutValue, Reply, RequestBody, Severity,
+};
 
 use serde_json::{Value, json};
 use testbed::{
-    Client, Kept, Maker, Network, OtherServer, Relay, SoftIoc, StructureServer, eventually, get,
-    prefix,
+    Client, Kept, LyingServer, Maker, Network, OtherServer, Pv, Relay, SoftIoc, StructureServer,
+    eventually, get, prefix, relay_command,
 };
 
 /// Flags of a relay that takes puts to every PV.
@@ -278,6 +282,63 @@ fn choice_beyond_the_sixteenth_has_the_label_that_the_ioc_gives_it() {
     let known = client.pv(&status).metadata.clone().unwrap();
     assert_eq!(known.choices[..2], ["NO_ALARM", "READ"]);
     assert_eq!(known.choices.get(17).map(String::as_str), Some("UDF"));
+}
+
+/// Subscribes a choice of a lying server, and waits until the PV is in a state. No value may come then.
+fn no_value_comes_by_its_label(lie: &str, what: &str, test: impl Fn(&Pv) -> bool) {
+    let network = Network::new();
+    let server = LyingServer::start(&[lie]);
+    let mut command = relay_command(network);
+    server.apply(&mut command);
+    let relay = Relay::spawn(command, &ALL);
+    let mut client = Client::connect(relay.address());
+    let name = &server.names[0];
+    client.subscribe(&[name]);
+    client.wait_pv(name, what, &test);
+    let end = Instant::now() + Duration::from_secs(1);
+    client.wait("it has no value", |client| {
+        let pv = client.pv(name);
+        assert_eq!(pv.now, None);
+        assert!(test(pv), "still {what}");
+        Instant::now() > end
+    });
+}
+
+#[test]
+fn no_value_comes_by_its_label_after_the_right_to_read_was_revoked() {
+    no_value_comes_by_its_label("label_withdrawn", "unreadable", |pv| {
+        let metadata = pv.metadata.as_ref();
+        pv.connection.is_some_and(|connection| {
+            connection.state == ConnectionState::Connected && !connection.read
+        }) && metadata.is_some_and(|metadata| metadata.choices.is_empty())
+    });
+}
+
+#[test]
+fn no_value_comes_by_its_label_after_the_server_could_not_send_it() {
+    no_value_comes_by_its_label("label_unsent", "refused", |pv| {
+        let metadata = pv.metadata.as_ref();
+        metadata.is_some_and(|metadata| metadata.missing_field.contains("can't send it"))
+    });
+}
+
+#[test]
+fn label_of_another_choice_is_not_taken_for_one_beyond_the_sixteenth() {
+    let network = Network::new();
+    let server = LyingServer::start(&["label_of_another"]);
+    let mut command = relay_command(network);
+    server.apply(&mut command);
+    let relay = Relay::spawn(command, &ALL);
+    let mut client = Client::connect(relay.address());
+    let name = &server.names[0];
+    client.subscribe(&[name]);
+    client.wait_pv(name, "its label", |pv| {
+        let metadata = pv.metadata.as_ref();
+        metadata.is_some_and(|metadata| metadata.choices.len() > 17)
+    });
+    let known = client.pv(name).metadata.clone().unwrap();
+    assert_eq!(known.choices[17], "seventeen");
+    client.wait_number(name, 17.0);
 }
 
 #[test]

@@ -6,7 +6,7 @@
 The part of a name after the last colon selects the invalid message of its PV, one of `LIES`. The server sends
 it after one valid value, 7. A PV "silent" is found, and then the server says nothing; "refuses" is found and then
 refused, and "odd" gets a type that doesn't exist; "mute" is connected and has no value; "repents" lies once and then
-sends 8. The server of "unreachable" answers searches and refuses connections, that of "closes" ends them at once. The
+sends 8. Those of `TYPES` aren't doubles, and do what `Circuit.subscribed` says. The server of "unreachable" answers searches and refuses connections, that of "closes" ends them at once. The
 program ends when its standard input ends.
 """
 
@@ -18,8 +18,18 @@ VERSION, EVENT_ADD, SEARCH, ERROR, READ_NOTIFY = 0, 1, 6, 11, 15
 CREATE_CHAN, WRITE_NOTIFY, ACCESS_RIGHTS, ECHO, CREATE_CH_FAIL = 18, 19, 22, 23, 26
 MINOR = 13
 DBF_DOUBLE, DBR_TIME_DOUBLE, DBR_CTRL_DOUBLE = 6, 20, 34
-NORMAL, CHANNEL_DESTROYED = 1, 55 << 3
+DBF_ENUM, DBF_CHAR = 3, 4
+DBR_TIME_STRING, DBR_TIME_ENUM, DBR_TIME_CHAR, DBR_CTRL_ENUM = 14, 17, 18, 31
+NORMAL, GET_FAILED, CHANNEL_DESTROYED = 1, 19 << 3, 55 << 3
 SERVER_ID = 77
+
+# Type and number of elements of the PVs that aren't doubles.
+TYPES = {
+    "label_of_another": (DBF_ENUM, 1),
+    "label_withdrawn": (DBF_ENUM, 1),
+    "label_unsent": (DBF_ENUM, 1),
+    "text": (DBF_CHAR, 100),
+}
 
 
 def message(command, payload=b"", type=0, count=0, one=0, two=0, size=None, extended=False):
@@ -40,6 +50,13 @@ def value(type, number):
         return struct.pack(">HHhh8s8dd", 0, 0, 1, 0, b"mm", *[0.0] * 8, number)
     if type == DBF_DOUBLE:
         return struct.pack(">d", number)
+    if type == DBR_TIME_ENUM:
+        return struct.pack(">HHIIHH", 0, 0, 1_000_000_000, 0, 0, number)
+    if type == DBR_CTRL_ENUM:
+        labels = b"".join(f"choice {index}".encode().ljust(26, b"\0") for index in range(16))
+        return struct.pack(">HHH416sH", 0, 0, 16, labels, number)
+    if type == DBR_TIME_CHAR:
+        return struct.pack(">HHIIHBB", 0, 0, 1_000_000_000, 0, 0, 0, number)
     # A string, for clients that only check whether the server answers.
     return str(number).encode().ljust(40, b"\0")
 
@@ -48,6 +65,15 @@ def update(type, id, number=7.0, **lie):
     return message(
         EVENT_ADD, **{"payload": value(type, number), "type": type, "count": 1, "one": NORMAL, "two": id, **lie}
     )
+
+
+def label(id, text):
+    return update(DBR_TIME_STRING, id, payload=struct.pack(">HHII44s", 0, 0, 1_000_000_000, 0, text))
+
+
+def unsent(type, id):
+    """The server can't send the value."""
+    return update(type, id, 0, payload=bytes(16), one=GET_FAILED)
 
 
 def error(request, text=b"why\0\0\0\0\0"):
@@ -84,6 +110,8 @@ class Circuit(asyncio.Protocol):
         self.received = b""
         self.lies = {}
         self.has_lied = False
+        self.channel = self.watch = None
+        self.labels = [b"choice 3", b"seventeen"]
         self.turn = asyncio.Lock()
 
     def connection_made(self, transport):
@@ -122,11 +150,16 @@ class Circuit(asyncio.Protocol):
                 write(message(CREATE_CHAN, type=99, count=1, one=one, two=one + 1_000))
                 return
             self.lies[one + 1_000] = lie
+            self.channel = one if self.channel is None else self.channel
+            native, elements = TYPES.get(lie, (DBF_DOUBLE, 1))
             write(message(ACCESS_RIGHTS, one=one, two=3))
-            write(message(CREATE_CHAN, type=DBF_DOUBLE, count=1, one=one, two=one + 1_000))
+            write(message(CREATE_CHAN, type=native, count=elements, one=one, two=one + 1_000))
         elif command == EVENT_ADD:
             lie = self.lies[one]
             if lie == "mute":
+                return
+            if lie in TYPES:
+                self.subscribed(lie, type, two)
                 return
             if lie == "halves":
                 asyncio.get_running_loop().create_task(self.in_pieces(update(type, two) * (3 if type == DBR_TIME_DOUBLE else 1)))
@@ -149,6 +182,25 @@ class Circuit(asyncio.Protocol):
             write(message(WRITE_NOTIFY, type=type, count=1, one=NORMAL, two=two))
         elif command == ECHO:
             write(message(ECHO))
+
+    def subscribed(self, lie, type, id):
+        """Sends index 17 or the character "a"; then, when the label or the metadata are requested, what the name says."""
+        write = self.transport.write
+        if type in (DBR_TIME_ENUM, DBR_CTRL_ENUM, DBR_TIME_CHAR):
+            self.watch = self.watch or id
+            write(update(type, id, ord("a") if type == DBR_TIME_CHAR else 17))
+        elif lie == "text":
+            # A value that can't be sent, and then one that can.
+            write(update(type, id) + unsent(DBR_TIME_CHAR, self.watch) + update(DBR_TIME_CHAR, self.watch, ord("b")))
+        elif lie == "label_of_another":
+            # The first label is read while the PV has another value for a moment.
+            if len(self.labels) == 2:
+                write(update(DBR_TIME_ENUM, self.watch, 3) + update(DBR_TIME_ENUM, self.watch, 17))
+            write(label(id, self.labels.pop(0)))
+        else:
+            is_withdrawn = lie == "label_withdrawn"
+            withdrawn = message(ACCESS_RIGHTS, one=self.channel, two=0)
+            write((withdrawn if is_withdrawn else unsent(DBR_TIME_ENUM, self.watch)) + label(id, b"seventeen"))
 
     async def repent(self, type, id):
         if not self.has_lied:

@@ -62,6 +62,16 @@ enum Long {
     Yes(Box<Longer>),
 }
 
+impl Long {
+    fn forget_waiting(&mut self) {
+        match self {
+            Self::Asked(waiting) => *waiting = None,
+            Self::Yes(longer) => longer.waiting = None,
+            Self::Unasked | Self::Late { .. } | Self::No => {}
+        }
+    }
+}
+
 /// The channel of the complete string.
 struct Longer {
     _channel: ca::Channel,
@@ -128,15 +138,26 @@ impl Wiring {
         if may {
             return self.look_for_description(&mut extras);
         }
-        match &mut extras.long {
-            Long::Asked(waiting) => *waiting = None,
-            Long::Yes(longer) => longer.waiting = None,
-            Long::Unasked | Long::Late { .. } | Long::No => {}
-        }
+        extras.long.forget_waiting();
         if let Some(description) = &mut extras.description {
             description.text.clear();
             description.is_revoked = description.is_asked;
         }
+    }
+
+    /// The channel's updates can't be trusted until it is connected again.
+    pub(super) fn distrust(&self) {
+        let mut extras = self.extras();
+        extras.long.forget_waiting();
+        extras.form = None;
+    }
+
+    /// The server can't send the value. One that waits for its complete text is out of date.
+    pub(super) fn value_refused(&self, why: &str) {
+        let mut extras = self.extras();
+        extras.long.forget_waiting();
+        // Under the lock, so that nothing of the epoch before is sent after this.
+        self.line.refused(why.to_owned());
     }
 
     /// The PV is closed.

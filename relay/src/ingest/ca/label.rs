@@ -38,7 +38,26 @@ pub(super) struct Labels {
     /// The value whose label is being read.
     waiting: Option<Waiting>,
     /// The index whose label is being read.
-    reading: Option<u16>,
+    reading: Option<Reading>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reading {
+    /// The PV has had this index alone since the read began.
+    Of(u16),
+    /// It had others meanwhile, and the label may be of any of them.
+    OfSeveral,
+}
+
+impl Labels {
+    /// The PV has another value now.
+    fn passed(&mut self, index: u16) {
+        if let Some(reading) = &mut self.reading
+            && *reading != Reading::Of(index)
+        {
+            *reading = Reading::OfSeveral;
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -54,13 +73,20 @@ impl Wiring {
         self.labels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A connection begins or ends.
+    /// A connection begins or ends, or nothing may be read or trusted any more.
     pub(super) fn forget_labels(&self) {
         let mut labels = self.labels();
         *labels = Labels {
             connection: labels.connection.wrapping_add(1),
             ..Labels::default()
         };
+        self.awaits_label.store(false, Ordering::Release);
+    }
+
+    /// The value that waits for its label is out of date.
+    pub(super) fn forget_value_without_label(&self) {
+        let mut labels = self.labels();
+        labels.waiting = None;
         self.awaits_label.store(false, Ordering::Release);
     }
 
@@ -86,6 +112,7 @@ impl Wiring {
         if labels.waiting.take().is_some() {
             self.line.squashed(1);
         }
+        labels.passed(index);
         if !(LISTED..=MOST).contains(&index) || labels.is_listed {
             self.awaits_label.store(false, Ordering::Release);
             return self.tell_choice(index, time_ns, alarm);
@@ -109,7 +136,7 @@ impl Wiring {
         let Some(waiting) = labels.waiting.filter(|_| labels.reading.is_none()) else {
             return;
         };
-        labels.reading = Some(waiting.index);
+        labels.reading = Some(Reading::Of(waiting.index));
         let (connection, me) = (labels.connection, self.me.clone());
         drop(labels);
         self.queries.ask(FieldQuery {
@@ -135,8 +162,7 @@ impl Wiring {
         let Some(waiting) = labels.waiting else {
             return;
         };
-        if read != Some(waiting.index) {
-            // The label may be of either value.
+        if read != Some(Reading::Of(waiting.index)) {
             return self.read_label(labels);
         }
         labels.waiting = None;

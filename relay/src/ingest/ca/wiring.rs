@@ -91,6 +91,8 @@ impl ChannelEvents for Wiring {
     }
 
     fn unreadable(&self, reason: &str) {
+        self.forget_labels();
+        self.distrust();
         self.line.missing(reason.to_owned());
     }
 
@@ -104,6 +106,8 @@ impl ChannelEvents for Wiring {
             self.may_read(rights.read);
         }
         if was_readable && !rights.read && self.is_connected.load(Ordering::Acquire) {
+            // Before the withdrawal, so that a value that waits for its label isn't sent after it.
+            self.forget_labels();
             self.line.withdraw();
             self.tell_shape();
         }
@@ -142,7 +146,8 @@ impl ChannelEvents for Wiring {
 
     fn refused(&self, why: &str) {
         if self.is_readable.load(Ordering::Acquire) {
-            self.line.refused(why.to_owned());
+            self.forget_value_without_label();
+            self.value_refused(why);
         }
     }
 
