@@ -4,7 +4,9 @@
 
 use pvwire_schema::types::ValueType;
 
-use testbed::{Client, Kept, Network, Relay, SoftIoc, prefix};
+use testbed::{
+    Client, Kept, LyingServer, Network, Relay, SoftIoc, StructureServer, prefix, relay_command,
+};
 
 const RECORDS: &str = r#"
     record(waveform, "$(P)text") {
@@ -52,6 +54,26 @@ fn character_array_with_form_string_is_shown_as_a_text() {
         ioc = SoftIoc::with_pv_access(network, &prefix, RECORDS);
         client.wait_state(text, pvwire_schema::types::ConnectionState::Connected);
     }
+}
+
+#[test]
+fn form_that_is_found_late_leaves_the_value_that_came_after_one_that_could_not_be_sent() {
+    let network = Network::new();
+    let server = LyingServer::start(&["text"]);
+    let name = &server.names[0];
+    let prefix = name.strip_suffix("text").unwrap();
+    let structures = StructureServer::start(Some(network), prefix);
+    structures.hang();
+    let mut command = relay_command(network);
+    server.apply(&mut command);
+    let relay = Relay::spawn(command, &[]);
+    let mut client = Client::connect(relay.address());
+    client.subscribe(&[name]);
+    let shown = Kept::Array(ValueType::UInt8, b"b".to_vec());
+    client.wait_pv(name, "the second value", |pv| pv.is(&shown));
+    structures.resume();
+    client.wait("the form", |client| form(client, name) == "String");
+    assert!(client.pv(name).is(&shown), "the value is still shown");
 }
 
 #[test]

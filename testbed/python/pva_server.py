@@ -82,6 +82,7 @@ SITE_NOW = {
     "timeStamp": {"secondsPastEpoch": 1_700_000_000, "nanoseconds": 7, "userTag": 3},
 }
 BARE = Type([("value", "d")], id="epics:nt/NTScalar:1.0")
+TEXT = NTScalar.buildType("ab", display=True, form=True)
 UNSET = NTScalar.buildType("d", display=True, form=True)
 ODD_ALARM = Type(
     [("value", "d"), ALARM, ("part", ("S", None, [("value", "d"), ALARM]))],
@@ -287,6 +288,9 @@ def pvs():
                 "alarm_large": {"severity": 7, "status": 99, "message": "odd"},
             }.items()
         },
+        "text": SharedPV(
+            initial=Value(TEXT, {"value": [97], "display": {"form": {"index": 1, "choices": ["Default", "String"]}}})
+        ),
         "bare": SharedPV(initial=Value(BARE, {"value": 0.1})),
         "no_precision": SharedPV(initial=Value(UNSET, {"value": 0.1, "display": {"units": "mm"}})),
         "precision_0": SharedPV(initial=Value(UNSET, {"value": 0.1, "display": {"precision": 0}})),

@@ -54,6 +54,15 @@ impl StructureServer {
     pub fn id(&self) -> u32 {
         self.0.id()
     }
+
+    /// Stops the process until [`Self::resume`].
+    pub fn hang(&self) {
+        self.0.hang();
+    }
+
+    pub fn resume(&self) {
+        self.0.resume();
+    }
 }
 
 /// A running server of PVs that take two values at once; dropping it kills it.

@@ -214,6 +214,8 @@ impl Wiring {
             let metadata = Metadata {
                 form: form.name.to_owned(),
                 description: description.unwrap_or_default(),
+                // A new epoch may have begun since, as after a value that the server couldn't send.
+                epoch: self.line.epoch(),
                 ..told
             };
             self.line.event(Event::Metadata(Box::new(metadata)));
