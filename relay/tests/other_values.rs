@@ -103,6 +103,33 @@ fn put_that_a_server_reports_as_failed_is_read_back() {
 }
 
 #[test]
+fn put_that_a_pv_access_server_reports_as_failed_is_read_back() {
+    let (network, prefix) = (Network::new(), prefix());
+    let _server = StructureServer::start(Some(network), &prefix);
+    let relay = Relay::start(network, &ALL);
+    let mut client = Client::connect(relay.address());
+    let names = ["refused", "written_and_refused", "forbidden"];
+    let [refused, written, forbidden] = names.map(|name| format!("pva://{prefix}{name}"));
+    for (outcome, why) in put_both(&mut client, &refused, &PutValue::Number(7.0)) {
+        assert_eq!(outcome, Outcome::Failed, "{why}");
+        assert_eq!(why, "the server refused: the interlock is open");
+    }
+    for (outcome, why) in put_both(&mut client, &written, &PutValue::Number(7.0)) {
+        assert_eq!(outcome, Outcome::Unknown, "{why}");
+        assert!(why.contains("no answer from the device"), "{why}");
+        assert!(why.contains("may have been written"), "{why}");
+    }
+    // A server that checks rights writes nothing, also if the PV holds the value.
+    for (outcome, why) in put_both(&mut client, &forbidden, &PutValue::Number(0.0)) {
+        assert_eq!(outcome, Outcome::NoAccess, "{why}");
+        assert_eq!(why, "the server refused: Permission denied");
+    }
+    client.subscribe_live(&[&refused, &written]);
+    client.wait_number(&written, 7.0);
+    client.wait_number(&refused, 0.0);
+}
+
+#[test]
 fn put_that_a_pcas_server_ignores_says_what_the_pv_holds() {
     let network = Network::new();
     let server = OtherServer::start(network, Maker::Pcas);

@@ -172,6 +172,15 @@ def refuse(pv, op):
     op.done(error="the interlock is open")
 
 
+def accept_and_refuse(pv, op):
+    pv.post(op.value())
+    op.done(error="no answer from the device")
+
+
+def forbid(pv, op):
+    op.done(error="Permission denied")
+
+
 class Call:
     """The procedure, which counts its calls."""
 
@@ -354,6 +363,8 @@ def pvs():
         ),
         "slow": SharedPV(Put(accept_late), nt=number, initial=0),
         "refused": SharedPV(Put(refuse), nt=number, initial=0),
+        "written_and_refused": SharedPV(Put(accept_and_refuse), nt=number, initial=0),
+        "forbidden": SharedPV(Put(forbid), nt=number, initial=0),
         "call": SharedPV(Call(calls), nt=number, initial=0),
         "calls": calls,
     }

@@ -36,6 +36,9 @@ class Pending : public std::enable_shared_from_this<Pending> {
     bool finished = false;
     // For a put: the server has confirmed the write.
     bool written = false;
+    // For a put: the server has reported a failure, with this message.
+    bool failed = false;
+    std::string failure;
     // Guards the following members: whether anything may be started, and what was started.
     std::mutex lock;
     bool cancelled = false;
@@ -71,8 +74,8 @@ public:
 
     // The connection broke.
     void lost() {
-        if (written)
-            finish(PVS_DONE, "");
+        if (written || failed)
+            finish_put();
         else if (connected && sent)
             finish(PVS_DISCONNECTED, "disconnected");
         connected = false;
@@ -86,16 +89,27 @@ public:
         ended.swap(next);
     }
 
+    // A put was answered, and what the PV holds is not known.
+    void finish_put() { finish(failed ? PVS_UNSURE : PVS_DONE, failure.c_str()); }
+
     // A put was answered. Reads back what it set, because servers limit and truncate values without
-    // reporting it.
+    // reporting it, and some report a failure after they have written the value. One that reports it before the
+    // value was sent has written nothing.
     void on_put(client::Result &&result, pvs_context *context, const std::string &pv) noexcept {
         try {
             result();
+            written = true;
+        } catch (client::RemoteError &error) {
+            if (!sent) {
+                finish(PVS_REMOTE, error.what());
+                return;
+            }
+            failed = true;
+            failure = error.what();
         } catch (...) {
             on_result(std::move(result));
             return;
         }
-        written = true;
         try {
             const std::lock_guard<std::mutex> guard(lock);
             if (cancelled)
@@ -108,7 +122,7 @@ public:
                        .result([self](client::Result &&result) { self->on_read(result); })
                        .exec();
         } catch (...) {
-            finish(PVS_DONE, "");
+            finish_put();
         }
     }
 
@@ -136,13 +150,20 @@ public:
             for (auto field : value.imarked()) {
                 const Value held(now[value.nameOf(field)]);
                 if (held && unlike(field, held)) {
+                    if (failed) {
+                        finish(PVS_REMOTE, failure.c_str());
+                        return;
+                    }
                     items.add(held, pvs_text{nullptr, 0});
                     break;
                 }
             }
         } catch (...) {
         }
-        finish(PVS_DONE, "", items);
+        if (failed)
+            finish_put();
+        else
+            finish(PVS_DONE, "", items);
     }
 
     void on_result(client::Result &&result, bool is_wanted = true) noexcept {

@@ -111,7 +111,7 @@ typedef struct pvs_range {
     size_t bytes;
 } pvs_range;
 
-enum { PVS_DONE = 0, PVS_DISCONNECTED = 1, PVS_REMOTE = 2, PVS_INVALID = 3 };
+enum { PVS_DONE = 0, PVS_DISCONNECTED = 1, PVS_REMOTE = 2, PVS_INVALID = 3, PVS_UNSURE = 4 };
 
 /* `done` comes at most once, then `release`, which comes also after a cancel. */
 typedef struct pvs_operation_calls {

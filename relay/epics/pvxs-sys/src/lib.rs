@@ -189,6 +189,8 @@ pub const PVS_DISCONNECTED: u8 = 1;
 pub const PVS_REMOTE: u8 = 2;
 /// Outcome: the value cannot be sent to this PV.
 pub const PVS_INVALID: u8 = 3;
+/// Outcome of a put: the server reported a failure, but the PV holds the value or could not be read afterwards.
+pub const PVS_UNSURE: u8 = 4;
 
 /// Functions that an operation calls.
 #[repr(C)]

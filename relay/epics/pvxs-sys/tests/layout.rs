@@ -47,7 +47,7 @@ fn declarations_match_the_header() {
     }
     constants! { facts,
         PVS_SCALAR, PVS_ARRAY, PVS_ENUM, PVS_STRUCTURE,
-        PVS_DONE, PVS_DISCONNECTED, PVS_REMOTE, PVS_INVALID
+        PVS_DONE, PVS_DISCONNECTED, PVS_REMOTE, PVS_INVALID, PVS_UNSURE
     }
     let mut source = String::from("#include \"pvs.h\"\n");
     for (c, rust) in &facts {

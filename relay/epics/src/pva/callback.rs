@@ -9,7 +9,7 @@ use std::slice;
 use std::sync::Arc;
 
 use pvxs_sys::{
-    PVS_ARRAY, PVS_DISCONNECTED, PVS_DONE, PVS_ENUM, PVS_REMOTE, PVS_SCALAR, pvs_item,
+    PVS_ARRAY, PVS_DISCONNECTED, PVS_DONE, PVS_ENUM, PVS_REMOTE, PVS_SCALAR, PVS_UNSURE, pvs_item,
     pvs_metadata, pvs_monitor_calls, pvs_operation_calls, pvs_server_calls, pvs_text, pvs_type,
     pvs_update,
 };
@@ -250,6 +250,7 @@ unsafe extern "C" fn on_done(
             PVS_DONE => Ok(items.node()),
             PVS_DISCONNECTED => Err(OpError::Disconnected),
             PVS_REMOTE => Err(OpError::Remote(reason)),
+            PVS_UNSURE => Err(OpError::Unsure(reason)),
             _ => Err(OpError::Invalid(reason)),
         });
     });

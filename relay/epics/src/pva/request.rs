@@ -78,6 +78,12 @@ pub enum OpError {
     /// The server refused, for this reason.
     #[error("the server refused: {0}")]
     Remote(String),
+    /// The server reported that a put failed, for this reason, but the PV holds the value or could not be read
+    /// afterwards: it is unknown whether the value was written.
+    #[error(
+        "the server reported a failure: {0}; but the PV holds the value now, or can't be read: it may have been written"
+    )]
+    Unsure(String),
     /// Nothing was sent, because the value or name is not valid for the PV; the reason.
     #[error("{0}")]
     Invalid(String),

@@ -180,6 +180,10 @@ pub(super) fn op_end(error: &OpError) -> OpEnd {
         OpError::Invalid(_) => Outcome::BadValue,
         OpError::Remote(why) if is_refusal(why) => Outcome::NoAccess,
         OpError::Remote(_) => Outcome::Failed,
+        // A server that checks rights has written nothing, whatever the PV holds.
+        OpError::Unsure(why) if is_refusal(why) => {
+            return OpEnd::failed(Outcome::NoAccess, OpError::Remote(why.clone()).to_string());
+        }
         _ => Outcome::Unknown,
     };
     OpEnd::failed(outcome, error.to_string())
