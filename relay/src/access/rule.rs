@@ -17,6 +17,7 @@ use std::borrow::Cow;
 
 use self::config_rule::Rule;
 pub use self::error::RulesError;
+pub use self::file::RuleFiles;
 use self::file::parsed;
 pub use self::identity::Identity;
 use self::name::Names;
@@ -103,10 +104,22 @@ impl Rules {
     /// # Errors
     /// When a rule or a file can't be used; the message names the file and line.
     pub fn read(config: &Config) -> Result<Self, RulesError> {
+        Self::parse(config, &RuleFiles::read(config))
+    }
+
+    /// The rules of a configuration, whose files have been read already.
+    ///
+    /// # Errors
+    /// As `read`.
+    pub fn parse(config: &Config, files: &RuleFiles) -> Result<Self, RulesError> {
         let rules = Self::new(config.enable_put, &config.all_rules())?;
         refuse_without_effect(config)?;
-        let pvlist = parsed(&config.pvlist, PvList::parse)?;
-        let security = parsed(&config.access_security, AccessSecurity::parse)?;
+        let pvlist = parsed(&config.pvlist, &files.pvlist, PvList::parse)?;
+        let security = parsed(
+            &config.access_security,
+            &files.security,
+            AccessSecurity::parse,
+        )?;
         let rules = rules.with_gateway(pvlist, security)?;
         let trap = rules.security.as_ref().and_then(AccessSecurity::trap);
         if let Some(place) = trap

@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use thiserror::Error;
 use tokio::signal::unix::Signal;
+use tokio::task::spawn_blocking;
 
-use crate::access::rule::{Rules, RulesError};
+use crate::access::rule::{RuleFiles, Rules, RulesError};
 use crate::config::{Config, ConfigError, Invocation};
-use crate::ops::file_reads::{FileReads, NO_ANSWER, read_regular};
+use crate::ops::file_reads::{FileReads, NO_ANSWER};
 use crate::ops::metrics::Metrics;
 use crate::ops::rhythm;
 use crate::queries::plain_clients::PlainClients;
@@ -26,18 +27,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// A change that was found takes effect if the files are the same after this time.
 const SETTLES: Duration = Duration::from_millis(200);
 
-/// Longest pvlist or access security file that is compared, in bytes; rules refuse longer ones.
-const MAX_FILE_BYTES: u64 = 1 << 21;
-
-/// The pvlist and the access security file; `None` where one can't be read.
-type Files = [Option<Vec<u8>>; 2];
-
 /// The result of one read of all files.
 #[derive(PartialEq, Eq)]
 struct Found {
     config: Result<Config, ConfigError>,
-    /// The files that it names; `Rules::read` reports those that can't be read.
-    files: Files,
+    /// The files that it names. The rules are made of these very bytes: the files may change again.
+    files: RuleFiles,
 }
 
 /// Why the previous rules stay in effect.
@@ -86,7 +81,7 @@ pub struct Reload {
     /// The configuration whose rules are in effect.
     in_effect: Config,
     /// Its pvlist and access security file.
-    files_in_effect: Files,
+    files_in_effect: RuleFiles,
     registry: Arc<Registry>,
     shards: Vec<ShardHandle>,
     plain_clients: Arc<PlainClients>,
@@ -107,7 +102,7 @@ impl Reload {
     ) -> Self {
         Self {
             in_effect: started.clone(),
-            files_in_effect: files(&started),
+            files_in_effect: RuleFiles::read(&started),
             started,
             registry,
             shards,
@@ -182,31 +177,19 @@ impl Reload {
     }
 
     /// Refuses a pvlist or an access security file that was emptied or cut off.
-    fn refuse_damage(&self, config: &Config, found: &Files) -> Result<(), ReloadError> {
+    fn refuse_damage(&self, config: &Config, found: &RuleFiles) -> Result<(), ReloadError> {
         let paths = |config: &Config| [config.pvlist.clone(), config.access_security.clone()];
         let before = paths(&self.in_effect)
             .into_iter()
-            .zip(&self.files_in_effect);
-        let after = paths(config).into_iter().zip(found);
+            .zip(self.files_in_effect.contents());
+        let after = paths(config).into_iter().zip(found.contents());
         for ((was, before), (path, after)) in before.zip(after) {
-            if let (true, Some(before), Some(after)) = (was == path, before, after) {
+            if let (true, Ok(before), Ok(after)) = (was == path, before, after) {
                 refuse_damaged(before, after)
                     .map_err(|damage| ReloadError::Damaged { path, damage })?;
             }
         }
         Ok(())
-    }
-
-    /// The rules of a configuration; waits while the disk of its files hangs.
-    async fn rules(&self, config: Config) -> Result<(Rules, Config), ReloadError> {
-        let mut reads = FileReads::default();
-        loop {
-            let asked = config.clone();
-            if let Some(rules) = reads.read(move || Rules::read(&asked)).await {
-                return Ok((rules?, config));
-            }
-            self.hangs();
-        }
     }
 
     /// Puts a change into effect, or logs why it can't take effect.
@@ -229,7 +212,7 @@ impl Reload {
             Ok(config)
         });
         let rules = match checked {
-            Ok(config) => self.rules(config).await,
+            Ok(config) => rules(config, found.files.clone()).await,
             Err(error) => Err(error),
         };
         self.set_stale(rules.is_err());
@@ -261,12 +244,15 @@ fn look(started: &Config, read: &impl Fn() -> Result<Invocation, ConfigError>) -
         Err(error) => Err(error),
     };
     let of = config.as_ref().unwrap_or(started);
-    let files = files(of);
+    let files = RuleFiles::read(of);
     Found { config, files }
 }
 
-fn files(config: &Config) -> Files {
-    [&config.pvlist, &config.access_security].map(|path| read_regular(path, MAX_FILE_BYTES).ok())
+/// The rules of a configuration and the content of its files. They are parsed beside the thread that serves HTTP.
+async fn rules(config: Config, files: RuleFiles) -> Result<(Rules, Config), ReloadError> {
+    let parse = move || Rules::parse(&config, &files).map(|rules| (rules, config));
+    let parsed = spawn_blocking(parse).await;
+    Ok(parsed.expect("rules are parsed without a panic")?)
 }
 
 /// Refuses a file that was emptied or cut off since the last read: the missing lines may be those
@@ -314,4 +300,63 @@ fn refuse_loss(before: &Config, after: &Config) -> Result<(), ReloadError> {
         return Ok(());
     }
     Err(ReloadError::Lost(lost.join(" and ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::rule::Identity;
+    use crate::config::Access;
+    use crate::ingest::{Intake, Line, Monitor, OpenError, Queue, Source};
+    use crate::limits::connections::Users;
+
+    /// A source of which no PV is opened.
+    struct Unopened;
+
+    impl Source for Unopened {
+        fn scheme(&self) -> &'static str {
+            "ca"
+        }
+
+        fn open(&self, name: &str, _: Line, _: Queue) -> Result<Box<dyn Monitor>, OpenError> {
+            panic!("{name} is opened")
+        }
+    }
+
+    #[tokio::test]
+    async fn file_that_is_cut_after_it_was_read_takes_no_effect() {
+        let path = std::env::temp_dir().join(format!("pvwire-reload-{}", std::process::id()));
+        let write = |text: &str| std::fs::write(&path, text).unwrap();
+        write(".* ALLOW\n");
+        let config = Config {
+            pvlist: path.to_str().unwrap().to_owned(),
+            ..Config::default()
+        };
+        let rules = Rules::read(&config).unwrap();
+        let sources: Vec<Box<dyn Source>> = vec![Box::new(Unopened)];
+        let registry = Registry::new(Intake::new(), sources, "ca", Duration::ZERO, rules);
+        let registry = Arc::new(registry);
+        let metrics = Arc::new(Metrics::default());
+        let plain_clients = PlainClients::new(Arc::clone(&metrics), Users::new(1), None);
+        let mut reload = Reload::new(
+            config.clone(),
+            Arc::clone(&registry),
+            Vec::new(),
+            plain_clients,
+            metrics,
+        );
+        write(".* ALLOW\nSECRET DENY\n");
+        let read = || Ok(Invocation::Run(Box::new(config.clone())));
+        let found = look(&config, &read);
+        // An editor that writes it again has written half of it.
+        write(".* ALLOW\n");
+        reload.apply(&found).await;
+        let may_read = |name: &str| {
+            let permitted = registry.permit(name, &Identity::default(), Access::Read);
+            permitted.is_ok()
+        };
+        assert!(may_read("ca://OPEN"));
+        assert!(!may_read("ca://SECRET"), "the rules of the whole file");
+        std::fs::remove_file(&path).unwrap();
+    }
 }

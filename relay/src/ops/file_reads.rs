@@ -71,7 +71,15 @@ impl From<RegularFileError> for io::Error {
 /// # Errors
 /// When it can't be read, isn't a regular file, is longer or isn't UTF-8.
 pub fn read_text(path: &str, limit: u64) -> Result<String, RegularFileError> {
-    String::from_utf8(read_regular(path, limit)?).map_err(|error| {
+    text(read_regular(path, limit)?)
+}
+
+/// The text of a file with this content.
+///
+/// # Errors
+/// When it isn't UTF-8.
+pub fn text(content: Vec<u8>) -> Result<String, RegularFileError> {
+    String::from_utf8(content).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let lines = valid.iter().filter(|byte| **byte == b'\n').count();
         RegularFileError::NotUtf8(1 + lines)

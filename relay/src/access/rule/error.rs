@@ -4,7 +4,6 @@ use thiserror::Error;
 
 use super::pvlist::PvListError;
 use super::security::SecurityError;
-use crate::ops::file_reads::RegularFileError;
 
 /// The operator's rules, pvlist or access security file can't be used.
 #[derive(Debug, Error)]
@@ -35,7 +34,7 @@ pub enum RulesError {
         /// The file.
         path: String,
         /// Why.
-        cause: RegularFileError,
+        cause: String,
     },
     /// The pvlist can't be used.
     #[error(transparent)]
