@@ -22,6 +22,8 @@ pub struct Reading {
     name: String,
     /// It waits for the description.
     describe: bool,
+    /// It has had a state.
+    has_begun: bool,
 }
 
 impl Queries {
@@ -54,6 +56,7 @@ impl Queries {
         Ok(Reading {
             describe: describe && follower.describe(),
             name: name.to_owned(),
+            has_begun: false,
             follower,
         })
     }
@@ -82,8 +85,8 @@ impl Queries {
 }
 
 impl Reading {
-    /// Waits for a state that fits, and its description if that is requested; returns the last state at the end. It
-    /// is `None` only if the tick thread doesn't answer.
+    /// Waits for a state that fits, and its description if that is requested; returns the last state at the end. In
+    /// the first wait it is `None` only if the tick thread doesn't answer; later ones begin with the next change.
     pub async fn wait(
         &mut self,
         until: Instant,
@@ -92,6 +95,7 @@ impl Reading {
         let (mut last, mut described_until) = (None::<PvState>, until);
         loop {
             let deadline = match &last {
+                None if self.has_begun => until,
                 None => until.max(Instant::now() + FIRST),
                 Some(state) if !fits(state) => until,
                 Some(state) if !self.describe || state.is_described || !state.is_complete() => {
@@ -103,7 +107,10 @@ impl Reading {
                 }
             };
             match timeout_at(deadline, self.follower.next()).await {
-                Ok(state) => last = Some(state),
+                Ok(state) => {
+                    self.has_begun = true;
+                    last = Some(state);
+                }
                 Err(_) => return last,
             }
         }

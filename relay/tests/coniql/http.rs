@@ -116,6 +116,19 @@ fn queries_and_mutations_are_answered() {
 }
 
 #[test]
+fn put_of_the_value_that_a_pv_has_is_answered_without_a_wait_for_an_update() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, DATABASE);
+    let relay = Relay::start(network, &["--coniql", "--enable-put", "--allow-put=*"]);
+    let ao = ioc.name("ao");
+    put(&relay, &[&ao], &["7"]);
+    let begin = std::time::Instant::now();
+    let same = put(&relay, &[&ao, &ao], &["7", "7"]);
+    assert!(same["errors"].is_null(), "{same}");
+    assert!(begin.elapsed().as_secs_f64() < 4.0, "{:?}", begin.elapsed());
+}
+
+#[test]
 fn puts_need_the_operators_leave() {
     let network = Network::new();
     let ioc = SoftIoc::start(network, DATABASE);
