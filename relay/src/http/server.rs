@@ -283,6 +283,7 @@ impl Server {
             *request.method_mut() = Method::GET;
         }
         let of_pv = self.is_for_pv(&request, visit);
+        let of_documents = self.is_for_documents(&request, visit);
         let is_get = request.method() == Method::GET;
         let may_embed = self.trust.embedder(request.headers());
         let headers = request.headers().clone();
@@ -303,6 +304,9 @@ impl Server {
             }
         });
         let is_refused = response.status().is_client_error() || response.status().is_server_error();
+        if of_documents && is_refused && self.trust.origin(&headers) {
+            response = shared_with(response, &headers);
+        }
         if is_get && is_refused && !of_pv && visit.audience == Audience::Clients {
             // A page whose WebSocket was refused reads here why; browsers don't tell it.
             let any = HeaderValue::from_static("*");

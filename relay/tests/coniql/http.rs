@@ -2,7 +2,7 @@
 //! trying documents.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::thread;
 
 use serde_json::{Value, json};
@@ -301,6 +301,63 @@ fn batch_is_answered_by_a_list_in_its_order() {
     ] {
         let (status, _, answer) = ask(&relay, "POST", "/graphql", "", body);
         assert!(status == 400 && answer.contains(why), "{answer}");
+    }
+}
+
+#[test]
+fn page_of_an_allowed_origin_reads_why_its_request_is_refused() {
+    let allowed = "https://screens.example.org";
+    let flags = [
+        "--coniql",
+        "--allow-origin",
+        allowed,
+        "--max-clients=1",
+        "--max-new-connections-per-s=1",
+        "--trusted-proxy=127.0.0.1",
+    ];
+    let relay = Relay::start(Network::new(), &flags);
+    let query = r#"{"query":"{ __typename }"}"#;
+    let refused = |method: &str, origin: &str, more: &str, body: &str| {
+        let headers = format!("Origin: {origin}\r\n{more}");
+        ["/graphql", "/ws"].map(|path| {
+            let (status, head, _) = ask(&relay, method, path, &headers, body);
+            let shared = format!("access-control-allow-origin: {allowed}\r\n");
+            let is_shared = format!("{head}\r\n").contains(&shared);
+            (status, is_shared)
+        })
+    };
+    let long = " ".repeat((1 << 20) + 1);
+    assert_eq!(refused("POST", allowed, "", &long), [(413, true); 2]);
+    assert_eq!(refused("PUT", allowed, "", query), [(405, true); 2]);
+    let foreign = "https://evil.example.org";
+    assert_eq!(refused("POST", foreign, "", query), [(403, false); 2]);
+    let only_client = Client::connect(relay.address());
+    assert_eq!(refused("POST", allowed, "", query), [(503, true); 2]);
+    drop(only_client);
+    let from = "X-Forwarded-For: 192.0.2.1\r\n";
+    let too_fast = (0..60).map(|_| refused("POST", allowed, from, query));
+    let too_fast = too_fast.flatten().find(|(status, _)| *status == 429);
+    assert_eq!(too_fast, Some((429, true)));
+}
+
+#[test]
+fn body_that_is_broken_is_not_called_too_long() {
+    let relay = Relay::start(Network::new(), &["--coniql"]);
+    let address = relay.address();
+    for (path, length, body) in [
+        ("/graphql", "Transfer-Encoding: chunked", "no chunk\r\n"),
+        ("/ws", "Transfer-Encoding: chunked", "no chunk\r\n"),
+        ("/graphql", "Content-Length: 30", "{"),
+    ] {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        let head = format!("POST {path} HTTP/1.1\r\nHost: {address}\r\n{length}\r\n\r\n");
+        stream.write_all((head + body).as_bytes()).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let is_told = answer.starts_with("HTTP/1.1 400 ") && answer.contains("can't be read");
+        assert!(is_told, "{path} {length}: {answer}");
     }
 }
 

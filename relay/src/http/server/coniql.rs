@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use http_body_util::{BodyExt, Limited};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, StatusCode};
@@ -53,6 +53,12 @@ fn responses(status: StatusCode, body: Vec<u8>) -> Responses {
 }
 
 impl Server {
+    /// Whether a request has a path for documents, which pages of other origins may use.
+    pub(super) fn is_for_documents(&self, request: &Request<Incoming>, visit: &Visit) -> bool {
+        let is_served = self.coniql.is_some() && visit.audience == Audience::Clients;
+        is_served && ["/ws", "/graphql"].contains(&request.uri().path())
+    }
+
     /// The answer to a request of a client of Coniql; `None` for other requests, and when these clients aren't
     /// served.
     pub(super) async fn coniql(
@@ -114,9 +120,13 @@ impl Server {
     ) -> Result<Answer, Refusal> {
         self.check_origin(request.headers())?;
         let body = Limited::new(request.body_mut(), MOST_BYTES).collect().await;
-        let body = body.map_err(|_| {
-            let message = "the request is longer than 1 MiB, or ended too soon\n";
-            (StatusCode::PAYLOAD_TOO_LARGE, message)
+        let body = body.map_err(|error| {
+            if error.is::<LengthLimitError>() {
+                let message = "a request may have at most 1 MiB\n";
+                return (StatusCode::PAYLOAD_TOO_LARGE, message.to_owned());
+            }
+            let message = format!("the body can't be read: {error}\n");
+            (StatusCode::BAD_REQUEST, message)
         })?;
         let body = body.to_bytes();
         let (length, read) = (body.len(), move || Requests::from_json(&body));
