@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, Socket, Type};
 
 use testbed::{
-    Answer, Client, Network, Relay, Threads, eventually, get, handshake, prefix,
+    Answer, Client, Network, Relay, Threads, eventually, get, handshake, prefix, raw,
     relay_command_with_limit, within,
 };
 
@@ -42,6 +42,46 @@ pub(crate) fn nonce_of(page: &Answer) -> String {
         assert!(!page.body.contains(tag), "{tag}");
     }
     nonce
+}
+
+#[test]
+fn refused_method_is_told_those_that_its_path_has() {
+    let all = relay(&["--coniql", "--pvws", "--admin-listen=127.0.0.1:0"]);
+    let pvws = relay(&["--pvws", "--admin-listen=127.0.0.1:0"]);
+    let [of_all, of_pvws] = [&all, &pvws].map(admin_address);
+    for (address, path, methods) in [
+        (all.address(), "/ws", "GET, HEAD, POST, OPTIONS"),
+        (all.address(), "/graphql", "GET, HEAD, POST, OPTIONS"),
+        (all.address(), "/pv/x", "GET, HEAD, PUT, OPTIONS"),
+        (all.address(), "/pv/x/stream", "GET, HEAD, OPTIONS"),
+        (all.address(), "/names", "GET, HEAD, OPTIONS"),
+        (all.address(), "/status", "GET, HEAD"),
+        (all.address(), "/pvws/pv", "GET, HEAD"),
+        (all.address(), "/pvws/socket/0.1.2", "GET, HEAD"),
+        (of_all, "/pvws/socket/0.1.2", "GET, HEAD, DELETE"),
+        (of_all, "/pvws/socket", "GET, HEAD"),
+        (of_all, "/ws", "GET, HEAD"),
+        (of_all, "/status", "GET, HEAD"),
+        (pvws.address(), "/ws", "GET, HEAD"),
+        (pvws.address(), "/graphql", "GET, HEAD"),
+        (of_pvws, "/pvws/socket/0.1.2", "GET, HEAD, DELETE"),
+        (of_pvws, "/pvws/summary", "GET, HEAD"),
+    ] {
+        for method in ["PUT", "POST", "DELETE", "PATCH", "OPTIONS"] {
+            let (head, _) = raw(address, method, path, "");
+            let head = head.to_ascii_lowercase();
+            let is_refused = head.starts_with("http/1.1 405 ");
+            assert_eq!(
+                is_refused,
+                !methods.contains(method),
+                "{method} {path}: {head}"
+            );
+            let told = format!("\r\nallow: {}\r\n", methods.to_ascii_lowercase());
+            assert_eq!(is_refused, head.contains(&told), "{method} {path}: {head}");
+        }
+    }
+    // The handshake, at a path that has other methods, too.
+    assert_eq!(handshake(all.address(), &[]).status, 101);
 }
 
 #[test]

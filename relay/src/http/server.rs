@@ -344,7 +344,7 @@ impl Server {
         let of_pv = self.is_for_pv(&request, visit);
         let is_get = request.method() == Method::GET;
         if !is_get && !of_pv && self.coniql.is_none() && !self.is_close_of_socket(&request, visit) {
-            return Ok(get_only());
+            return Ok(self.get_only(&request, visit));
         }
         // Probes may use any host name, and no limit on connections applies to them.
         match path.as_str() {
@@ -366,7 +366,7 @@ impl Server {
             return answer;
         }
         if !is_get && !self.is_close_of_socket(&request, visit) {
-            return Ok(get_only());
+            return Ok(self.get_only(&request, visit));
         }
         if visit.audience == Audience::Clients {
             // As the demo page's other servers offer it.
@@ -407,6 +407,14 @@ impl Server {
                 },
             },
         })
+    }
+
+    /// The answer to a method that a path doesn't have.
+    fn get_only(&self, request: &Request<Incoming>, visit: &Visit) -> Answer {
+        if self.is_socket_of_operators(request, visit) {
+            return not_allowed("GET, HEAD, DELETE", "only GET and DELETE are allowed\n");
+        }
+        not_allowed("GET, HEAD", "only GET is allowed\n")
     }
 
     /// The answer to a request for the page that clients get, or for one of its files.
@@ -513,10 +521,6 @@ impl Server {
             .insert("x-accel-buffering", buffering);
         shared_with(response, request.headers())
     }
-}
-
-fn get_only() -> Answer {
-    not_allowed("GET, HEAD", "only GET is allowed\n")
 }
 
 /// Refuses a TLS handshake, and waits until the client has closed: unread bytes from the client

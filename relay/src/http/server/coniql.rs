@@ -88,7 +88,9 @@ impl Server {
             ("/ws", Method::GET) if !request.headers().contains_key(header::UPGRADE) => {
                 self.coniql_get(door, request, visit).await
             }
-            ("/graphql", _) => Ok(not_allowed(METHODS, "only GET and POST are allowed\n")),
+            // A handshake.
+            ("/ws", Method::GET) => return None,
+            ("/ws" | "/graphql", _) => Ok(not_allowed(METHODS, "only GET and POST are allowed\n")),
             _ => return None,
         })
     }

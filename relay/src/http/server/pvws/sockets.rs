@@ -47,8 +47,16 @@ impl Server {
         request: &Request<Incoming>,
         visit: &Visit,
     ) -> bool {
-        request.method() == Method::DELETE
-            && visit.audience == Audience::Operators
+        request.method() == Method::DELETE && self.is_socket_of_operators(request, visit)
+    }
+
+    /// Whether a request has the path of a socket at the operators' listener.
+    pub(in super::super) fn is_socket_of_operators(
+        &self,
+        request: &Request<Incoming>,
+        visit: &Visit,
+    ) -> bool {
+        visit.audience == Audience::Operators
             && self.pvws.is_some()
             && id_in(request.uri().path()).is_some()
     }
