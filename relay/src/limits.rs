@@ -14,8 +14,8 @@
 //! | `KEPT_FOR_EPICS`, `KEPT_FOR_PROBES`, `KEPT_FOR_OPERATORS` | 64, 32, 16 descriptors | clients get HTTP 503 |
 //! | **Requests** ([`requests`]) | | |
 //! | `max_requests_per_s` | 1,000 per client, 10 × that at once | close code 4429 |
-//! | names in subscriptions, gets and requests for descriptions | `max_requests_per_s` per client, 4 × `max_subscriptions` (at least 40,000) at once | the request is refused |
-//! | `max_puts_per_s` | 200 per client, 10 × that at once | the put or call is refused |
+//! | names in subscriptions, gets and requests for descriptions | `max_requests_per_s` per client, 4 × `max_subscriptions` (at least 40,000) at once; GraphQL by HTTP: for each request, and 5 × both per address and user | the request is refused |
+//! | `max_puts_per_s` | 200 per client, 10 × that at once; GraphQL by HTTP: for each request, and 5 × both per address and user | the put or call is refused |
 //! | `MAX_OPEN_REQUESTS` | 64 unanswered requests per client | close code 4429 |
 //! | `REQUESTS_PER_TURN` | 32 | the rest waits for the client's next turn |
 //! | `NAMES_PER_TICK` | 4,000 names and 100 for each waiting client, at most 40,000, in a tick; clients take turns of 1,000 names | the rest waits for the next tick |
@@ -58,14 +58,14 @@ use memory::MemoryLimits;
 use requests::RequestLimits;
 use subscriptions::{MAX_LOAD_PER_CLIENT, NewNameLimits, SubscriptionLimits};
 
-/// All connections of one address or user together may ask for this many times the new names of one
-/// client: screens of one control room that come back together share most names.
-const NAMES_PER_CALLER: usize = 5;
+/// All connections of one address or user together may ask for as many new names, and by GraphQL over HTTP for as
+/// many PVs and puts, as this many clients: screens of one control room that come back together share most names.
+const CLIENTS_PER_CALLER: usize = 5;
 
 /// The limits that the configuration sets.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections and new names of one address or user.
+    /// Connections, new names and GraphQL over HTTP of one address or user.
     pub callers: CallerLimits,
     /// Connections of one user.
     pub clients_per_user: usize,
@@ -89,6 +89,11 @@ impl Limits {
             per_s: config.max_new_names_per_s,
             at_once: 2 * config.max_subscriptions,
         };
+        let requests = RequestLimits {
+            requests_per_s: config.max_requests_per_s,
+            puts_per_s: config.max_puts_per_s,
+            names_at_once: RequestLimits::names_at_once(config.max_subscriptions),
+        };
         let bytes = |mib: usize| mib << 20;
         Self {
             callers: CallerLimits {
@@ -96,16 +101,13 @@ impl Limits {
                 per_address: config.max_connections_per_address,
                 arrivals_per_s: config.max_new_connections_per_s,
                 new_names: NewNameLimits {
-                    per_s: NAMES_PER_CALLER * new_names.per_s,
-                    at_once: NAMES_PER_CALLER * new_names.at_once,
+                    per_s: CLIENTS_PER_CALLER * new_names.per_s,
+                    at_once: CLIENTS_PER_CALLER * new_names.at_once,
                 },
+                requests: requests.of_clients(CLIENTS_PER_CALLER),
             },
             clients_per_user: config.max_clients_per_user,
-            requests: RequestLimits {
-                requests_per_s: config.max_requests_per_s,
-                puts_per_s: config.max_puts_per_s,
-                names_at_once: RequestLimits::names_at_once(config.max_subscriptions),
-            },
+            requests,
             new_names,
             subscriptions: SubscriptionLimits {
                 subscriptions: config.max_subscriptions,

@@ -177,6 +177,7 @@ pub(super) fn server(
         tokens: access.tokens,
         token_cookie: config.jwt_cookie.clone(),
         callers: shared.callers,
+        requests: shared.limits.requests,
         pages: config.pages,
         has_admin_listener: listeners.has_operators(),
         evict_after: config.evict_after,

@@ -65,6 +65,7 @@ use crate::http::screens::{PATH as SCREENS_PATH, Screens};
 use crate::http::tls::Tls;
 use crate::limits::connections::{Callers, Clients, Stay};
 use crate::limits::descriptors::Descriptors;
+use crate::limits::requests::RequestLimits;
 use crate::ops::metrics::TextFormat;
 use crate::ops::shutdown::Readiness;
 use crate::queries::archiver::Archivers;
@@ -111,6 +112,8 @@ pub struct Server {
     pub token_cookie: String,
     /// Limits the connections of each address, and how fast they come.
     pub callers: Arc<Callers>,
+    /// Rates of one client, which an HTTP request is, too.
+    pub requests: RequestLimits,
     /// Whether the clients' listener serves operators' pages.
     pub pages: Pages,
     /// Whether a separate listener serves them.

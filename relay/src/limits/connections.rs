@@ -19,6 +19,7 @@ use thiserror::Error;
 pub use self::permits::{ClientPermit, Clients, Permit, TooManyConnections, Users};
 
 use crate::limits::rate::Bucket;
+use crate::limits::requests::{RequestBudget, RequestLimits};
 use crate::limits::subscriptions::NewNameLimits;
 
 /// An address or user may use the rate of this many seconds at once.
@@ -42,6 +43,8 @@ pub struct CallerLimits {
     pub arrivals_per_s: usize,
     /// New names of an address or user.
     pub new_names: NewNameLimits,
+    /// Puts and names of an address or user in GraphQL over HTTP.
+    pub requests: RequestLimits,
 }
 
 /// Why a connection is refused.
@@ -83,6 +86,8 @@ pub struct Account {
 struct Used {
     arrivals: Bucket,
     names: Bucket,
+    /// Of GraphQL over HTTP, where each request is a client of its own.
+    requests: RequestBudget,
 }
 
 impl Account {
@@ -93,6 +98,7 @@ impl Account {
             used: Mutex::new(Used {
                 arrivals: Bucket::new(arrivals, ARRIVALS_BURST * arrivals, now),
                 names: Bucket::new(limits.new_names.per_s, limits.new_names.at_once, now),
+                requests: RequestBudget::new(limits.requests, now),
             }),
         })
     }
@@ -106,6 +112,7 @@ impl Account {
         let mut used = self.used();
         used.arrivals.left(now) >= ARRIVALS_BURST * limits.arrivals_per_s
             && used.names.left(now) >= limits.new_names.at_once
+            && used.requests.is_unused(now)
     }
 }
 
@@ -321,6 +328,18 @@ impl SharedBudgets {
         }
     }
 
+    /// Counts what an HTTP request asks for with what the address and the user asked for before it.
+    ///
+    /// # Errors
+    /// That of `count`, when it is more than one of them may ask for.
+    pub fn count<E>(
+        &self,
+        mut count: impl FnMut(&mut RequestBudget) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.accounts()
+            .try_for_each(|account| count(&mut account.used().requests))
+    }
+
     /// Whether both are the same connection.
     #[must_use]
     pub fn is(&self, other: &Self) -> bool {
@@ -350,6 +369,11 @@ mod tests {
         new_names: NewNameLimits {
             per_s: 5,
             at_once: 20,
+        },
+        requests: RequestLimits {
+            requests_per_s: 10,
+            puts_per_s: 3,
+            names_at_once: 20,
         },
     };
 
@@ -431,6 +455,23 @@ mod tests {
         assert_eq!(other.caller().names_left(start), 20);
         let near = callers.enter(address("::1"), start).unwrap();
         assert_eq!(near.caller().names_left(start), usize::MAX);
+    }
+
+    #[test]
+    fn reconnecting_resets_no_rate_of_http_requests() {
+        let (callers, start) = (Callers::new(LIMITS), Instant::now());
+        let put = |from: &str, now: Instant| {
+            let caller = callers.enter(address(from), now).unwrap().caller();
+            caller.count(|budget| budget.take_put(now).then_some(()).ok_or(()))
+        };
+        let puts = |from: &str, now| (0..100).filter(|_| put(from, now).is_ok()).count();
+        assert_eq!(puts("192.0.2.1", start), 30, "a burst of ten seconds");
+        assert_eq!(puts("192.0.2.1", start + Duration::from_secs(1)), 3);
+        assert_eq!(puts("192.0.2.2", start), 30, "another address");
+        assert_eq!(puts("127.0.0.1", start), 100);
+        let idle = callers.account(Key::V4(0xc000_0202), start);
+        assert!(!idle.is_unused(LIMITS, start));
+        assert!(idle.is_unused(LIMITS, start + Duration::from_secs(10)));
     }
 
     #[test]

@@ -34,6 +34,12 @@ impl Bucket {
         self.left as usize
     }
 
+    /// Whether it holds as many tokens as it can.
+    pub fn is_full(&mut self, now: Instant) -> bool {
+        self.left(now);
+        self.left >= self.most
+    }
+
     /// Gains the tokens from `since` until now above the most too: no client could use them meanwhile.
     pub fn gain_all(&mut self, since: Instant, now: Instant) {
         self.left(since);

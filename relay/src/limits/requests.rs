@@ -43,6 +43,16 @@ impl RequestLimits {
     pub fn names_at_once(subscriptions: usize) -> usize {
         NAMES_BURST * subscriptions.max(MAX_NAMES)
     }
+
+    /// The rates of this many clients together.
+    #[must_use]
+    pub fn of_clients(self, clients: usize) -> Self {
+        Self {
+            requests_per_s: clients * self.requests_per_s,
+            puts_per_s: clients * self.puts_per_s,
+            names_at_once: clients * self.names_at_once,
+        }
+    }
 }
 
 /// A client sends requests faster than `max_requests_per_s` allows, or waits for too many answers.
@@ -146,6 +156,18 @@ impl RequestBudget {
     /// Counts a put or call; returns whether the rate allows it.
     pub fn take_put(&mut self, now: Instant) -> bool {
         self.puts.take_one(now)
+    }
+
+    /// Counts the puts of a batch; returns whether the rate allows them. If not, none are counted.
+    pub fn take_puts(&mut self, asked: usize, now: Instant) -> bool {
+        let within = asked <= self.puts.left(now);
+        self.puts.take(if within { asked } else { 0 });
+        within
+    }
+
+    /// Whether no put and no name counts any more.
+    pub fn is_unused(&mut self, now: Instant) -> bool {
+        self.puts.is_full(now) && self.names.is_full(now)
     }
 
     /// Counts a request that is answered later.

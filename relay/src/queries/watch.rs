@@ -20,6 +20,9 @@ use crate::state::tick::TickSink;
 /// How often readers that are gone are forgotten while no update comes.
 const READERS_EVERY: Duration = Duration::from_millis(250);
 
+/// Most new readers of a tick: further ones wait for the next, so that they don't hold up the updates of other clients.
+const NEW_PER_TICK: usize = 4_000;
+
 /// Numbers of updates that were left out, by the numbers of their causes.
 pub type SkipCounts = [u64; SkipCause::ALL.len()];
 
@@ -260,7 +263,8 @@ impl TickSink for Watches {
             readers.retain(|reader| Arc::strong_count(&reader.watch) > 1);
             !readers.is_empty()
         });
-        while let Some(watch) = self.queue.new.pop() {
+        let new = std::iter::from_fn(|| self.queue.new.pop());
+        for watch in new.take(NEW_PER_TICK) {
             let reader = Reader {
                 updates: 0,
                 skips: SkipCounts::default(),

@@ -361,6 +361,97 @@ fn body_that_is_broken_is_not_called_too_long() {
     }
 }
 
+/// Elements of a batch whose puts are done; the others are refused for `max_puts_per_s`.
+fn done(answers: &[Value]) -> Vec<usize> {
+    let is_done = |answer: &Value| {
+        let errors = answer["errors"].as_array();
+        for error in errors.into_iter().flatten() {
+            let why = error["message"].as_str().unwrap();
+            assert!(why.contains("max_puts_per_s"), "{answer}");
+            assert_eq!(error["extensions"]["code"], "NOT_ALLOWED", "{answer}");
+        }
+        let count = answer["data"]["putChannels"].as_array().unwrap().len();
+        let errors = errors.map_or(0, Vec::len);
+        assert!(errors == 0 || errors == count, "all or none: {answer}");
+        errors == 0
+    };
+    let done = answers.iter().enumerate().filter(|(_, it)| is_done(it));
+    done.map(|(at, _)| at).collect()
+}
+
+/// A mutation that writes this PV so often.
+fn puts(name: &str, count: usize) -> Value {
+    let variables = json!({"ids": vec![name; count], "values": vec!["7"; count]});
+    json!({"query": PUT, "variables": variables})
+}
+
+#[test]
+fn batch_writes_no_more_than_max_puts_per_s() {
+    let network = Network::new();
+    let records = (0..4).map(|n| {
+        format!("record(ao, \"$(P)set{n}\") {{ field(VAL, \"1\") field(PINI, \"YES\") }}\n")
+    });
+    let ioc = SoftIoc::start(network, &records.collect::<String>());
+    let flags = [
+        "--coniql",
+        "--enable-put",
+        "--allow-put=*",
+        "--max-puts-per-s=1",
+    ];
+    let relay = Relay::start(network, &flags);
+    let names = ioc.names(["set0", "set1", "set2", "set3"]);
+    let batch: Value = names.iter().map(|name| puts(name, 8)).collect();
+    let answers = post(&relay, &batch);
+    // Ten at once. The order in which the elements of a batch are carried out isn't theirs.
+    let done = done(answers.as_array().unwrap());
+    assert_eq!(done.len(), 1, "{answers}");
+    for (at, name) in names.iter().enumerate() {
+        let query = format!("{{ getChannel(id: \"{name}\") {{ value {{ float }} }} }}");
+        let value = post(&relay, &json!({ "query": query }));
+        let expected = if done.contains(&at) { 7.0 } else { 1.0 };
+        let found = &value["data"]["getChannel"]["value"]["float"];
+        assert_eq!(found.as_f64(), Some(expected), "{name}: {value}");
+    }
+    let ordinary = json!([puts(&names[0], 2), puts(&names[1], 2)]);
+    let answers = post(&relay, &ordinary);
+    assert!(
+        answers[0]["errors"].is_null() && answers[1]["errors"].is_null(),
+        "{answers}"
+    );
+}
+
+#[test]
+fn new_connections_write_no_more_than_their_address_may() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, DATABASE);
+    let flags = [
+        "--coniql",
+        "--enable-put",
+        "--allow-put=*",
+        "--max-puts-per-s=1",
+        "--trusted-proxy=127.0.0.1",
+    ];
+    let relay = Relay::start(network, &flags);
+    let ao = ioc.name("ao");
+    let write = |from: &str| {
+        let headers = format!("X-Forwarded-For: {from}\r\n");
+        let (status, _, body) = ask(
+            &relay,
+            "POST",
+            "/graphql",
+            &headers,
+            &puts(&ao, 8).to_string(),
+        );
+        assert_eq!(status, 200, "{body}");
+        let answer: Value = serde_json::from_str(&body).unwrap();
+        !done(&[answer]).is_empty()
+    };
+    // Five times ten at once, and five a second.
+    let first = (0..40).position(|_| !write("192.0.2.1"));
+    assert!(first.is_some_and(|first| first >= 6), "{first:?}");
+    assert!(write("192.0.2.2"), "another address");
+}
+
 #[test]
 fn refused_requests_have_errors_as_clients_of_graphql_read_them() {
     let relay = Relay::start(Network::new(), &["--coniql"]);

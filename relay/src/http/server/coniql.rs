@@ -3,10 +3,11 @@
 
 mod graphiql;
 
+use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
@@ -16,12 +17,16 @@ use pvwire_coniql::{OperationKind, Payload, PayloadError, Requests};
 
 use super::answer::{Answer, Refusal, allow, not_allowed, plain, shared_with, with_type};
 use super::caller::charged_body;
+use super::handshake::FULL;
 use super::query::argument;
 use super::{Audience, Server, Visit};
 use crate::access::caller::Caller;
 use crate::compute::Size;
 use crate::doors::coniql::Coniql;
 use crate::doors::coniql::batch::Plan;
+use crate::limits::requests::RequestBudget;
+use crate::session::batch;
+use crate::state::batch::{Batch, BatchResult};
 
 const JSON: &str = "application/json";
 
@@ -40,6 +45,22 @@ const PATIENCE: Duration = Duration::from_secs(8);
 
 /// How long a browser may remember what a page of another origin may send.
 const MAX_AGE_S: &str = "3600";
+
+/// Who makes a request, and what its operations may still ask for together.
+struct Asker {
+    caller: Caller,
+    budget: RefCell<RequestBudget>,
+}
+
+impl Asker {
+    /// Counts the puts and names of an operation.
+    fn count(&self, batch: &Batch) -> Result<(), BatchResult> {
+        let now = Instant::now();
+        batch::count(batch, &mut self.budget.borrow_mut(), now)?;
+        let rates = &self.caller.rates;
+        rates.count(|budget| batch::count(batch, budget, now))
+    }
+}
 
 /// Responses to one request, with the status of the answer.
 struct Responses {
@@ -149,12 +170,19 @@ impl Server {
     ) -> Result<Answer, Refusal> {
         let headers = request.headers();
         let caller = self.caller(headers, visit)?;
+        let permit = self.clients.permit();
+        let _permit = permit.ok_or((StatusCode::SERVICE_UNAVAILABLE, FULL))?;
+        let asker = Asker {
+            caller,
+            budget: RefCell::new(RequestBudget::new(self.requests, Instant::now())),
+        };
+        let caller = &asker.caller;
         let requests = self
             .pool
             .compute(caller.cpu(), Size::of(bytes), read)
             .await?;
         let knows_type = knows_response_type(headers);
-        let one = |payload| self.coniql_response(door, request, &caller, payload);
+        let one = |payload| self.coniql_response(door, request, &asker, payload);
         let Responses { mut status, body } = match requests {
             Ok(Requests::One(payload)) => one(Ok(payload)).await?,
             Ok(Requests::Batch(batch)) => {
@@ -180,7 +208,7 @@ impl Server {
             };
         }
         let content_type = if knows_type { RESPONSE_JSON } else { JSON };
-        let mut answer = with_type(charged_body(&caller, body)?, content_type);
+        let mut answer = with_type(charged_body(caller, body)?, content_type);
         *answer.status_mut() = status;
         if status == StatusCode::METHOD_NOT_ALLOWED {
             allow(&mut answer, "POST");
@@ -193,7 +221,7 @@ impl Server {
         &self,
         door: &Coniql,
         request: &Request<Incoming>,
-        caller: &Caller,
+        asker: &Asker,
         payload: Result<Payload, PayloadError>,
     ) -> Result<Responses, Refusal> {
         let payload = match payload {
@@ -206,6 +234,7 @@ impl Server {
                 return Ok(responses(status, why.response()));
             }
         };
+        let caller = &asker.caller;
         let size = Size::of(payload.query.len() + payload.variables.len());
         let documents = door.documents();
         let dialect = documents.dialect();
@@ -251,7 +280,10 @@ impl Server {
         for (_, timeout) in &mut batch.reads {
             *timeout = (*timeout).min(patience);
         }
-        let result = self.admin.queries.run(caller, None, batch).await;
+        let result = match asker.count(&batch) {
+            Ok(()) => self.admin.queries.run(caller, None, batch).await,
+            Err(refused) => refused,
+        };
         let size = Size::of(result.elements());
         let write = move || {
             let mut body = Vec::new();

@@ -118,6 +118,18 @@ fn reader_that_is_behind_gets_the_newest_states_and_the_count_of_the_others() {
 }
 
 #[test]
+fn tick_takes_a_bounded_number_of_new_readers_and_the_next_ones_take_the_rest() {
+    let mut world = World::new();
+    let watches: Vec<_> = (0..2 * NEW_PER_TICK + 1).map(|_| world.follow(1)).collect();
+    let mut first_states = || {
+        world.tick(0);
+        watches.iter().filter_map(|watch| watch.take()).count()
+    };
+    let counts = [first_states(), first_states(), first_states()];
+    assert_eq!(counts, [NEW_PER_TICK, NEW_PER_TICK, 1]);
+}
+
+#[test]
 fn reader_that_is_gone_gets_no_states() {
     let mut world = World::new();
     let watch = world.follow(1);

@@ -4,16 +4,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use pvwire_schema::types::Outcome;
-
 use super::{Run, ShardHandle};
 use crate::fanout::control::ClientId;
-use crate::ingest::OpEnd;
-use crate::limits::requests::{RequestBudget, TooManyNames};
-use crate::session::batch::{ClientBatch, Puts};
+use crate::limits::requests::RequestBudget;
+use crate::session::batch::{self, ClientBatch, Puts};
 use crate::session::operation::Operation;
 use crate::session::socket::Disconnect;
-use crate::state::batch::{Batch, BatchResult, ReadError, Respond};
+use crate::state::batch::{Batch, Respond};
 
 impl Run {
     /// Sends out a client's batch.
@@ -29,23 +26,9 @@ impl Run {
             return Err(Disconnect::TooManyWaiting);
         }
         client.budget.open()?;
-        // The puts count when they are carried out; this counts those of all batches of the client.
-        let within = batch.puts.iter().all(|_| client.budget.take_put(now));
-        let names = batch.puts.len() + batch.reads.len();
-        let refusal = if within {
-            let named = client.budget.take_names(names, now);
-            let refused = |why: TooManyNames| OpEnd::failed(Outcome::NotAllowed, why.to_string());
-            named.err().map(refused)
-        } else {
-            Some(OpEnd::too_fast())
-        };
         let (id, number) = (client.id, batch.number);
-        if let Some(end) = refusal {
-            let too_fast = || Err(ReadError::NotAllowed(end.message.clone()));
-            let refused = BatchResult {
-                puts: vec![end.clone(); batch.puts.len()],
-                reads: batch.reads.iter().map(|_| too_fast()).collect(),
-            };
+        // The puts count when they are carried out; this counts those of all batches of the client.
+        if let Err(refused) = batch::count(&batch, &mut client.budget, now) {
             let share = client.caller.cpu().clone();
             let handle = ShardHandle::new(Arc::clone(&self.mailbox));
             handle.respond(&self.context.pool, &share, (id, number), respond, refused);

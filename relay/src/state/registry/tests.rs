@@ -8,6 +8,7 @@ use crate::access::auth::Peer;
 use crate::access::caller::Caller;
 use crate::ingest::{Monitor, OpenError};
 use crate::limits::connections::{CallerLimits, Callers, SharedBudgets};
+use crate::limits::requests::RequestLimits;
 use crate::limits::subscriptions::MAX_FILTERS;
 use crate::limits::subscriptions::NewNameLimits;
 
@@ -146,6 +147,11 @@ fn callers(addresses: usize, from_each: usize) -> Vec<SharedBudgets> {
         new_names: NewNameLimits {
             per_s: 1,
             at_once: 1,
+        },
+        requests: RequestLimits {
+            requests_per_s: 1,
+            puts_per_s: 1,
+            names_at_once: 1,
         },
     });
     let all = (0..addresses * from_each).map(|n| {
