@@ -78,6 +78,15 @@ impl Pvws {
         self.send(&json!({"type": "subscribe", "pvs": names}));
     }
 
+    /// Subscribes this number of names of 500 bytes, which have no source.
+    pub(super) fn hold_names(&mut self, count: usize) {
+        let padding = "x".repeat(485);
+        let names: Vec<_> = (0..count)
+            .map(|n| format!("nosuch://{n:06}{padding}"))
+            .collect();
+        self.subscribe(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+
     pub(super) fn write(&mut self, pv: &str, value: Value) {
         self.send(&json!({"type": "write", "pv": pv, "value": value}));
     }

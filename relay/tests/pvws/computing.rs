@@ -46,6 +46,26 @@ fn long_messages_of_one_client_delay_neither_another_client_nor_probes() {
 }
 
 #[test]
+fn lists_of_names_are_made_within_the_budget_of_their_client() {
+    const LISTS: usize = 60;
+    let relay = Relay::start(
+        Network::new(),
+        &flags(&["--max-cpu-per-client-ms-per-s", "2"]),
+    );
+    let mut greedy = Pvws::connect(&relay);
+    greedy.hold_names(2_000);
+    // Another thread reads a message of this length.
+    let list = json!({"type": "list", "padding": "x".repeat(2_000)});
+    greedy.send(&list);
+    greedy.until("a list", |message| message["type"] == "list");
+    for _ in 0..LISTS {
+        greedy.send(&list);
+    }
+    let done = greedy.texts_within(std::time::Duration::from_millis(100));
+    assert!(done < LISTS, "a client has all lists made at once");
+}
+
+#[test]
 fn messages_of_any_length_are_answered_in_their_order() {
     let network = Network::new();
     let relay = Relay::start(network, &flags(&[]));

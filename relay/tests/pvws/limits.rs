@@ -242,6 +242,24 @@ fn name_beyond_a_limit_is_refused_by_name_and_may_come_again() {
     client.update(&name, "its value", |update| update["vtype"].is_string());
 }
 
+/// Answers that a client's messages ask for, in each of which its names or its message come back.
+#[test]
+fn answers_that_a_client_does_not_read_count_against_its_memory() {
+    let budget = ["--max-memory-per-client-mib=8", "--evict-after-ms=60000"];
+    let relay = Relay::start(Network::new(), &flags(&budget));
+    let list = json!({"type": "list"});
+    let echo = json!({"type": "echo", "padding": "x".repeat(1 << 19)});
+    for (names, message) in [(2_000, list), (0, echo)] {
+        let mut client = Pvws::connect_slow(&relay);
+        client.hold_names(names);
+        for _ in 0..30 {
+            client.send(&message);
+        }
+        let expected = CloseCode::TooManyRequests.number();
+        assert_eq!(client.close_code(), expected, "{:.20}", message.to_string());
+    }
+}
+
 #[test]
 fn clients_are_closed_when_the_relay_stops() {
     let network = Network::new();

@@ -26,6 +26,10 @@ use crate::session::step::Session;
 /// dropped.
 const LINGER: Duration = Duration::from_secs(1);
 
+/// Answers up to this length are not charged: so few of them can wait that their memory doesn't matter, and a client
+/// whose budget is used up is still answered when it checks its connection.
+const MOST_UNCHARGED: usize = 1 << 10;
+
 /// Result of a client's heartbeat check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Silence {
@@ -132,6 +136,18 @@ impl Client {
             self.permit = Some(users.permit(user)?);
         }
         Ok(())
+    }
+
+    /// Sends an answer that was made for this client alone, charged to it until it is sent.
+    pub(super) fn answer_charged(&mut self, frame: Frame) -> Result<(), Disconnect> {
+        let length = frame.length();
+        let frame = if length <= MOST_UNCHARGED {
+            frame
+        } else {
+            let charge = self.caller.owner.charge(length);
+            frame.charged(charge.map_err(|_| Disconnect::TooManyWaiting)?)
+        };
+        self.socket.answer(&Arc::new(frame))
     }
 
     /// Whether bytes wait for the client.

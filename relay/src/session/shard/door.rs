@@ -86,11 +86,11 @@ impl Refusals {
     }
 
     /// All texts in one frame; `None` if there are none.
-    fn frame(mut self, to: &mut dyn DoorSession) -> Option<Arc<Frame>> {
+    fn frame(mut self, to: &mut dyn DoorSession) -> Option<Frame> {
         if self.untold > 0 {
             to.more_refused(self.untold, &mut self.told);
         }
-        (!self.told.is_empty()).then(|| Arc::new(Frame::raw(self.told)))
+        (!self.told.is_empty()).then(|| Frame::raw(self.told))
     }
 }
 
@@ -138,7 +138,8 @@ impl Run {
         with.is_being_read = false;
         let done = match (known, message) {
             (Ok(true), Some(message)) => {
-                let asked = with.session.take(message);
+                let (share, pool) = (client.caller.cpu(), &self.context.pool);
+                let asked = pool.now(share, || with.session.take(message));
                 self.act_for_door(slot, asked)
             }
             (Ok(true), None) => Err(Disconnect::BadMessage),
@@ -160,7 +161,7 @@ impl Run {
                 if let Some(with) = &mut client.door {
                     with.sent = Instant::now();
                 }
-                client.socket.answer(&Arc::new(frame))
+                client.answer_charged(frame)
             }
             Some(DoorAction::Put {
                 number,
@@ -235,7 +236,7 @@ impl Run {
         let client = &mut self.clients[slot];
         let with = client.door.as_mut();
         match with.and_then(|with| with.session.put_ended(number, end)) {
-            Some(frame) => client.socket.answer(&Arc::new(frame)),
+            Some(frame) => client.answer_charged(frame),
             None => Ok(()),
         }
     }
@@ -324,7 +325,7 @@ impl Run {
             control.push(subscribe);
         }
         match refusals.frame(&mut *with.session) {
-            Some(frame) => client.socket.answer(&frame),
+            Some(frame) => client.answer_charged(frame),
             None => Ok(()),
         }
     }
@@ -346,7 +347,7 @@ impl Run {
             }
         }
         match refusals.frame(&mut *with.session) {
-            Some(frame) => client.socket.answer(&frame),
+            Some(frame) => client.answer_charged(frame),
             None => Ok(()),
         }
     }
