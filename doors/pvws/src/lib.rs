@@ -24,7 +24,7 @@ mod websocket;
 pub use formula::{
     Computed, Formula, FormulaError, Known, MOST_INPUTS, MOST_WORK, failed as formula_failed,
 };
-pub use life::{Life, State};
+pub use life::{Life, Received, State};
 pub use message::{Message, Written, read};
 pub use name::{Dialect, Target, target};
 pub use report::{SocketSeen, brief, elements, got, info, pool, sockets, summary};

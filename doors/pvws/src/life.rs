@@ -2,7 +2,8 @@
 //!
 //! A form is a PV under one spelling with one right to write. All clients of a form that are in step have
 //! received the same messages, so each text is made once for all of them. A new client and a client that was
-//! behind get the present state instead, and the same texts from then on.
+//! behind get the present state instead, and the same texts from then on. So does a client whose right to write has
+//! changed, which comes from another form: it may have what was sent to that one.
 
 use pvwire_schema::types::Metadata;
 
@@ -20,6 +21,8 @@ pub struct State<'a> {
     pub is_connected: bool,
     /// Whether its clients are told so if it isn't connected. While it is, they wait for its value.
     pub is_absent: bool,
+    /// Whether it is connected, but its value may not be read.
+    pub is_unreadable: bool,
     /// Whether its clients may not write it.
     pub readonly: bool,
     /// Its type and display information.
@@ -46,6 +49,36 @@ struct Shown {
     readonly: bool,
 }
 
+/// What clients may have received of a PV under one spelling.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Received {
+    merged: Merged,
+    /// The class of the last value.
+    last: Option<VType>,
+    /// The last right to write.
+    readonly: Option<bool>,
+}
+
+impl Received {
+    /// Whether there was a value.
+    #[must_use]
+    pub fn has_value(&self) -> bool {
+        self.last.is_some()
+    }
+
+    /// Some clients have received this later.
+    pub fn add(&mut self, later: Self) {
+        self.merged.add(later.merged);
+        self.merged.is_mixed |= are_mixed(self.last, later.last);
+        self.last = later.last.or(self.last);
+        self.readonly = later.readonly.or(self.readonly);
+    }
+}
+
+fn are_mixed(one: Option<VType>, other: Option<VType>) -> bool {
+    one.zip(other).is_some_and(|(one, other)| one != other)
+}
+
 /// Writes the messages of one form of a PV.
 #[derive(Debug)]
 pub struct Life {
@@ -57,10 +90,24 @@ pub struct Life {
     /// The class has changed since `take_new_class`.
     has_new_class: bool,
     is_absent: bool,
+    /// Whether clients may not write it, as they were told last.
+    told_readonly: Option<bool>,
     merged: Merged,
     /// Time of the last value that was sent.
     time_ns: i64,
     text: Vec<u8>,
+}
+
+/// What is told instead of a value.
+#[derive(Clone, Copy, Debug, Default)]
+struct Gone {
+    /// Clients may not keep the value.
+    is_taken: bool,
+    /// They may have values of another class.
+    is_other: bool,
+    /// They may have had no message before, and so no class, without which some don't take a severity.
+    is_first: bool,
+    readonly: Option<bool>,
 }
 
 /// What an update has beside its value.
@@ -84,6 +131,7 @@ impl Life {
             last: None,
             has_new_class: false,
             is_absent: state.is_absent,
+            told_readonly: state.is_absent.then_some(state.readonly),
             merged: Merged::default(),
             time_ns: state.latest.map_or(state.now_ns, |latest| latest.time_ns),
             text: Vec::new(),
@@ -93,7 +141,28 @@ impl Life {
         life.last
             .into_iter()
             .for_each(|vtype| life.merged.note(vtype));
+        if life.is_shown() {
+            life.told_readonly = Some(state.readonly);
+        }
         life
+    }
+
+    /// What its clients may have received.
+    #[must_use]
+    pub fn received(&self) -> Received {
+        Received {
+            merged: self.merged,
+            last: self.last,
+            readonly: self.told_readonly,
+        }
+    }
+
+    /// Clients may come from another form, where they have received this. The next one that comes is a `newcomer`.
+    pub fn inherit(&mut self, received: Received) {
+        self.merged.add(received.merged);
+        self.merged.is_mixed |= are_mixed(self.last, received.last);
+        self.last = self.last.or(received.last);
+        self.told_readonly = self.told_readonly.or(received.readonly);
     }
 
     /// Whether clients see a value.
@@ -138,15 +207,28 @@ impl Life {
         match (state.shown(), self.shown.clone()) {
             (Some(_), Some(now)) if apart => {
                 self.merged.note(now.vtype);
+                self.told_readonly = Some(now.readonly);
                 0
             }
             (Some((metadata, sample)), Some(now)) => {
-                self.first(out, &now, metadata, &sample, false);
+                // For some clients the first message counts, so what it can't replace follows it.
+                let is_other = (false, self.merged.is_mixed);
+                self.first(out, &now, metadata, &sample, is_other);
                 1
             }
+            _ if state.is_absent => {
+                self.readonly_alone(out, state);
+                0
+            }
             _ => {
-                if state.is_absent {
-                    self.readonly_alone(out, state);
+                if let Some(last) = self.last.filter(|_| state.is_unreadable) {
+                    let gone = Gone {
+                        is_taken: state.latest.is_none(),
+                        is_other: self.merged.is_mixed,
+                        is_first: true,
+                        readonly: Some(state.readonly),
+                    };
+                    self.gone(out, last, gone, state.now_ns);
                 }
                 0
             }
@@ -154,25 +236,28 @@ impl Life {
     }
 
     /// The first value, in two messages: with metadata, and without. Both have `readonly`, because some clients
-    /// read it from the first message and others from the second.
+    /// read it from the first message and others from the second. `is_other`, for each: clients may have values of
+    /// another class.
     fn first(
         &mut self,
         out: &mut Vec<u8>,
         now: &Shown,
         metadata: &Metadata,
         sample: &Sample<'_>,
-        is_other: bool,
+        is_other: (bool, bool),
     ) {
         let second = Extras {
             readonly: Some(now.readonly),
+            is_other: is_other.1,
             ..Extras::default()
         };
         let first = Extras {
             block: Some(&now.block),
             severity: now.severity,
-            is_other,
+            is_other: is_other.0,
             ..second
         };
+        self.told_readonly = Some(now.readonly);
         self.value(out, now.vtype, sample, metadata, first);
         self.value(out, now.vtype, sample, metadata, second);
     }
@@ -198,16 +283,17 @@ impl Life {
         self.has_new_class |= last != Some(now.vtype);
         self.merged.is_mixed |= is_other;
         let before = self.shown.replace(now.clone());
+        let told = self.told_readonly.replace(now.readonly);
         if apart {
             self.make_room(out, &now, (is_other, false), state.now_ns);
             return 0;
         }
         let Some(before) = before.filter(|_| !came_back) else {
-            self.first(out, &now, metadata, &sample, is_other);
+            self.first(out, &now, metadata, &sample, (is_other, false));
             return 1;
         };
         let is_renewed = (before.vtype, &before.block) != (now.vtype, &now.block);
-        let readonly = (before.readonly != now.readonly).then_some(now.readonly);
+        let readonly = (told != Some(now.readonly)).then_some(now.readonly);
         if !has_new && !is_renewed && readonly.is_none() {
             return 0;
         }
@@ -223,14 +309,20 @@ impl Life {
 
     fn refresh_unshown(&mut self, out: &mut Vec<u8>, state: &State<'_>) {
         let is_taken = state.latest.is_none();
-        if let Some(shown) = self.shown.take() {
-            self.gone(out, shown.vtype, (is_taken, false), state.now_ns);
-        } else if let Some(last) = self
-            .last
-            .filter(|_| is_taken && self.merged.is_text_shown())
-        {
-            self.gone(out, last, (true, false), state.now_ns);
-        } else if state.is_absent && !self.is_absent {
+        // No later value tells it.
+        let is_news =
+            state.is_unreadable && (self.told_readonly).is_some_and(|told| told != state.readonly);
+        let has_text = is_taken && self.merged.is_text_shown();
+        let shown = self.shown.take().map(|shown| shown.vtype);
+        let vtype = shown.or(self.last.filter(|_| has_text || is_news));
+        if let Some(vtype) = vtype {
+            let gone = Gone {
+                is_taken,
+                readonly: is_news.then_some(state.readonly),
+                ..Gone::default()
+            };
+            self.gone(out, vtype, gone, state.now_ns);
+        } else if is_news || state.is_absent && !self.is_absent {
             self.readonly_alone(out, state);
         }
         self.is_absent = state.is_absent;
@@ -292,7 +384,13 @@ impl Life {
             _ if !needs_all => 0,
             _ => {
                 if let Some(last) = self.last {
-                    self.gone(out, last, (state.latest.is_none(), is_other), state.now_ns);
+                    let gone = Gone {
+                        is_taken: state.latest.is_none(),
+                        is_other,
+                        readonly: state.is_unreadable.then_some(state.readonly),
+                        ..Gone::default()
+                    };
+                    self.gone(out, last, gone, state.now_ns);
                 } else if state.is_absent {
                     self.readonly_alone(out, state);
                 }
@@ -359,13 +457,14 @@ impl Life {
     /// Reports a connection that is lost, or a server that doesn't respond. The value becomes `NaN` or an empty array;
     /// values with a class also get the severity `INVALID`. An enum's or text's last text stays, unless the value
     /// `is_taken` from the clients, or they may have a text of another class.
-    fn gone(
-        &mut self,
-        out: &mut Vec<u8>,
-        vtype: VType,
-        (is_taken, is_other): (bool, bool),
-        now_ns: i64,
-    ) {
+    fn gone(&mut self, out: &mut Vec<u8>, vtype: VType, gone: Gone, now_ns: i64) {
+        let Gone {
+            is_taken,
+            is_other,
+            is_first,
+            readonly,
+        } = gone;
+        self.told_readonly = readonly.or(self.told_readonly);
         if is_other {
             self.empty_arrays(out, vtype);
         }
@@ -373,7 +472,7 @@ impl Life {
         text.clear();
         text.extend_from_slice(&self.head);
         let has_severity = vtype.name().is_some() || self.merged.keys.class;
-        write_severity(text, has_severity.then_some("INVALID"));
+        write_severity(text, (has_severity && !is_first).then_some("INVALID"));
         if vtype.width().is_some() && self.merged.has_number_beside(vtype) {
             update::no_number(text);
         }
@@ -386,7 +485,7 @@ impl Life {
             update::push_text(text, "NaN");
             self.merged.is_of_large = false;
         }
-        update::end(text, None, now_ns);
+        update::end(text, readonly, now_ns);
         text_message(out, text);
     }
 
@@ -449,6 +548,7 @@ impl Life {
 
     /// The only message about a PV that isn't connected.
     fn readonly_alone(&mut self, out: &mut Vec<u8>, state: &State<'_>) {
+        self.told_readonly = Some(state.readonly);
         let text = &mut self.text;
         text.clear();
         text.extend_from_slice(&self.head);

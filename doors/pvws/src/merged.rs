@@ -8,7 +8,7 @@ use crate::update::{self, Keys};
 use crate::vtype::VType;
 
 /// Keys that clients may have. None is forgotten: a client that was behind may have a key of any earlier value.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Merged {
     /// A `text`, which clients show rather than a value.
     pub(crate) text: bool,
@@ -28,6 +28,21 @@ pub(crate) struct Merged {
 impl Merged {
     pub(crate) fn is_text_shown(self) -> bool {
         self.text && self.of_value
+    }
+
+    /// Some clients may have these keys, too.
+    pub(crate) fn add(&mut self, others: Self) {
+        self.text |= others.text;
+        self.of_value |= others.of_value;
+        self.is_of_large &= others.is_of_large;
+        self.number |= others.number;
+        self.is_mixed |= others.is_mixed;
+        self.keys.class |= others.keys.class;
+        self.keys.display |= others.keys.display;
+        self.keys.labels |= others.keys.labels;
+        for (mine, other) in self.arrays.iter_mut().zip(others.arrays) {
+            *mine |= other;
+        }
     }
 
     /// Clients have a value of this class.

@@ -5,6 +5,7 @@
 
 pub mod formulas;
 pub mod site;
+mod spellings;
 mod texts;
 
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use std::time::Instant;
 use serde_json::{Map, Value, json};
 use testbed::{DEADLINE, Network, Relay, SHAPES, SoftIoc, StructureServer, prefix};
 
-use super::client::{Pvws, flags};
+use super::client::{Pvws, flags, relay_of_users};
 
 /// What a client has of a PV: its updates, merged as PVWS's own client does.
 struct Merging {
@@ -15,7 +15,10 @@ struct Merging {
 
 impl Merging {
     fn start(relay: &Relay, pv: &str) -> Self {
-        let mut client = Pvws::connect(relay);
+        Self::with(Pvws::connect(relay), pv)
+    }
+
+    fn with(mut client: Pvws, pv: &str) -> Self {
         client.subscribe(&[pv]);
         let mut merging = Self {
             client,
@@ -144,5 +147,45 @@ fn merging_client_forgets_a_text_that_it_may_not_read_any_more() {
         merging.becomes(&name, shows("NaN", "INVALID"));
         ioc.put("gate", "1");
         merging.becomes(&name, shows("two", "NONE"));
+    }
+}
+
+/// Rules that let another user write, or everybody.
+const RULES: [&str; 2] = [
+    "enable_put = true\n[[rule]]\nuser = \"bob\"\npv = \"*\"\nallow = \"put\"\n",
+    "enable_put = true\n[[rule]]\npv = \"*\"\nallow = \"put\"\n",
+];
+
+#[test]
+fn merging_client_does_not_keep_a_text_when_a_reload_changes_its_right_to_write() {
+    let (network, prefix) = (Network::new(), prefix());
+    let text = r#"record(stringout, "$(P)x") { field(VAL, "hello") field(PINI, "YES") }"#;
+    let number = r#"record(ao, "$(P)x") { field(VAL, "5") field(PREC, "3") field(PINI, "YES") }"#;
+    let ioc = SoftIoc::with_prefix(network, &prefix, text, "");
+    let (relay, rules) = relay_of_users(network, RULES[0], &[]);
+    let ann = Pvws::try_connect(relay.address(), &[("X-Forwarded-User", "ann")]);
+    let mut merging = Merging::with(ann.unwrap(), &ioc.name("x"));
+    let shows = |text: &'static str, readonly: bool| {
+        move |client: &Merging| {
+            if client.shown() != text {
+                return Err(format!("{:?} is shown", client.shown()));
+            }
+            client.has("readonly", &json!(readonly))
+        }
+    };
+    merging.becomes("a text", shows("hello", true));
+    ioc.kill();
+    let mut ioc = SoftIoc::with_prefix(network, &prefix, number, "");
+    merging.becomes("a number", shows("5.000", true));
+    for (rule, readonly, value, shown) in [
+        (RULES[1], false, "6", "6.000"),
+        (RULES[0], true, "7", "7.000"),
+    ] {
+        std::fs::write(&rules, rule).unwrap();
+        relay.signal("HUP");
+        let right = |client: &Merging| client.has("readonly", &json!(readonly));
+        merging.becomes("another right", right);
+        ioc.put("x", value);
+        merging.becomes("the next number", shows(shown, readonly));
     }
 }

@@ -66,6 +66,7 @@ fn state<'a>(metadata: &'a Metadata, value: Value<'a>) -> State<'a> {
     State {
         is_connected: true,
         is_absent: false,
+        is_unreadable: false,
         readonly: false,
         metadata: Some(metadata),
         latest: Some(sample(value)),
@@ -76,6 +77,7 @@ fn state<'a>(metadata: &'a Metadata, value: Value<'a>) -> State<'a> {
 const SEARCHED: State<'_> = State {
     is_connected: false,
     is_absent: false,
+    is_unreadable: false,
     readonly: true,
     metadata: None,
     latest: None,
@@ -353,4 +355,74 @@ fn client_that_was_behind_is_told_the_severity_in_any_case() {
         ..there
     };
     assert!(told(&gone, true).contains(r#""severity":"INVALID","value":"NaN""#));
+}
+
+#[test]
+fn right_to_write_that_changes_while_no_value_may_be_read_is_told() {
+    let metadata = metadata(ValueType::Float64);
+    let there = state(&metadata, Value::Number(0.0));
+    let mut life = Life::new("X", Dialect::Ca, &there);
+    let hidden = State {
+        is_connected: false,
+        is_unreadable: true,
+        latest: None,
+        ..there
+    };
+    let told = refresh(&mut life, &hidden, false, false);
+    assert!(told[0].contains(r#""value":"NaN","seconds""#), "{told:?}");
+    for readonly in [true, false] {
+        let hidden = State { readonly, ..hidden };
+        let told = refresh(&mut life, &hidden, false, false);
+        let expected = format!(r#""value":"NaN","readonly":{readonly},{TIME}"#);
+        assert!(
+            told.len() == 1 && told[0].ends_with(&expected),
+            "{told:?} instead of {expected}"
+        );
+        assert!(refresh(&mut life, &hidden, false, false).is_empty());
+    }
+    // Both rights may be taken at once.
+    refresh(&mut life, &there, false, true);
+    let neither = State {
+        readonly: true,
+        ..hidden
+    };
+    let told = refresh(&mut life, &neither, false, false);
+    assert!(
+        told[0].contains(r#""value":"NaN","readonly":true"#),
+        "{told:?}"
+    );
+    // A lost connection is no change of a right.
+    refresh(&mut life, &there, false, true);
+    let lost = State {
+        readonly: true,
+        is_unreadable: false,
+        is_absent: true,
+        ..hidden
+    };
+    let told = refresh(&mut life, &lost, false, false);
+    assert!(!told[0].contains("readonly"), "{told:?}");
+}
+
+#[test]
+fn client_from_another_form_is_told_its_right_while_no_value_may_be_read() {
+    let metadata = metadata(ValueType::Float64);
+    let there = state(&metadata, Value::Number(0.0));
+    let before = Life::new("X", Dialect::Ca, &there);
+    let hidden = State {
+        is_connected: false,
+        is_unreadable: true,
+        readonly: true,
+        latest: None,
+        ..there
+    };
+    let first = |received: Option<Received>| {
+        let mut life = Life::new("X", Dialect::Ca, &hidden);
+        received.into_iter().for_each(|known| life.inherit(known));
+        let mut out = Vec::new();
+        life.newcomer(&mut out, &hidden, false);
+        texts(&out)
+    };
+    let expected = format!(r#"{{"type":"update","pv":"X","value":"NaN","readonly":true,{TIME}"#);
+    assert_eq!(first(Some(before.received())), [expected]);
+    assert!(first(None).is_empty());
 }

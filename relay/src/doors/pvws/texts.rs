@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use pvwire_pvws::{Dialect, Life, Sample, State, Value};
+use pvwire_pvws::{Dialect, Life, Received, Sample, State, Value};
 use pvwire_schema::types::{Alarm, Connection, ConnectionState, FrameKind, PvId, Reply, SkipCause};
 
+use super::spellings::Spellings;
 use crate::fanout::dirty::Dirty;
 use crate::fanout::encoding::{Described, MessageEncoder, Values};
 use crate::fanout::frame::Frame;
@@ -19,12 +20,25 @@ use crate::state::table::{ChangedRow, Changes, Entry, Latest, Now, Table, Togeth
 struct FormLife {
     form: Arc<Form>,
     life: Life,
+    /// What was noted of it under its spelling.
+    noted: Received,
     /// The last tick in which `refresh` wrote its messages.
     refreshed: u64,
     /// The alarm of the last update that was sent.
     alarm: Alarm,
     /// The last tick that changed the class of the value.
     class_tick: u64,
+}
+
+impl FormLife {
+    /// Notes what its clients have received.
+    fn note(&mut self, spellings: &mut Spellings) {
+        let received = self.life.received();
+        if received != self.noted {
+            self.noted = received;
+            spellings.note(&self.form, received);
+        }
+    }
 }
 
 /// Number of PVs that one sweep visits.
@@ -44,6 +58,7 @@ struct Span {
 pub(super) struct Texts {
     /// Indexed by PV id.
     lives: Vec<Option<Box<FormLife>>>,
+    spellings: Spellings,
     /// Index in `lives` at which the next sweep begins.
     swept: usize,
     /// The tick's messages.
@@ -90,6 +105,11 @@ fn alarm(entry: &Entry) -> Alarm {
     latest.map_or(Alarm::NONE, |latest| latest.alarm)
 }
 
+/// Whether a PV is connected to a server that responds.
+fn is_up(connection: &Connection) -> bool {
+    connection.state == ConnectionState::Connected && !is_unresponsive(connection)
+}
+
 /// Whether a PV's server doesn't respond, although its connection isn't lost yet.
 fn is_unresponsive(connection: &Connection) -> bool {
     connection.heard_ns != 0
@@ -105,6 +125,7 @@ fn state<'a>(entry: &'a Entry, form: &Form, now_ns: i64) -> State<'a> {
     State {
         is_connected,
         is_absent: entry.is_overdue() || is_lost || is_unresponsive(connection),
+        is_unreadable: is_up(connection) && !connection.read,
         readonly: !(connection.write && connection.puts && form.may_write),
         metadata: entry.metadata.as_deref(),
         latest: (entry.latest.as_ref()).map(|latest| sample(latest, dialect(form), now_ns)),
@@ -112,40 +133,51 @@ fn state<'a>(entry: &'a Entry, form: &Form, now_ns: i64) -> State<'a> {
     }
 }
 
-impl Texts {
-    /// The form of a PV, if it is known already.
-    fn known(&mut self, pv: PvId, entry: &Entry) -> Option<&mut FormLife> {
-        let known = self.lives.get_mut(pv.index())?.as_deref_mut()?;
-        // Another PV may have this id now.
-        let is_same = entry
-            .form()
-            .is_some_and(|form| Arc::ptr_eq(form, &known.form));
-        is_same.then_some(known)
-    }
+/// The form of a PV, if it is known already.
+fn known<'a>(
+    lives: &'a mut [Option<Box<FormLife>>],
+    pv: PvId,
+    entry: &Entry,
+) -> Option<&'a mut FormLife> {
+    let known = lives.get_mut(pv.index())?.as_deref_mut()?;
+    // Another PV may have this id now.
+    let is_same = entry
+        .form()
+        .is_some_and(|form| Arc::ptr_eq(form, &known.form));
+    is_same.then_some(known)
+}
 
+impl Texts {
     /// The form of a PV and the PV's state. The clients of a new form know that state.
     fn form<'a>(
         &mut self,
         pv: PvId,
         entry: &'a Entry,
         now_ns: i64,
-    ) -> Option<(&mut Life, State<'a>)> {
+    ) -> Option<(&mut FormLife, &mut Spellings, State<'a>)> {
         let form = entry.form()?;
         let state = state(entry, form, now_ns);
-        if self.known(pv, entry).is_none() {
+        if known(&mut self.lives, pv, entry).is_none() {
             if pv.index() >= self.lives.len() {
                 self.lives.resize_with(pv.index() + 1, || None);
             }
-            self.lives[pv.index()] = Some(Box::new(FormLife {
+            let mut life = Life::new(&form.spelling, dialect(form), &state);
+            self.spellings.add(form);
+            life.inherit(self.spellings.received(form));
+            let before = self.lives[pv.index()].replace(Box::new(FormLife {
                 form: Arc::clone(form),
-                life: Life::new(&form.spelling, dialect(form), &state),
+                life,
+                noted: Received::default(),
                 refreshed: 0,
                 alarm: alarm(entry),
                 class_tick: 0,
             }));
+            if let Some(before) = before {
+                self.spellings.remove(before.form);
+            }
         }
         let known = self.lives[pv.index()].as_deref_mut()?;
-        Some((&mut known.life, state))
+        Some((known, &mut self.spellings, state))
     }
 
     /// Writes everything that is new of a PV: one message, or two for a first value.
@@ -155,7 +187,7 @@ impl Texts {
         let (came_back, apart) = (self.away.contains(&pv), self.large.contains(&pv));
         let mut bytes = std::mem::take(&mut self.bytes);
         let mut rows = 0;
-        if let Some(known) = self.known(pv, entry)
+        if let Some(known) = known(&mut self.lives, pv, entry)
             && known.refreshed != changes.tick
         {
             known.refreshed = changes.tick;
@@ -166,6 +198,7 @@ impl Texts {
             if known.life.take_new_class() {
                 known.class_tick = changes.tick;
             }
+            known.note(&mut self.spellings);
         }
         self.bytes = bytes;
         self.add(pv, begin, rows);
@@ -218,6 +251,7 @@ impl Texts {
         if known.life.take_new_class() {
             known.class_tick = changes.tick;
         }
+        known.note(&mut self.spellings);
         self.add(pv, begin, 1);
     }
 
@@ -278,13 +312,17 @@ impl MessageEncoder for Texts {
         for (index, life) in (begin..).zip(&mut self.lives[begin..self.swept]) {
             let entry = table.get(PvId(index as u32));
             let form = entry.and_then(Entry::form);
-            life.take_if(|life| form.is_none_or(|form| !Arc::ptr_eq(form, &life.form)));
+            let gone = life.take_if(|life| form.is_none_or(|form| !Arc::ptr_eq(form, &life.form)));
+            if let Some(gone) = gone {
+                self.spellings.remove(gone.form);
+            }
         }
         while self.lives.pop_if(|life| life.is_none()).is_some() {}
         if self.lives.capacity() / 4 > self.lives.len() {
             self.lives.shrink_to_fit();
         }
-        !self.lives.is_empty()
+        let keeps = self.spellings.sweep();
+        keeps || !self.lives.is_empty()
     }
 
     fn update(
@@ -320,15 +358,17 @@ impl MessageEncoder for Texts {
             let entry = table.entry(pv);
             let latest = entry.latest.as_ref();
             let has_new = entry.value_tick > since;
-            let class_tick = self.known(pv, entry).map_or(0, |known| known.class_tick);
+            let known = known(&mut self.lives, pv, entry);
+            let class_tick = known.map_or(0, |known| known.class_tick);
             let is_described = entry.connection_tick > since || entry.metadata_tick > since;
             let apart = (has_new || is_described)
                 && latest.is_some_and(|latest| !together.takes(&latest.value));
             let needs_all = is_described || class_tick > since;
             if (has_new || needs_all)
-                && let Some((life, state)) = self.form(pv, entry, now_ns)
+                && let Some((known, spellings, state)) = self.form(pv, entry, now_ns)
             {
-                rows += life.catch_up(&mut out, &state, needs_all, apart);
+                rows += (known.life).catch_up(&mut out, &state, needs_all, apart);
+                known.note(spellings);
             }
         }
         Frame::raw(out).with_rows(rows)
@@ -347,9 +387,9 @@ impl MessageEncoder for Texts {
         };
         let (connection, now_ns) = (of.connection, wall_ns());
         let state = State {
-            is_connected: connection.state == ConnectionState::Connected
-                && !is_unresponsive(&connection),
+            is_connected: is_up(&connection),
             is_absent: false,
+            is_unreadable: false,
             readonly: !(connection.write && connection.puts && form.may_write),
             metadata: Some(metadata),
             latest: Some(sample(latest, dialect(form), now_ns)),
@@ -373,10 +413,11 @@ impl MessageEncoder for Texts {
             let entry = table.entry(pv);
             let latest = entry.latest.as_ref();
             let apart = latest.is_some_and(|latest| !together.takes(&latest.value));
-            if let Some((life, state)) = self.form(pv, entry, now_ns) {
-                rows += life.newcomer(&mut out, &state, apart);
-            }
-            if let Some(known) = self.known(pv, entry) {
+            if let Some((known, spellings, state)) = self.form(pv, entry, now_ns) {
+                // It may come from another form of the PV.
+                known.life.inherit(spellings.received(&known.form));
+                rows += known.life.newcomer(&mut out, &state, apart);
+                known.note(spellings);
                 known.alarm = alarm(entry);
             }
         }

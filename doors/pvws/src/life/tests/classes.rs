@@ -509,3 +509,48 @@ fn messages_of_a_pv_that_keeps_its_class_have_no_more_keys() {
         }
     }
 }
+
+#[test]
+fn client_that_comes_to_another_form_shows_each_class_and_nothing_of_earlier_ones() {
+    each_pair(|before, after, what, dialect| {
+        let betweens = ["number", "integer", "enum", "text", "array", "shorts"];
+        for between in classes()
+            .iter()
+            .filter(|class| betweens.contains(&class.name))
+        {
+            let what = format!("{what}, with {} between", between.name);
+            let mut old = Life::new("X", dialect, &before.state());
+            let mut clients = Clients::default();
+            clients.take(&before.first(&mut old, dialect));
+            // The form with the other right to write begins with another class, or without a value.
+            for is_lost in [false, true] {
+                let state = if is_lost {
+                    before.lost(false)
+                } else {
+                    between.state()
+                };
+                let mut new = Life::new("X", dialect, &state);
+                new.inherit(old.received());
+                let mut out = Vec::new();
+                new.newcomer(&mut out, &state, false);
+                clients.take(&out);
+                if !is_lost {
+                    clients.are_like(&between.fresh(dialect), false, &what);
+                }
+                let mut out = Vec::new();
+                new.refresh(&mut out, &after.state(), is_lost, true, after.is_large);
+                after.large(&mut out, dialect);
+                clients.take(&out);
+                clients.are_like(&after.fresh(dialect), after.is_large, &what);
+                let mut received = old.received();
+                received.add(new.received());
+                old.inherit(received);
+                // And back.
+                clients.take(&before.first(&mut old, dialect));
+                if !before.is_large {
+                    clients.are_like(&before.fresh(dialect), false, &what);
+                }
+            }
+        }
+    });
+}

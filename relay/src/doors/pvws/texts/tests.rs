@@ -18,17 +18,21 @@ struct Pv {
     tick: u64,
 }
 
+fn open_form(intake: &Arc<Intake>, may_write: bool) -> FilteredLine {
+    let form = Arc::new(Form {
+        spelling: "X".to_owned(),
+        scheme: "ca",
+        may_write,
+        array_interval_ms: 0,
+    });
+    FilteredLine::open(intake, PV, PvId(0), (Filter::ALL, Some(form)), None)
+}
+
 impl Pv {
     fn new() -> Self {
         let intake = Intake::new();
-        let form = Arc::new(Form {
-            spelling: "X".to_owned(),
-            scheme: "ca",
-            may_write: true,
-            array_interval_ms: 0,
-        });
         let line = Line::open(&intake, PvId(0), false);
-        let form = FilteredLine::open(&intake, PV, PvId(0), (Filter::ALL, Some(form)), None);
+        let form = open_form(&intake, true);
         let table = Table::new(Duration::from_secs(5));
         let mut pv = Self {
             intake,
@@ -129,4 +133,32 @@ fn pv_that_leaves_is_forgotten() {
     pv.tick();
     texts.sweep(&pv.table);
     assert!(texts.lives.is_empty());
+}
+
+#[test]
+fn text_of_one_form_is_known_in_the_next_and_forgotten_after_a_while() {
+    let (mut pv, mut texts) = (Pv::new(), Texts::default());
+    assert!(newcomer(&mut texts, &pv).contains(r#""text":"off""#));
+    pv.form = None;
+    pv.tick();
+    assert!(texts.sweep(&pv.table));
+    // Clients come with another right to write, to a PV without labels meanwhile.
+    pv.choices(&[]);
+    pv.value(1.0);
+    pv.form = Some(open_form(&pv.intake, false));
+    pv.tick();
+    let told = newcomer(&mut texts, &pv);
+    assert!(told.contains(r#""value":1,"text":"1""#), "{told}");
+    pv.form = None;
+    pv.tick();
+    let sweeps = (0..100).find(|_| !texts.sweep(&pv.table));
+    assert!(sweeps.is_some(), "it is kept for ever");
+    // Clients that come then have nothing of it.
+    pv.form = Some(open_form(&pv.intake, true));
+    pv.tick();
+    let told = newcomer(&mut texts, &pv);
+    assert!(
+        told.contains(r#""value":1,"#) && !told.contains("text"),
+        "{told}"
+    );
 }
