@@ -101,20 +101,20 @@ export function Combo(of: WidgetProps): ReactNode {
   const label = useId();
   const isByKeys = useRef(false);
   const [chosen, setChosen] = useState<{ readonly index: number; readonly label: string }>();
-  const held = disabled ? undefined : chosen;
+  const pending = disabled ? undefined : chosen;
   const drop = (): void => {
     setChosen(undefined);
   };
   const onKeyDown = (event: KeyboardEvent): void => {
     isByKeys.current = true;
     if (event.key === "Escape") drop();
-    if (event.key !== "Enter" || held === undefined) return;
+    if (event.key !== "Enter" || pending === undefined) return;
     event.preventDefault();
     if (event.repeat) return;
     drop();
-    choose(held.index, held.label);
+    choose(pending.index, pending.label);
   };
-  const shown = held?.index ?? selected;
+  const shown = pending?.index ?? selected;
   // A value that isn't one of the choices is shown as it is.
   const other = value === undefined ? "" : (value.text ?? value.string);
   return (
@@ -127,7 +127,7 @@ export function Combo(of: WidgetProps): ReactNode {
         disabled={disabled}
         style={inkOf(props)}
         value={shown < 0 ? "" : String(shown)}
-        data-typed={held !== undefined || undefined}
+        data-typed={pending !== undefined || undefined}
         onPointerDown={() => {
           isByKeys.current = false;
         }}
@@ -143,7 +143,7 @@ export function Combo(of: WidgetProps): ReactNode {
       >
         {labels[shown] === undefined && (
           <option value={shown < 0 ? "" : String(shown)} disabled hidden>
-            {held?.label ?? other}
+            {pending?.label ?? other}
           </option>
         )}
         {labels.map((text, at) => (
