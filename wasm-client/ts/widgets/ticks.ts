@@ -84,12 +84,26 @@ const TIME_STEPS = [
 export function timeTicks([from, to]: Range, most: number): Ticks {
   const least = (to - from) / Math.max(1, most);
   const step = TIME_STEPS.find((some) => some >= least) ?? TIME_STEPS.at(-1) ?? DAY;
-  const zone = new Date(from * 1000).getTimezoneOffset() * MINUTE || 0;
+  const zone = zoneAt(from);
   const at: number[] = [];
-  const first = Math.ceil((from - zone) / step);
-  for (let count = first; count * step + zone <= to; count += 1) at.push(count * step + zone);
+  for (let count = Math.ceil((from - zone) / step); ; count += 1) {
+    // Hours are round after a change of daylight saving time too; days and parts of them aren't.
+    const tick = step > HOUR ? instantOf(count * step, zone) : count * step + zone;
+    if (!(tick <= to)) break;
+    at.push(tick);
+  }
   const withDate = to - from > DAY / 2;
   return { at, labels: at.map((time) => timeLabel(time, step, withDate)) };
+}
+
+/** From local time to UTC at an instant, in seconds. */
+const zoneAt = (instant: number): number =>
+  new Date(instant * 1000).getTimezoneOffset() * MINUTE || 0;
+
+/** The instant at which clocks show a time; the next one if they skip it. */
+function instantOf(local: number, zone: number): number {
+  const own = zoneAt(local + zone);
+  return local + Math.max(own, zoneAt(local + own));
 }
 
 function timeLabel(time: number, step: number, withDate: boolean): string {
