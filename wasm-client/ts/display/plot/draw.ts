@@ -124,7 +124,7 @@ export function draw(
   if (legend > 0) drawLegend(context, drawing, height - legend / 2, width);
 }
 
-/** From a number to pixels. */
+/** From a number to pixels; NaN for what a logarithmic axis has no place for. */
 function placer(
   range: Range,
   isLog: boolean,
@@ -134,6 +134,7 @@ function placer(
   const isLogarithmic = isLog && range[0] > 0;
   const ends: Range = isLogarithmic ? [Math.log10(range[0]), Math.log10(range[1])] : range;
   return (number) => {
+    if (isLogarithmic && number <= 0) return NaN;
     const place =
       from + (to - from) * positionIn(ends, isLogarithmic ? Math.log10(number) : number);
     return Math.max(-FAR, Math.min(FAR, place));
@@ -284,11 +285,12 @@ function drawCurve(context: CanvasRenderingContext2D, curve: Curve, placing: Pla
   };
   for (let at = 0; at < count; at += 1) {
     const [x, y] = [Number(curve.x[at]), Number(curve.y[at] ?? NaN)];
-    if (!Number.isFinite(x) || !Number.isFinite(y)) {
+    const [px, py] = [placing.x(x), placing.y(y)];
+    // A canvas ignores NaN, and would join what is before it with what follows.
+    if (!Number.isFinite(x + y + px + py)) {
       isOpen = false;
       continue;
     }
-    const [px, py] = [placing.x(x), placing.y(y)];
     if (isDense) {
       if (Math.round(px) !== column) {
         flush();
