@@ -155,6 +155,25 @@ test("plots: live, zoomed, moved, below each other, exported, without the IOC", 
   await expect(trace(current)).toHaveAttribute("data-state", "disconnected");
 });
 
+test("a curve that is flat but for one bit leaves the page alive", async ({
+  app,
+  ioc,
+  page,
+  prefix,
+}) => {
+  const current = `${prefix}:RING:CURRENT`;
+  await ioc.hold("RING:CURRENT");
+  await ioc.put("RING:CURRENT", 1);
+  await app.open(`#/plots?pvs=${current}&last=10`);
+  const cell = (column: string) => page.locator(`[data-trace] [data-column="${column}"]`);
+  await expect(cell("high")).toHaveText("1 mA");
+  await ioc.put("RING:CURRENT", "1.0000000000000002");
+  await ioc.put("RING:CURRENT", "1.0000000000000004");
+  await expect.poll(() => pixelsOf(page, FIRST)).toBeGreaterThan(80);
+  await ioc.put("RING:CURRENT", 2);
+  await expect(cell("high")).toHaveText("2 mA");
+});
+
 test.describe("with a past on disk", () => {
   test.use({
     relayFlags: async ({ prefix }, provide, testInfo) => {

@@ -2,7 +2,9 @@
 
 import { expect, it } from "vitest";
 
-import { draw, type Axis, type Curve, type Drawing } from "../ts/display/plot/draw.js";
+import { draw, rangeOf, type Axis, type Curve, type Drawing } from "../ts/display/plot/draw.js";
+import { ticksOf } from "../ts/widgets/ticks.js";
+import { next } from "./random.js";
 
 const CURVE: Curve = {
   name: "A",
@@ -43,6 +45,34 @@ function penOf(drawing: Pick<Drawing, "curves" | "y">): string[] {
   draw(context, 314, 210, { ...look, withLegend: false, x: AXIS, ...drawing });
   return pen;
 }
+
+it("has a range that ticks can divide for a curve of a few neighbouring numbers", () => {
+  for (let exponent = -1074; exponent < 1024; exponent += 7) {
+    for (const sign of [1, -1]) {
+      for (const ulps of [1, 2, 5, 20]) {
+        const one = sign * 1.7 * 2 ** exponent;
+        let other = one;
+        for (let count = 0; count < ulps; count += 1) other = next(other);
+        for (const [of, isLog] of [
+          ["x", false],
+          ["y", false],
+          ["y", true],
+        ] as const) {
+          const curve = { ...CURVE, x: [one, other], y: [one, other] };
+          const range = rangeOf({ ...AXIS, isLog }, [curve], of);
+          const { at } = ticksOf(range, 50);
+          const what = `${String(ulps)} bits at ${String(one)}, ${of}`;
+          expect(range.every(Number.isFinite), what).toBe(true);
+          expect(new Set(at).size, what).toBe(at.length);
+          expect(at.length, what).toBeLessThanOrEqual(51);
+        }
+      }
+    }
+  }
+  const large = { ...CURVE, x: [2e16, 2e16 + 4] };
+  const [low, high] = rangeOf(AXIS, [large], "x");
+  expect(high - low).toBeGreaterThan(200);
+});
 
 it("draws no line through values that a logarithmic axis has no place for", () => {
   const y = [{ ...AXIS, isLog: true, range: [1, 100] as const }];

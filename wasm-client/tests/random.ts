@@ -10,3 +10,12 @@ export function randomNumbers(seed: number): () => number {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
   };
 }
+
+/** The next larger double, by its size. */
+export function next(number: number): number {
+  const view = new DataView(new ArrayBuffer(8));
+  view.setFloat64(0, number);
+  const bits = view.getBigInt64(0);
+  view.setBigInt64(0, number === 0 ? 1n : bits + (number > 0 ? 1n : -1n));
+  return view.getFloat64(0);
+}

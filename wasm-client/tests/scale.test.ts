@@ -5,18 +5,9 @@ import { describe, expect, it } from "vitest";
 import { layOutAxes } from "../ts/widgets/axes.js";
 import { endTexts, givenRange, positionIn, rangeAround, type Range } from "../ts/widgets/scale.js";
 import { choiceTicks, ticksOf, timeTicks } from "../ts/widgets/ticks.js";
-import { randomNumbers } from "./random.js";
+import { next, randomNumbers } from "./random.js";
 
 const SEED = 20_260_301;
-
-/** The next larger double. */
-function next(number: number): number {
-  const view = new DataView(new ArrayBuffer(8));
-  view.setFloat64(0, number);
-  const bits = view.getBigInt64(0);
-  view.setBigInt64(0, number === 0 ? 1n : bits + (number > 0 ? 1n : -1n));
-  return view.getFloat64(0);
-}
 
 /** What every axis must keep. */
 function expectGood(range: Range, most: number, what: string): void {

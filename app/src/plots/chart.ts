@@ -3,6 +3,7 @@
 import UPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 
+import { padded } from "./range";
 import { curveOf, gridOf, stepsOf, type Span } from "./steps";
 import { numberText, type Trace } from "./traces";
 
@@ -39,9 +40,6 @@ export const axisSize = (texts: readonly string[]): number =>
 const AXES_PART = 0.42;
 const AXIS_SPACE = 72;
 
-/** Space above and below the curves, as a part of their range. */
-const MARGIN = 0.08;
-
 /** uPlot's numbers, whose names exist for the compiler only. */
 /* eslint-disable @typescript-eslint/no-unsafe-enum-assignment */
 const LEFT: UPlot.Axis.Side = 3;
@@ -73,14 +71,6 @@ function timeTexts(ticks: readonly number[], step: number, isUtc: boolean): stri
     if (step >= 86_400) return date;
     return `${two(at.getHours())}:${two(at.getMinutes())}${seconds}${below}`;
   });
-}
-
-/** A range with room; a value that doesn't change is above or below the middle by `shift`, so that several are seen. */
-function padded(low: number | null, high: number | null, shift: number): [number, number] {
-  if (low === null || high === null || !Number.isFinite(high - low)) return [0, 1];
-  const room = high > low ? MARGIN * (high - low) : Math.abs(low) * 0.1 || 1;
-  if (high === low) return [low - room * (1 + shift), high + room * (1 - shift)];
-  return [low - room, high + room];
 }
 
 function axisOf(host: HTMLElement): UPlot.Axis {

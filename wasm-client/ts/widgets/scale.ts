@@ -25,7 +25,8 @@ export function givenRange(range: Range | undefined): Range | undefined {
     : widened(Math.min(one, other), Math.max(one, other));
 }
 
-function widened(from: number, to: number): Range {
+/** A range that is wide enough for ticks, and finite. */
+export function widened(from: number, to: number): Range {
   const [low, high] = [Math.max(from, -Number.MAX_VALUE), Math.min(to, Number.MAX_VALUE)];
   const least = Math.max(Math.max(Math.abs(low), Math.abs(high)) * LEAST_RELATIVE, LEAST);
   const room = Math.max(0, (least - (high - low)) / 2);

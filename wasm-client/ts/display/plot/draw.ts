@@ -1,6 +1,6 @@
 /** Draws curves with their axes on a canvas, in the colours and fonts of a display. */
 
-import { positionIn, rangeAround, type Range } from "../../widgets/scale.js";
+import { positionIn, rangeAround, widened, type Range } from "../../widgets/scale.js";
 import { ticksOf, timeTicks, type Ticks } from "../../widgets/ticks.js";
 
 /** A curve; `null` and NaN are gaps. */
@@ -153,8 +153,8 @@ export function rangeOf(axis: Axis, curves: readonly Curve[], of: "x" | "y"): Ra
       if (number > high) high = number;
     }
   }
-  if (axis.isLog && low > 0 && low < high) return [low, high];
-  return of === "x" && low < high ? [low, high] : rangeAround(low, high);
+  const isTight = of === "x" || (axis.isLog && low > 0);
+  return isTight && low < high ? widened(low, high) : rangeAround(low, high);
 }
 
 const widthOf = (context: CanvasRenderingContext2D, ticks: Ticks | undefined): number =>
