@@ -174,6 +174,27 @@ test("a curve that is flat but for one bit leaves the page alive", async ({
   await expect(cell("high")).toHaveText("2 mA");
 });
 
+test.describe("in another time zone", () => {
+  test.use({ timezoneId: "Europe/Berlin" });
+
+  test("the ends of a past interval are the same times after a change to UTC", async ({
+    app,
+    page,
+    prefix,
+  }) => {
+    const from = Date.UTC(2026, 0, 31, 7, 31, 16);
+    const ends = `from=${String(from)}&to=${String(from + 60_000)}`;
+    await app.open(`#/plots?pvs=${prefix}:RING:CURRENT&${ends}`);
+    await expect(page.getByLabel(/^From, local time/)).toHaveValue("2026-01-31T08:31:16");
+    await page.getByRole("button", { name: "UTC", exact: true }).click();
+    await expect(page.getByLabel("From, UTC")).toHaveValue("2026-01-31T07:31:16");
+    await expect(page.getByLabel("To, UTC")).toHaveValue("2026-01-31T07:32:16");
+    const charts = page.getByRole("region", { name: "Charts" });
+    await charts.getByRole("button", { name: "Show", exact: true }).click();
+    await expect(page).toHaveURL(new RegExp(`from=${String(from)}&`));
+  });
+});
+
 test.describe("with a past on disk", () => {
   test.use({
     relayFlags: async ({ prefix }, provide, testInfo) => {

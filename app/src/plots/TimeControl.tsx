@@ -19,6 +19,8 @@ export function TimeControl({ route, view }: TimeControlProps): ReactNode {
     else if (next === "later") showSpan(route, moved(span, 0.5));
     else showSpan(route, zoomed(span, next === "in" ? 0.5 : 2));
   };
+  // Digits that are typed in one zone mean another time in the other.
+  const zone = zoneText(route.settings.utc === "1");
   const live = view.kind === "live" ? view.seconds : undefined;
   return (
     <div className="time-control">
@@ -44,7 +46,7 @@ export function TimeControl({ route, view }: TimeControlProps): ReactNode {
         </button>
       </div>
       <Interval
-        key={view.kind === "past" ? `${String(view.from)} ${String(view.to)}` : ""}
+        key={`${view.kind === "past" ? `${String(view.from)} ${String(view.to)}` : ""} ${zone}`}
         route={route}
         view={view}
       />
