@@ -1,7 +1,8 @@
-/** What the app's plots compute: ranges. No browser is needed. */
+/** What the app's plots compute: ranges, labels and files. No browser is needed. */
 
 import { expect, test } from "@playwright/test";
 
+import { logText, numberText, tickTexts } from "../../app/src/plots/numbers";
 import { padded } from "../../app/src/plots/range";
 
 /** The next larger double, by its size. */
@@ -39,4 +40,69 @@ test("a nearly flat curve has a range that steps between ticks can divide, at an
   expect(padded(null, null, 0)).toEqual([0, 1]);
   expect(padded(0, 0, 0)).toEqual([-1, 1]);
   expect(padded(10, 20, 0.5)).toEqual([9.2, 20.8]);
+});
+
+/** Ticks as uPlot makes them. */
+const ticksFrom = (first: number, step: number): number[] =>
+  Array.from({ length: 5 }, (_, at) => Number((first + at * step).toPrecision(15)));
+
+test("labels of an axis are the numbers of its ticks, for values that differ little", () => {
+  expect(tickTexts(ticksFrom(499_653_980, 10), 10)).toEqual([
+    "499653980",
+    "499653990",
+    "499654000",
+    "499654010",
+    "499654020",
+  ]);
+  expect(tickTexts(ticksFrom(1.2344e-9, 5e-14), 5e-14)).toEqual([
+    "1.23440e-9",
+    "1.23445e-9",
+    "1.23450e-9",
+    "1.23455e-9",
+    "1.23460e-9",
+  ]);
+  expect(tickTexts([0, 0.25, 0.5], 0.25)).toEqual(["0", "0.25", "0.50"]);
+  expect(tickTexts([-20_000, 0, null, 20_000], 20_000)).toEqual(["-20000", "0", "", "20000"]);
+  expect(tickTexts([0, 5e14, 1e15], 5e14)).toEqual(["0", "5e+14", "1.0e+15"]);
+  const bad: string[] = [];
+  for (let exponent = -30; exponent < 30; exponent += 1) {
+    for (const digits of [1, 2, 2.5, 5]) {
+      for (const first of [0, 3, -2, 12_344, 49_965_398]) {
+        const step = Number(`${String(digits)}e${String(exponent)}`);
+        const ticks = ticksFrom(Number((first * step).toPrecision(15)), step);
+        const texts = tickTexts(ticks, step);
+        const isRight = texts.every(
+          (text, at) => Math.abs(Number(text) - (ticks[at] ?? NaN)) <= 1e-6 * step,
+        );
+        if (!isRight || new Set(texts).size < texts.length) bad.push(texts.join(" "));
+      }
+    }
+  }
+  expect(bad).toEqual([]);
+  expect([1e-9, 2e-5, 0.01, 1, 3e6, 1e7].map(logText)).toEqual([
+    "1e-9",
+    "2e-5",
+    "0.01",
+    "1",
+    "3000000",
+    "1e+7",
+  ]);
+});
+
+test("a list has numbers as wide as needed: integers whole, others as far as they differ", () => {
+  expect([12_345_678, 499_653_980, -1e14, 0, 250].map((number) => numberText(number))).toEqual([
+    "12345678",
+    "499653980",
+    "-100000000000000",
+    "0",
+    "250",
+  ]);
+  expect(
+    [0.1 + 0.2, 1.5e-7, 3.25e20, 123_456_789_012.5].map((number) => numberText(number)),
+  ).toEqual(["0.3", "1.5e-7", "3.25e+20", "123456789013"]);
+  expect(numberText(499_654_000.25, 1)).toBe("499654000.25");
+  const [low, high] = [1.2345e-9, 1.2345e-9 + 1e-16];
+  expect(numberText(low, high - low)).toBe("1.2345e-9");
+  expect(numberText(high, high - low)).toBe("1.2345001e-9");
+  expect(numberText(1.0000000000000002, 2 ** -52)).toBe("1.0000000000000002");
 });

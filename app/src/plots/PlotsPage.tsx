@@ -14,7 +14,10 @@ import { useTitle } from "../title";
 import { ChartView } from "./ChartView";
 import { axisSize } from "./chart";
 import { csvOfTraces, pngOf } from "./export";
+import { tickTexts } from "./numbers";
+import { padded } from "./range";
 import { showSpan, spanOf, viewOf, type TimeView } from "./span";
+import { rangeOf, stepsOf, type Span } from "./steps";
 import { TimeControl } from "./TimeControl";
 import { TraceList } from "./TraceList";
 import { MAX_TRACES, META, traceOf, type Meta, type Trace } from "./traces";
@@ -28,6 +31,8 @@ const LIST_EVERY_MS = 500;
 
 /** Room for a number and the units beside it. */
 const AXIS_WIDTH = 84;
+const UNITS_WIDTH = 18;
+const WIDTH_STEP = 12;
 
 export default function PlotsPage({ route }: { readonly route: Route }): ReactNode {
   const names = useNames(route);
@@ -87,6 +92,15 @@ function useTraces(names: readonly string[], view: TimeView): readonly Trace[] {
   });
 }
 
+/** Labels about as long as the vertical axis of a trace will have. */
+function labelsOf({ choices, history }: Trace, span: Span): readonly string[] {
+  if (choices !== undefined) return choices;
+  const range = history === undefined ? undefined : rangeOf(stepsOf(history), span);
+  if (range === undefined) return [];
+  const [low, high] = padded(...range, 0);
+  return tickTexts([low, high], 10 ** Math.floor(Math.log10((high - low) / 4)));
+}
+
 interface PlotsProps {
   readonly route: Route;
   readonly names: readonly string[];
@@ -103,10 +117,12 @@ function Plots({ names, route }: PlotsProps) {
   const drawn = traces.filter(({ isNumber }) => isNumber);
   const groups = isStacked ? drawn.map((trace) => [trace]) : [drawn];
   // Below each other, charts begin at the same place.
-  const labels = drawn.flatMap(({ choices = [] }) => choices);
-  const axisWidth = Math.max(AXIS_WIDTH, axisSize(labels));
   const canvases = useRef(new Map<string, HTMLCanvasElement>());
   const span = spanOf(view, useClock(view.kind === "live" ? LIST_EVERY_MS : undefined));
+  const labels = drawn.flatMap((trace) => labelsOf(trace, span));
+  // In steps, because a chart is made again for another width.
+  const needed = WIDTH_STEP * Math.ceil((axisSize(labels) + UNITS_WIDTH) / WIDTH_STEP);
+  const axisWidth = Math.max(AXIS_WIDTH, needed);
   return (
     <section className="panel plots" aria-label="Charts">
       <TimeControl route={route} view={view} />

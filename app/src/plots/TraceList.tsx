@@ -7,8 +7,9 @@ import { StateIcon, useCondition } from "pvwire/widgets";
 import { ROW, type RowData } from "../pv_list";
 import { elsewhere, go, hrefOf, type Route } from "../route";
 import { stampText } from "../times";
+import { numberText } from "./numbers";
 import { rangeOf, stepsOf, valueAt, type Span } from "./steps";
-import { numberText, type Trace } from "./traces";
+import type { Trace } from "./traces";
 
 interface TraceListProps {
   readonly route: Route;
@@ -71,12 +72,13 @@ function TraceRow({
   const pv = usePv<RowData>(name, ROW);
   const { isStale, severity, state, text } = useCondition(pv, undefined, name);
   const steps = history === undefined ? undefined : stepsOf(history);
+  const range = steps === undefined ? undefined : rangeOf(steps, span);
   const textOf = (number: number | undefined): string => {
     if (number === undefined) return "–";
-    const plain = choices?.[number] ?? numberText(number);
+    const [low, high] = range ?? [number, number];
+    const plain = choices?.[number] ?? numberText(number, high - low);
     return units === "" ? plain : `${plain} ${units}`;
   };
-  const range = steps === undefined ? undefined : rangeOf(steps, span);
   const present = pv?.value?.string ?? "–";
   const isNumber = pv?.value?.number !== null;
   const problem = history?.error === undefined ? "" : `no past: ${history.error.message}`;

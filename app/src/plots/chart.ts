@@ -3,9 +3,10 @@
 import UPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 
+import { logText, tickTexts } from "./numbers";
 import { padded } from "./range";
 import { curveOf, gridOf, stepsOf, type Span } from "./steps";
-import { numberText, type Trace } from "./traces";
+import type { Trace } from "./traces";
 
 export interface ChartOptions {
   readonly isLog: boolean;
@@ -89,10 +90,9 @@ function verticalAxis(
   const choices = first?.choices;
   const isOne = traces.length === 1;
   const textsOf = (ticks: readonly (number | null)[], step: number): string[] =>
-    ticks.map((tick) => {
-      if (tick === null) return "";
-      return choices === undefined ? numberText(tick, step) : (choices[tick] ?? "");
-    });
+    choices === undefined
+      ? tickTexts(ticks, step)
+      : ticks.map((tick) => (tick === null ? "" : (choices[tick] ?? "")));
   const plain = axisOf(host);
   return {
     ...plain,
@@ -107,7 +107,7 @@ function verticalAxis(
     labelFont: FONT,
     values: (plot, ticks, _axis, _space, step) => {
       if (plot.scales[first?.scale ?? "y"]?.distr !== LOG) return textsOf(ticks, step);
-      return ticks.map((tick: number | null) => (tick === null ? "" : numberText(tick)));
+      return ticks.map((tick: number | null) => (tick === null ? "" : logText(tick)));
     },
     size: (_plot, texts: readonly string[] | null) =>
       axisWidth === undefined

@@ -71,12 +71,3 @@ export function traceOf(
     history,
   };
 }
-
-/** A number as the axes and the list have it, with the digits that a step between ticks needs. */
-export function numberText(number: number, step = 0): string {
-  if (number === 0) return "0";
-  const size = Math.abs(number);
-  if (size >= 1e7 || size < 1e-4) return number.toExponential(step === 0 ? 4 : 2);
-  if (step === 0) return String(Number(number.toPrecision(7)));
-  return number.toFixed(Math.min(12, Math.max(0, Math.ceil(-Math.log10(step) - 1e-9))));
-}
