@@ -1,9 +1,13 @@
 /** What the app's plots compute: ranges, labels and files. No browser is needed. */
 
 import { expect, test } from "@playwright/test";
+import type { LivePvHistory } from "pvwire";
 
+import { csvOfTraces } from "../../app/src/plots/export";
 import { logText, numberText, tickTexts } from "../../app/src/plots/numbers";
 import { padded } from "../../app/src/plots/range";
+import { rangeOf, stepsOf, valueAt } from "../../app/src/plots/steps";
+import type { Trace } from "../../app/src/plots/traces";
 
 /** The next larger double, by its size. */
 function next(number: number): number {
@@ -105,4 +109,70 @@ test("a list has numbers as wide as needed: integers whole, others as far as the
   expect(numberText(low, high - low)).toBe("1.2345e-9");
   expect(numberText(high, high - low)).toBe("1.2345001e-9");
   expect(numberText(1.0000000000000002, 2 ** -52)).toBe("1.0000000000000002");
+});
+
+const nowSeconds = Math.floor(Date.now() / 1000);
+
+/** Updates at these seconds after now, and gaps. */
+const historyOf = (
+  rows: readonly (readonly [seconds: number, number: number])[],
+  gaps: LivePvHistory["gaps"] = [],
+): LivePvHistory => ({
+  name: "A",
+  isLoading: false,
+  timeNs: BigInt64Array.from(rows.map(([at]) => BigInt(nowSeconds + at) * 1_000_000_000n)),
+  numbers: Float64Array.from(rows.map(([, number]) => number)),
+  severities: new Uint8Array(rows.length),
+  gaps,
+  error: undefined,
+});
+
+test("a time stamp of the future doesn't freeze the curve at an old value", () => {
+  const at = (history: LivePvHistory, seconds: number) =>
+    valueAt(stepsOf(history), nowSeconds + seconds);
+  const wrong = historyOf([
+    [-30, 1],
+    [-20, 2],
+    [3600, 3],
+    [-5, 4],
+    [-1, 5],
+  ]);
+  expect([-25, -10, -3, 0].map((seconds) => at(wrong, seconds))).toEqual([1, 3, 4, 5]);
+  expect(rangeOf(stepsOf(wrong), { from: nowSeconds - 4, to: nowSeconds })).toEqual([4, 5]);
+  const first = historyOf([
+    [3600, 1],
+    [-5, 2],
+  ]);
+  expect([-10, 0].map((seconds) => at(first, seconds))).toEqual([undefined, 2]);
+  const newest = historyOf([
+    [-30, 1],
+    [3600, 2],
+  ]);
+  expect(at(newest, 0), "the present value").toBe(2);
+  const ahead = historyOf([
+    [3600, 1],
+    [3610, 2],
+  ]);
+  expect([0, 3605, 3615].map((seconds) => at(ahead, seconds))).toEqual([undefined, 1, 2]);
+});
+
+test("a file has the updates after one with a time stamp of the future", () => {
+  const history = historyOf([
+    [-40, 0],
+    [3600, 9],
+    [-30, 1],
+    [-10, 2],
+    [3600, 9],
+    [-5, 3],
+  ]);
+  const trace = { name: "A", units: "", choices: undefined, history } as Trace;
+  const linesOf = (from: number, to: number): string[] =>
+    csvOfTraces([trace], { from: nowSeconds + from, to: nowSeconds + to })
+      .trim()
+      .split("\r\n")
+      .slice(1)
+      .map((line) => line.split(",")[2] ?? "");
+  expect(linesOf(-20, 0)).toEqual(["1", "2", "3"]);
+  expect(linesOf(-60, 0)).toEqual(["0", "1", "2", "3"]);
+  expect(linesOf(-4, 0)).toEqual(["3"]);
 });

@@ -2,8 +2,10 @@
 
 import { describe, expect, it } from "vitest";
 
+import type { PvHistory } from "../ts/index.js";
 import type { Points } from "../ts/widgets/decimate.js";
 import { History } from "../ts/widgets/history.js";
+import { pastRows } from "../ts/widgets/past.js";
 import { randomNumbers } from "./random.js";
 
 /** The value that the curve shows at a time; `undefined` where it shows none. */
@@ -146,6 +148,35 @@ describe("a strip chart", () => {
     expect(valueAt(curve, -1), "and after it").toBe(0);
     expectSteps(curve);
   });
+});
+
+/** An answer with updates at these seconds after `T`. */
+const pastOf = (rows: readonly (readonly [seconds: number, number: number])[]): PvHistory =>
+  ({
+    gaps: [],
+    timeNs: BigInt64Array.from(rows.map(([at]) => BigInt(T + at) * 1_000_000_000n)),
+    numbers: Float64Array.from(rows.map(([, number]) => number)),
+  }) as unknown as PvHistory;
+
+it("is not frozen at an old value by a time stamp of the future in the past", () => {
+  const history = new History();
+  const past = pastOf([
+    [-50, 1],
+    [-40, 2],
+    [3600, 3],
+    [-30, 4],
+    [-10, 5],
+  ]);
+  history.join(pastRows(past, 1000 * T), undefined, T);
+  const curve = history.curve(T, 60, 400);
+  expect([-45, -35, -20, -5].map((time) => valueAt(curve, time))).toEqual([1, 3, 4, 5]);
+  // A clock that is ahead has an order of its own.
+  const rows = [
+    [50, 1],
+    [70, 2],
+    [90, 3],
+  ] as const;
+  expect(pastRows(pastOf(rows), 1000 * T).map(({ at }) => at - T)).toEqual([50, 70, 90]);
 });
 
 /** What happened to a PV, by this machine's clock. */

@@ -19,11 +19,13 @@ export function csvOfTraces(traces: readonly Trace[], { from, to }: Span): strin
   for (const { choices, history, name, units } of traces) {
     if (history === undefined || fromNs === undefined || toNs === undefined) continue;
     const { numbers, severities, timeNs } = history;
-    const first = timeNs.findIndex((ns) => ns > fromNs);
-    const begin = Math.max(0, (first < 0 ? timeNs.length : first) - 1);
-    for (let row = begin; row < timeNs.length; row += 1) {
+    const first = timeNs.findIndex((ns) => ns > fromNs && ns <= toNs);
+    const end = first < 0 ? timeNs.length : first;
+    const before = timeNs.subarray(0, end).findLastIndex((ns) => ns <= fromNs);
+    for (let row = Math.max(0, before); row < timeNs.length; row += 1) {
       const ns = timeNs[row] ?? 0n;
-      if (ns > toNs) break;
+      // Time stamps may go back: earlier updates may follow later ones.
+      if (row !== before && (ns <= fromNs || ns > toNs)) continue;
       const number = numbers[row] ?? NaN;
       const value = choices?.[number] ?? String(number);
       lines.push([name, isoOf(ns), value, units, SEVERITIES[severities[row] ?? 0] ?? ""]);

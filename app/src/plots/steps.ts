@@ -11,6 +11,9 @@ export interface Steps {
 
 const seconds = (ns: bigint): number => Number(ns / 1000n) / 1e6;
 
+/** Clocks may differ by so much. A time stamp further ahead of this machine's clock is an error of its IOC. */
+const LARGEST_LEAD_MS = 60_000;
+
 const known = new WeakMap<LivePvHistory, Steps>();
 
 /** The same history gives the same steps. */
@@ -28,6 +31,9 @@ function readSteps({ gaps, numbers, timeNs }: LivePvHistory): Steps {
   const value = new Float64Array(at.length);
   let count = 0;
   let [last, current] = [-Infinity, NaN];
+  const latestNs = BigInt(Date.now() + LARGEST_LEAD_MS) * 1_000_000n;
+  // A clock that was always ahead has an order of its own.
+  const hasErrors = timeNs.some((ns) => ns > 0n && ns <= latestNs);
   const add = (time: number, number: number): void => {
     last = Math.max(last, time);
     at[count] = last;
@@ -56,7 +62,9 @@ function readSteps({ gaps, numbers, timeNs }: LivePvHistory): Steps {
   };
   timeNs.forEach((ns, row) => {
     if (ns <= 0n) return;
-    const time = seconds(ns);
+    // All that is known of such an update is its place among the others.
+    const time = hasErrors && ns > latestNs ? last : seconds(ns);
+    if (time === -Infinity) return;
     pass(time);
     current = numbers[row] ?? NaN;
     // An update inside a gap ends it.

@@ -11,9 +11,18 @@ export interface PastRow {
 
 const seconds = (ns: bigint): number => Number(ns) / 1e9;
 
-/** The updates and gaps of an answer, in the order of their times. Updates without a time stamp are left out. */
-export function pastRows({ gaps, numbers, timeNs }: PvHistory): PastRow[] {
+/** Clocks may differ by so much. A time stamp further ahead of this machine's clock may be an error of its IOC. */
+const LARGEST_LEAD_MS = 60_000;
+
+/**
+ * The updates and gaps of an answer, in the order of their times. Updates without a time stamp are left out. One whose time
+ * stamp is to come, before others that aren't, has the time of the one before it.
+ */
+export function pastRows({ gaps, numbers, timeNs }: PvHistory, nowMs = Date.now()): PastRow[] {
   const rows: PastRow[] = [];
+  const latest = BigInt(Math.round(nowMs) + LARGEST_LEAD_MS) * 1_000_000n;
+  let last = timeNs.length - 1;
+  while (last >= 0 && (timeNs[last] ?? 0n) > latest) last -= 1;
   const marks = gaps.map(({ fromNs, toNs }) => ({ fromNs, toNs })).reverse();
   let open: bigint | undefined;
   let value: number | null = null;
@@ -34,11 +43,13 @@ export function pastRows({ gaps, numbers, timeNs }: PvHistory): PastRow[] {
     }
   };
   timeNs.forEach((ns, row) => {
-    if (ns <= 0n) return;
-    pass(ns);
+    const isWrong = row < last && ns > latest;
+    const at = isWrong ? rows.at(-1)?.at : seconds(ns);
+    if (ns <= 0n || at === undefined) return;
+    if (!isWrong) pass(ns);
     const number = numbers[row] ?? NaN;
     value = Number.isFinite(number) ? number : null;
-    rows.push({ at: seconds(ns), value });
+    rows.push({ at, value });
   });
   pass(undefined);
   return rows;
