@@ -201,3 +201,70 @@ it("asks again after a question that wasn't answered, but not after one that was
     tail.end();
   }
 });
+
+/** A tail whose PV is what `show` says. */
+function byHand(from: string): (data: object) => void {
+  let data: object | undefined;
+  let notify = (): void => undefined;
+  const { connection } = client;
+  const pv = {
+    getSnapshot: () => data,
+    subscribe: (listener: () => void) => {
+      notify = listener;
+      return () => undefined;
+    },
+  };
+  const own = {
+    connection,
+    pv: () => pv,
+    inspect: client.inspect.bind(client),
+    history: client.history.bind(client),
+  } as unknown as PvClient;
+  tail = new Tail(own, "N", { from }, () => undefined);
+  return (shownData) => {
+    data = shownData;
+    notify();
+  };
+}
+
+const connected = { state: "connected", connected: true, readable: true, unresponsive: false };
+
+/** A PV whose value has a time stamp. */
+const dataOf = (number: number, ms: number, severity = "NO_ALARM"): object => ({
+  value: { number },
+  time: { seconds: ms / 1000, nanoseconds: (ms % 1000) * 1e6 },
+  status: { severity },
+  connection: connected,
+  skips: { behind: 0, paced: 0 },
+});
+
+it("has the begin of a long time, its peak and its alarm when there were many updates", () => {
+  const show = byHand("-1d");
+  const count = 24_000;
+  const begin = startMs - 100 * count;
+  for (let at = 0; at < count; at += 1) {
+    const isPeak = at === 1001;
+    show(dataOf(isPeak ? 99 : at % 3, begin + 100 * at, at === 2002 ? "MAJOR" : "NO_ALARM"));
+  }
+  const { numbers, severities, timeNs } = shown();
+  expect(timeNs.length).toBeLessThanOrEqual(20_000);
+  expect(timeNs[0]).toBe(BigInt(begin) * 1_000_000n);
+  expect(timeNs[numbers.indexOf(99)]).toBe(BigInt(begin + 100_100) * 1_000_000n);
+  expect(timeNs[severities.indexOf(2)]).toBe(BigInt(begin + 200_200) * 1_000_000n);
+  expect([...numbers.slice(-3)]).toEqual([0, 1, 2]);
+  expect(timeNs.every((time, at, all) => at === 0 || time > (all[at - 1] ?? 0n))).toBe(true);
+});
+
+it("drops what is older than the time that is shown, but for the value that held at its begin", () => {
+  const show = byHand("-10m");
+  const count = 20_001;
+  const begin = startMs - 100 * count;
+  for (let at = 0; at < count; at += 1) show(dataOf(at, begin + 100 * at));
+  const { timeNs } = shown();
+  const [first = 0n, second = 0n] = timeNs;
+  const edge = BigInt(Date.now() - 600_000) * 1_000_000n;
+  expect(first).toBeLessThanOrEqual(edge);
+  expect(second).toBeGreaterThan(edge - 60_000_000_000n);
+  expect(timeNs.length).toBeGreaterThan(5000);
+  expect(timeNs.length).toBeLessThanOrEqual(6002);
+});

@@ -13,6 +13,7 @@ import type {
   PvTime,
   PvValue,
 } from "../types.js";
+import { folded } from "./fold.js";
 import { MISSED_FIELDS, PastLoader, missedOf, type Answer } from "./loader.js";
 import { timeOf } from "./moment.js";
 import { Seam } from "./seam.js";
@@ -33,7 +34,7 @@ interface TailData {
   readonly skips: Pick<PvSkips, "behind" | "paced">;
 }
 
-/** Most updates of one PV; the oldest are dropped. */
+/** Most updates of one PV; of older ones, extremes remain. */
 const MAX_ROWS = 20_000;
 
 const SEVERITIES: readonly string[] = ["NO_ALARM", "MINOR", "MAJOR", "INVALID"];
@@ -43,6 +44,37 @@ interface LiveRow {
   readonly timeNs: bigint;
   readonly number: number;
   readonly severity: number;
+}
+
+/** Units of a moment that is relative to now, such as `-10m`, in nanoseconds. */
+const UNITS: Readonly<Record<string, bigint>> = {
+  s: 1_000_000_000n,
+  m: 60_000_000_000n,
+  h: 3_600_000_000_000n,
+  d: 86_400_000_000_000n,
+};
+
+/** Length of the past that is shown, if its begin moves. */
+function lengthOf(from: PvHistoryOptions["from"]): bigint | undefined {
+  const [, count = "", unit = ""] = /^-(\d+)([smhd])$/.exec(String(from)) ?? [];
+  const unitNs = UNITS[unit];
+  return unitNs === undefined ? undefined : BigInt(count) * unitNs;
+}
+
+/** Index of the part of time between the begins and ends of gaps. */
+function partsOf(gaps: readonly PvHistoryGap[]): (row: LiveRow) => number {
+  const marks = BigInt64Array.from(
+    gaps.flatMap(({ fromNs, toNs }) => (toNs === undefined ? [fromNs] : [fromNs, toNs])),
+  ).sort();
+  return ({ timeNs }) => {
+    let [low, high] = [0, marks.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((marks[middle] ?? 0n) <= timeNs) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  };
 }
 
 /** Rows and gaps that no later answer changes, but one for the time after them. */
@@ -107,14 +139,18 @@ export class Tail {
   #loader: PastLoader;
   #pv: Pv<TailData> | undefined;
   #last: TailData | undefined;
-  #shown: LivePvHistory;
+  #state: Pick<LivePvHistory, "name" | "isLoading" | "error">;
+  /** All of it in one, when it is read: updates may come faster. */
+  #shown: LivePvHistory | undefined;
+  #lengthNs: bigint | undefined;
   #ended = new AbortController();
   #onChange: () => void;
 
   /** With `to`, only the past is shown. */
   constructor(client: PvClient, name: string, range: PvHistoryOptions, onChange: () => void) {
-    this.#shown = { ...NOTHING, name, isLoading: true, error: undefined };
+    this.#state = { name, isLoading: true, error: undefined };
     this.#onChange = onChange;
+    this.#lengthNs = lengthOf(range.from);
     const { signal } = this.#ended;
     const isLive = range.to === undefined;
     this.#loader = new PastLoader({
@@ -138,6 +174,13 @@ export class Tail {
   }
 
   get shown(): LivePvHistory {
+    this.#shown ??= {
+      ...this.#state,
+      ...chained(this.#past, this.#past.timeNs.length, this.#live, NOTHING, 0, [
+        ...this.#past.gaps,
+        ...this.#gaps,
+      ]),
+    };
     return this.#shown;
   }
 
@@ -197,14 +240,14 @@ export class Tail {
 
   /** Whether a row is the last one that is shown. */
   #isShown({ number, severity, timeNs }: LiveRow): boolean {
-    const { numbers, severities, timeNs: times } = this.#shown;
+    const { numbers, severities, timeNs: times } = this.shown;
     const isSame = times.at(-1) === timeNs && severities.at(-1) === severity;
     return isSame && Object.is(numbers.at(-1), number);
   }
 
   /** Updates are missing after what is shown. */
   readonly #keep = (): void => {
-    const { numbers, severities, timeNs } = this.#shown;
+    const { numbers, severities, timeNs } = this.shown;
     const isOpen = ({ toNs }: PvHistoryGap): boolean => toNs === undefined;
     const closed = this.#gaps.filter((gap) => !isOpen(gap));
     this.#base = { timeNs, numbers, severities, gaps: [...this.#past.gaps, ...closed] };
@@ -300,26 +343,44 @@ export class Tail {
     return [...all, { ...open, toNs }];
   }
 
-  #show(change: Partial<Pick<LivePvHistory, "isLoading" | "error">>): void {
-    const past = this.#past;
-    const kept = past.timeNs.length;
-    if (this.#live.length > MAX_ROWS) this.#live.splice(0, this.#live.length - MAX_ROWS);
-    const begin = Math.max(0, Math.min(kept, kept + this.#live.length - MAX_ROWS));
-    const { numbers, severities, timeNs } = chained(
-      {
-        timeNs: past.timeNs.subarray(begin),
-        numbers: past.numbers.subarray(begin),
-        severities: past.severities.subarray(begin),
-        gaps: [],
-      },
-      kept - begin,
-      this.#live,
+  /** Too many rows become fewer. Those that are older than what is shown are dropped. */
+  #fold(): void {
+    const { gaps, numbers, severities, timeNs } = this.#past;
+    if (timeNs.length + this.#live.length <= MAX_ROWS) return;
+    const all = Array.from(timeNs, (ns, row): LiveRow => {
+      const [number = NaN, severity = 0] = [numbers[row], severities[row]];
+      return { sequence: undefined, timeNs: ns, number, severity };
+    });
+    const past = new Set(all);
+    all.push(...this.#live);
+    const nowNs = BigInt(Date.now()) * 1_000_000n;
+    const beginNs = this.#lengthNs === undefined ? 0n : nowNs - this.#lengthNs;
+    const later = all.findIndex((row) => row.timeNs > beginNs);
+    // The value that held at the begin is shown.
+    const shown = all.slice(Math.max(0, later - 1));
+    const rows =
+      shown.length < MAX_ROWS / 2
+        ? shown
+        : folded(shown, MAX_ROWS, {
+            numberOf: ({ number }) => number,
+            severityOf: ({ severity }) => severity,
+            partOf: partsOf([...gaps, ...this.#gaps]),
+          });
+    this.#live = rows.filter((row) => !past.has(row));
+    this.#past = chained(
       NOTHING,
       0,
-      [],
+      rows.filter((row) => past.has(row)),
+      NOTHING,
+      0,
+      gaps,
     );
-    const gaps = [...past.gaps, ...this.#gaps];
-    this.#shown = { ...this.#shown, timeNs, numbers, severities, gaps, ...change };
+  }
+
+  #show(change: Partial<Pick<LivePvHistory, "isLoading" | "error">>): void {
+    this.#fold();
+    this.#state = { ...this.#state, ...change };
+    this.#shown = undefined;
     this.#onChange();
   }
 }
