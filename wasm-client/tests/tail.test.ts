@@ -268,3 +268,29 @@ it("drops what is older than the time that is shown, but for the value that held
   expect(timeNs.length).toBeGreaterThan(5000);
   expect(timeNs.length).toBeLessThanOrEqual(6002);
 });
+
+it("begins a gap after the last update of an IOC whose clock is ahead", () => {
+  const gone = { connection: { ...connected, state: "disconnected", connected: false } };
+  for (const aheadMs of [0, 30_000, 3_600_000]) {
+    const show = byHand("-10m");
+    const now = Date.now();
+    for (const value of [1, 2, 3]) show(dataOf(value, now - 10_000 + 1000 * value + aheadMs));
+    show(dataOf(4, now + aheadMs));
+    show({ ...dataOf(4, now + aheadMs), ...gone });
+    const begin = shown().gaps[0]?.fromNs ?? 0n;
+    expect(begin, String(aheadMs)).toBeGreaterThan(shown().timeNs.at(-1) ?? 0n);
+    expect(Number(begin / 1_000_000n) - now - aheadMs).toBeLessThan(1000);
+    show(dataOf(4, now + aheadMs));
+    const { gaps, numbers } = shown();
+    expect(gaps).toHaveLength(1);
+    expect(gaps[0]?.toNs).toBeGreaterThanOrEqual(begin);
+    expect(numbers.at(-1)).toBe(4);
+  }
+  // A single wrong time stamp doesn't move the gap into the future.
+  const show = byHand("-10m");
+  show(dataOf(1, Date.now()));
+  show(dataOf(2, Date.now() + 3_600_000));
+  show({ ...dataOf(2, Date.now()), ...gone });
+  const begin = Number((shown().gaps[0]?.fromNs ?? 0n) / 1_000_000n);
+  expect(begin - Date.now()).toBeLessThan(1000);
+});

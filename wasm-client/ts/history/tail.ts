@@ -37,6 +37,9 @@ interface TailData {
 /** Most updates of one PV; of older ones, extremes remain. */
 const MAX_ROWS = 20_000;
 
+/** A time stamp that is further ahead than the one before, by more than this, may be an error of its IOC. */
+const LARGEST_JUMP_NS = 60_000_000_000n;
+
 const SEVERITIES: readonly string[] = ["NO_ALARM", "MINOR", "MAJOR", "INVALID"];
 
 interface LiveRow {
@@ -135,6 +138,12 @@ export class Tail {
   /** Updates after those. */
   #live: LiveRow[] = [];
   #gaps: PvHistoryGap[] = [];
+  /** Time stamp of the newest update that was seen. */
+  #newestNs = 0n;
+  /** How far the last time stamp was ahead of this machine's clock. */
+  #aheadNs = 0n;
+  /** How far the last gap is ahead of this machine's clock. */
+  #leadNs = 0n;
   #seam = new Seam();
   #loader: PastLoader;
   #pv: Pv<TailData> | undefined;
@@ -216,12 +225,17 @@ export class Tail {
       this.#loader.seen(undefined);
       this.#seam.cut();
       if (isInGap) return;
-      this.#gaps.push({ cause: "disconnected", fromNs: nowNs, toNs: undefined });
+      // Where the IOC's clock is ahead, the gap is after the last update by that clock.
+      const fromNs = this.#newestNs < nowNs ? nowNs : this.#newestNs + 1000n;
+      this.#leadNs = fromNs - nowNs;
+      this.#gaps.push({ cause: "disconnected", fromNs, toNs: undefined });
       this.#show({});
       return;
     }
-    if (isInGap)
-      this.#gaps[this.#gaps.length - 1] = { ...gap, toNs: nowNs > gap.fromNs ? nowNs : gap.fromNs };
+    if (isInGap) {
+      const toNs = nowNs + this.#leadNs;
+      this.#gaps[this.#gaps.length - 1] = { ...gap, toNs: toNs > gap.fromNs ? toNs : gap.fromNs };
+    }
     if (before?.value === value && before.time === time && !isInGap) return;
     const number = value.number ?? NaN;
     const timeNs = time === null ? undefined : timeOf(time);
@@ -231,12 +245,20 @@ export class Tail {
       number,
       severity: Math.max(0, SEVERITIES.indexOf(status?.severity ?? "")),
     };
+    this.#compare(row.timeNs, nowNs);
     // After a gap the last update may come again.
     if (!this.#seam.has(row.sequence) && !(isInGap && time !== null && this.#isShown(row))) {
       this.#live.push(row);
     } else if (!isInGap) return;
     this.#show({});
   };
+
+  /** Notes the newest time stamp, unless it may be an error: a clock that is ahead stays ahead. */
+  #compare(timeNs: bigint, nowNs: bigint): void {
+    const aheadNs = timeNs - nowNs;
+    if (aheadNs - this.#aheadNs < LARGEST_JUMP_NS) this.#newestNs = timeNs;
+    this.#aheadNs = aheadNs > 0n ? aheadNs : 0n;
+  }
 
   /** Whether a row is the last one that is shown. */
   #isShown({ number, severity, timeNs }: LiveRow): boolean {
