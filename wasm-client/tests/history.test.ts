@@ -179,6 +179,35 @@ it("is not frozen at an old value by a time stamp of the future in the past", ()
   expect(pastRows(pastOf(rows), 1000 * T).map(({ at }) => at - T)).toEqual([50, 70, 90]);
 });
 
+it("keeps the peaks of a day of many updates, and the present ones whole, in bounded memory", () => {
+  const history = new History();
+  const count = 100_000;
+  const [peak, gap] = [12_345, 30_000];
+  for (let at = 0; at < count; at += 1) {
+    const value = at === peak ? 99 : at === gap ? NaN : at % 3;
+    history.add(T + at / 10, { value, stamp: T + at / 10 });
+  }
+  const end = T + count / 10;
+  expect(history.trim(end, 86_400).length).toBeLessThanOrEqual(40_000);
+  const curve = history.curve(end, 86_400, 400);
+  expectSteps(curve);
+  expect(curve.x[0]).toBeCloseTo(-count / 10, 3);
+  expect(curve.x[curve.y.indexOf(99)]).toBeCloseTo(peak / 10 - count / 10, -3);
+  expect(curve.y).toContain(null);
+  const last = history.curve(end, 10, 4000);
+  for (let at = 1; at < 100; at += 1) {
+    expect(valueAt(last, (at + 0.5 - 100) / 10)).toBe((count - 100 + at) % 3);
+  }
+});
+
+it("keeps no more than the time that is shown while its curve isn't drawn", () => {
+  const history = new History();
+  for (let at = 0; at < 1000; at += 1) history.add(T + at, { value: at, stamp: T + at });
+  const times = history.trim(T + 1000, 60);
+  expect(times).toHaveLength(60);
+  expect(valueAt(history.curve(T + 1000, 60, 400), -59.5)).toBe(940);
+});
+
 /** What happened to a PV, by this machine's clock. */
 interface Shown {
   readonly from: number;

@@ -1,5 +1,6 @@
 /** The values of a strip chart over time. It states nothing that the PV wasn't known to be. */
 
+import { folded } from "../history/fold.js";
 import { Seam } from "../history/seam.js";
 import type { Points } from "./decimate.js";
 import type { PastRow } from "./past.js";
@@ -40,6 +41,9 @@ interface Sample {
   /** It is of the past that the relay has kept: the next such past has it too. */
   readonly isPast: boolean;
 }
+
+/** Most updates of a curve; of older ones, extremes and gaps remain. */
+const MAX_SAMPLES = 40_000;
 
 /**
  * An update whose delay differs by more than this from those before has a time stamp of another clock,
@@ -123,6 +127,12 @@ export class History {
 
   #push(sample: Omit<Sample, "sequence" | "isPast"> & Partial<Pick<Sample, "sequence">>): void {
     this.#samples.push({ sequence: undefined, isPast: false, ...sample });
+    this.#fold();
+  }
+
+  #fold(): void {
+    if (this.#samples.length <= MAX_SAMPLES) return;
+    this.#samples = folded(this.#samples, MAX_SAMPLES, { numberOf: ({ value }) => value ?? NaN });
   }
 
   /** Updates are missing after those that were seen: the next past has them, and may be of another relay. */
@@ -172,6 +182,16 @@ export class History {
       }));
     const remaining = end < 0 ? before : before.slice(0, end);
     this.#samples = [...earlier, ...remaining, ...between, ...later];
+    this.#fold();
+  }
+
+  /** Drops what is older than the last `seconds` before `now`, but for the value of the left edge; returns the others' times. */
+  trim(now: number, seconds: number): readonly number[] {
+    const times = this.#times();
+    const later = times.findIndex((time) => time > now - seconds);
+    const first = Math.max(0, (later < 0 ? times.length : later) - 1);
+    this.#samples.splice(0, first);
+    return times.slice(first);
   }
 
   /**
@@ -180,12 +200,7 @@ export class History {
    * lowest, highest and last one.
    */
   curve(now: number, seconds: number, columns: number): Points {
-    const times = this.#times();
-    // The value of the left edge is kept.
-    const later = times.findIndex((time) => time > now - seconds);
-    const first = Math.max(0, (later < 0 ? times.length : later) - 1);
-    this.#samples.splice(0, first);
-    times.splice(0, first);
+    const times = this.trim(now, seconds);
     const curve = new Steps();
     const columnOf = (time: number): number => Math.floor(((time - now) / seconds) * columns);
     const isDense = this.#samples.length > 2 * columns;

@@ -186,7 +186,12 @@ export function StripPlot({ props, widget }: WidgetProps): ReactNode {
   const drawing = useMemo(() => {
     const curves = traces.flatMap((trace, at): Curve[] => {
       const history = histories[at];
-      if (!trace.isVisible || history === undefined) return [];
+      if (history === undefined) return [];
+      if (!trace.isVisible) {
+        // A rule may show it again.
+        history.trim(now, seconds);
+        return [];
+      }
       return [{ ...trace, ...history.curve(now, seconds, width) }];
     });
     const ink = props.colour("foreground_color");
