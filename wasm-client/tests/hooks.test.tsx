@@ -12,6 +12,7 @@ import {
   useConnection,
   usePut,
   usePv,
+  usePvHistory,
   usePvs,
   usePvSelector,
   usePvSummary,
@@ -373,6 +374,25 @@ describe("useRate and useSkipped", () => {
       vi.advanceTimersByTime(1000);
     });
     expect(page.querySelector("s")?.textContent).toMatch(/^0\.0 /);
+  });
+});
+
+describe("usePvHistory", () => {
+  it("ends with an error when its code is gone, as after a redeployment", async () => {
+    function Past(): ReactNode {
+      const [past] = usePvHistory(["TEMP"], { from: "-1m" });
+      return <b>{past?.isLoading === true ? "loading" : String(past?.error)}</b>;
+    }
+    vi.doMock("../ts/history/tail.js", () => {
+      throw new TypeError("Failed to fetch dynamically imported module");
+    });
+    await show(<Past />);
+    expect(page.textContent).toBe("loading");
+    await vi.waitFor(async () => {
+      await act(settle);
+      expect(page.textContent).toMatch(/^LoadError: reload the page/);
+    });
+    vi.doUnmock("../ts/history/tail.js");
   });
 });
 

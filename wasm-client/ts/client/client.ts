@@ -107,7 +107,7 @@ export class Client implements PvClient {
     this.#questions = new Lazy(() =>
       import("../link/questions.js").then(
         ({ Questions }) =>
-          new Questions(clock, link, () => this.pvs.core(), AskError, options, Loader),
+          new Questions(clock, link, () => this.pvs.core(), options, { AskError, Lazy, Loader }),
       ),
     );
     this.stats = new Stats(

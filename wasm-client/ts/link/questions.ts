@@ -3,9 +3,12 @@
  * pages that ask nothing don't load the code for it.
  */
 
+import type { Lazy } from "../client/lazy.js";
 import type { Clock } from "../clock.js";
-import type { AskError } from "../errors.js";
+import type { AskError, LoadError } from "../errors.js";
 import type { Applied, Wasm } from "../store/core.js";
+import type * as archiveOf from "../history/archive.js";
+import type * as pagesOf from "../history/pages.js";
 import type { Loader } from "../store/loader.js";
 import type {
   ClientOptions,
@@ -15,6 +18,13 @@ import type {
   PvHistoryOptions,
 } from "../types.js";
 import type { Link } from "./link.js";
+
+/** What the client's own code has: it is passed in, so that this file imports nothing and is loaded alone. */
+interface Parts {
+  readonly AskError: typeof AskError;
+  readonly Lazy: typeof Lazy;
+  readonly Loader: typeof Loader;
+}
 
 /** Maximum number of open questions; the relay accepts 8. */
 const MAX_OPEN = 6;
@@ -116,10 +126,11 @@ export class Questions {
   #link: Link;
   /** Only when the module is loaded. */
   #wasm: () => Wasm;
-  /** Passed in, so that this file imports nothing and is loaded alone. */
   #AskError: typeof AskError;
   #archiveWasm: ClientOptions["archiveWasm"];
   #Loader: typeof Loader;
+  #pages: Lazy<typeof pagesOf>;
+  #archive: Lazy<typeof archiveOf>;
   #waiting: Job[] = [];
   #open = new Map<number, Job>();
   #sent = 0;
@@ -128,16 +139,17 @@ export class Questions {
     clock: Clock,
     link: Link,
     wasm: () => Wasm,
-    error: typeof AskError,
     { archiveWasm }: ClientOptions,
-    loader: typeof Loader,
+    { AskError, Lazy, Loader }: Parts,
   ) {
     this.#archiveWasm = archiveWasm;
-    this.#Loader = loader;
+    this.#AskError = AskError;
+    this.#Loader = Loader;
+    this.#pages = new Lazy(() => import("../history/pages.js"));
+    this.#archive = new Lazy(() => import("../history/archive.js"));
     this.#clock = clock;
     this.#link = link;
     this.#wasm = wasm;
-    this.#AskError = error;
   }
 
   async names(text: string, options: NamesOptions): Promise<NamesResult> {
@@ -156,16 +168,21 @@ export class Questions {
   }
 
   async history(name: string, options: PvHistoryOptions): Promise<PvHistory> {
-    const { joined, question } = await import("../history/pages.js");
+    const { joined, question } = await this.#pages.load();
     const { signal } = options;
     const timeoutMs = HISTORY_TIMEOUT_MS;
     const limits = signal === undefined ? { timeoutMs } : { timeoutMs, signal };
     const pages = await this.#ask("history", question(name, options), limits);
     const { archived: range, kept } = joined(name, pages);
     if (range === undefined) return kept;
-    const { withArchive } = await import("../history/archive.js");
+    let archive;
+    try {
+      archive = await this.#archive.load();
+    } catch (error) {
+      return { ...kept, archiveError: error as LoadError };
+    }
     const ask = (body: string): Promise<ArrayBuffer[]> => this.#ask("archiver", body, limits);
-    return withArchive(kept, {
+    return archive.withArchive(kept, {
       Loader: this.#Loader,
       wasm: this.#archiveWasm,
       range,

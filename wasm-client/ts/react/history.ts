@@ -2,7 +2,10 @@
 
 import { useMemo, useSyncExternalStore } from "react";
 
+import { Lazy } from "../client/lazy.js";
 import { momentText } from "../history/moment.js";
+import type { Tail as TailOf } from "../history/tail.js";
+import type { LoadError } from "../errors.js";
 import type { LivePvHistory, PvClient, PvHistoryOptions, Readable } from "../types.js";
 import { useClient } from "./provider.js";
 
@@ -29,6 +32,8 @@ export function usePvHistory(
   return useSyncExternalStore(store.subscribe, store.getSnapshot, store.getSnapshot);
 }
 
+const lazyTail = new Lazy(() => import("../history/tail.js").then(({ Tail }) => Tail));
+
 function historyStore(client: PvClient, key: string): Readable<readonly LivePvHistory[]> {
   const [names, range] = JSON.parse(key) as [string[], UsePvHistoryOptions];
   const none = names.map((name): LivePvHistory => ({
@@ -46,7 +51,7 @@ function historyStore(client: PvClient, key: string): Readable<readonly LivePvHi
     subscribe: (listener) => {
       let isEnded = false;
       let end = (): void => undefined;
-      void import("../history/tail.js").then(({ Tail }) => {
+      const start = (Tail: typeof TailOf): void => {
         if (isEnded) return;
         const update = (): void => {
           shown = tails.map((tail) => tail.shown);
@@ -64,6 +69,12 @@ function historyStore(client: PvClient, key: string): Readable<readonly LivePvHi
         end = () => {
           for (const tail of made) tail.end();
         };
+      };
+      lazyTail.load().then(start, (error: unknown) => {
+        if (isEnded) return;
+        // A `LoadError`: the page's server has another version now.
+        shown = none.map((each) => ({ ...each, isLoading: false, error: error as LoadError }));
+        listener();
       });
       return () => {
         isEnded = true;
