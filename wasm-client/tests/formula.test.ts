@@ -365,6 +365,26 @@ describe("a formula", () => {
     expect(relay.puts).toEqual([]);
   });
 
+  it("fails at once in a get while the relay is away, unless it needs no relay", async () => {
+    const names = ["=A + 1", "=`=A` * 2", "=`loc://z(4)` + `=1 + 1`"];
+    await expect(client.get(names)).resolves.toMatchObject([{ ok: true }, { ok: true }, {}]);
+    // Without a time-out of its own, the test's is much longer than it may take.
+    const timeoutMs = 600_000;
+    const waiting = client.get(["=A + NOWHERE"], { timeoutMs });
+    relay.lose();
+    const code = "RELAY_LOST";
+    await expect(waiting).resolves.toMatchObject([{ ok: false, error: { code } }]);
+    await expect(client.get(names, { timeoutMs })).resolves.toMatchObject([
+      { name: "=A + 1", ok: false, error: { code } },
+      { ok: false, error: { code } },
+      { ok: true, data: { value: { number: 6 } } },
+    ]);
+    client.dispose();
+    await expect(client.get(["=A + 2"], { timeoutMs })).resolves.toMatchObject([
+      { ok: false, error: { code: "CLOSED" } },
+    ]);
+  });
+
   it("is read once by get, among others", async () => {
     await expect(client.get(["B", "=A + 1", "loc://y(4)"])).resolves.toMatchObject([
       { ok: true, data: { value: { number: 2 } } },

@@ -3,6 +3,7 @@
 import type { Clock } from "../clock.js";
 import { Gets, type PlannedOptions } from "../link/get.js";
 import type { Link } from "../link/link.js";
+import type { Away } from "../pv/of_page.js";
 import { isOfPage } from "../pv/page_pv.js";
 import type { Applied } from "../store/core.js";
 import type { GetResult } from "../types.js";
@@ -28,7 +29,10 @@ export class Reads {
     );
     this.pump();
     const ofPage = names.some(isOfPage) ? await this.#pvs.ofPage.load() : undefined;
-    const own = names.map((name) => (isOfPage(name) ? ofPage?.get(name, options) : undefined));
+    const away = (): Away => this.#gets.away;
+    const own = names.map((name) =>
+      isOfPage(name) ? ofPage?.get(name, options, away) : undefined,
+    );
     const others = (await results).values();
     const all = [];
     for (const each of own) {

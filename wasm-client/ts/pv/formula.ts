@@ -6,7 +6,7 @@ import type { Clock } from "../clock.js";
 import type { Wasm } from "../store/core.js";
 import { inputSelection, readInputs, showResult, type Page } from "../store/page.js";
 import type { Slot } from "../store/slot.js";
-import { formulaOf, type PagePv } from "./page_pv.js";
+import { formulaOf, isOfPage, type PagePv } from "./page_pv.js";
 import { planSelection } from "./plan.js";
 import { isLocal, PvHandle, type PvOwner } from "./pv.js";
 
@@ -108,6 +108,14 @@ export class Formulas {
   /** Called when a formula has listeners again; it may have missed changes of its inputs. */
   resume(): void {
     if (this.#due.size > 0) this.#onChange();
+  }
+
+  /** Whether a formula reads a PV of the relay, also through other formulas; not before all are attached. */
+  needsRelay(pv: PagePv): boolean {
+    const inputs = this.#formulas.get(pv)?.inputs ?? [];
+    return inputs.some(({ handle }) =>
+      isOfPage(handle.name) ? this.needsRelay(handle.entry as PagePv) : true,
+    );
   }
 
   /** Evaluates the formulas whose inputs have changed, inputs of other formulas first. */

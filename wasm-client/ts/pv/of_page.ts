@@ -21,11 +21,16 @@ interface Probed {
 
 const DEFAULT_TIMEOUT_MS = 5000;
 
+/** Why nothing can be read of the relay now: the code and the reason. */
+export type Away = readonly [code: string, reason: string] | undefined;
+
 export class OfPage {
   #locals: Locals;
   #formulas: Formulas;
   #owner: PvOwner;
   #clock: Clock;
+  /** Checks of the open reads. */
+  #reads = new Set<() => void>();
 
   private constructor(owner: PvOwner, clock: Clock, onChange: () => void) {
     const page = new Page(Math.random());
@@ -66,6 +71,7 @@ export class OfPage {
   /** Evaluates the formulas whose inputs have changed. */
   flush(wasm: Wasm): void {
     this.#formulas.flush(wasm);
+    for (const check of this.#reads) check();
   }
 
   put(name: string, value: PutValue): PutResult {
@@ -73,10 +79,11 @@ export class OfPage {
     return this.#locals.put(name, value);
   }
 
-  /** Listens to a PV until it has a value. */
+  /** Listens to a PV until it has a value. A formula that needs the relay fails while that is `away`. */
   get(
     name: string,
     { selection, timeoutMs = DEFAULT_TIMEOUT_MS }: { selection?: Selection; timeoutMs?: number },
+    away: () => Away,
   ): Promise<GetResult<unknown>> {
     const shown = new PvHandle(this.#owner, name, selection);
     const probe = new PvHandle(this.#owner, name, PROBED);
@@ -95,6 +102,12 @@ export class OfPage {
         if (state === "refused") fail("REFUSED", reason ?? "");
         else if (connected && value !== null) end({ name, ok: true, data: shown.getSnapshot() });
       };
+      // Called in each flush: the loss of the relay plans one, and so does a new formula.
+      const checkRelay = (): void => {
+        const why = away();
+        const { entry } = probe;
+        if (why !== undefined && entry && this.#formulas.needsRelay(entry as PagePv)) fail(...why);
+      };
       const timer = this.#clock.setTimeout(() => {
         fail("TIMED_OUT", `no value within ${String(timeoutMs)} ms`);
       }, timeoutMs);
@@ -103,10 +116,13 @@ export class OfPage {
         probe.subscribe(check),
         () => {
           this.#clock.clearTimeout(timer);
+          this.#reads.delete(checkRelay);
         },
       );
+      this.#reads.add(checkRelay);
       // The PV may already have a value, because it has other listeners.
       check();
+      checkRelay();
     });
   }
 }
