@@ -3,7 +3,7 @@
 import { useEffect, useState, type ReactNode } from "react";
 import type { PvRange } from "pvwire";
 import { useConnection, useRate, useSkipped } from "pvwire/react";
-import { formatOneDigit } from "pvwire/widgets";
+import { formatOneDigit, noAccessText } from "pvwire/widgets";
 
 import type { Shown } from "./PvPage";
 import { isSameName } from "./pasted";
@@ -24,12 +24,13 @@ const rangeText = (range: PvRange | null, units: string): string => {
   return `${end(range.min)} to ${end(range.max)}${units === "" ? "" : ` ${units}`}`;
 };
 
-function accessText({ connection, status }: Shown): string {
+function accessText({ connection, id, status }: Shown): string {
   if (!connection.connected) return "";
   if (!connection.readable) return "no read access at the IOC";
   if (status.writable === true) return "read and write";
   if (status.writable === null) return "read; writing shows when it is tried";
-  return status.mutable ? "read only: the relay allows no writing" : "read only, by the IOC";
+  if (status.mutable) return "read only: the relay allows no writing";
+  return `read only: ${noAccessText(id)}`;
 }
 
 /** The severity, the condition, and a message if it says more. A PV without a server has the alarm that it had. */

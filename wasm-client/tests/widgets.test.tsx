@@ -160,6 +160,25 @@ describe("a PV that can't be written", () => {
   });
 });
 
+describe("a formula", () => {
+  it("says that it can't be written, and blames no IOC", async () => {
+    for (const name of ["=1 + 1", "eq://1 + 1"]) {
+      show(
+        <>
+          <SetPoint name={name} />
+          <Readback name={name} />
+        </>,
+      );
+      await until(() => {
+        expect(part("hint")).toBe("A formula can't be written");
+      });
+      expect(page.querySelector("[data-access]")?.getAttribute("title")).toBe(
+        "A formula can't be written",
+      );
+    }
+  });
+});
+
 describe("SetPoint of an array", () => {
   const field = (): HTMLInputElement => page.querySelector("input") as HTMLInputElement;
 
@@ -366,6 +385,31 @@ describe("SetPoint of a number", () => {
     expect(relay.puts).toEqual([{ name: "TEMP", value: "19.555" }]);
   });
 
+  it("steps integers of 64 bits by arrow keys without rounding them", async () => {
+    relay.set("BIG", { value: 9_007_199_254_740_993n, type: "Int64" });
+    show(<SetPoint name="BIG" />);
+    const field = (): HTMLInputElement => page.querySelector("input") as HTMLInputElement;
+    await until(() => {
+      expect(field().value).toBe("9007199254740993");
+    });
+    field().focus();
+    await userEvent.keyboard("{ArrowUp}");
+    expect(field().value).toBe("9007199254740994");
+    await userEvent.keyboard("{PageDown}");
+    expect(field().value).toBe("9007199254740984");
+    // Limits hold.
+    relay.set("SMALL", { value: 4, type: "Int32", controlRange: { min: 0, max: 5 } });
+    show(<SetPoint name="SMALL" />);
+    await until(() => {
+      expect(field().value).toBe("4");
+    });
+    field().focus();
+    await userEvent.keyboard("{PageUp}");
+    expect(field().value).toBe("5");
+    await userEvent.keyboard("{PageDown}");
+    expect(field().value).toBe("0");
+  });
+
   it("keeps limits of which there is only one", async () => {
     relay.set("FLOW", { value: 1, units: "l/s", controlRange: { min: 0, max: null } });
     show(<SetPoint name="FLOW" />);
@@ -376,6 +420,58 @@ describe("SetPoint of a number", () => {
     expect(part("outcome")).toContain("-1 is not at least 0 l/s");
     await send("1000000");
     await written();
+  });
+});
+
+describe("SetPoint as a slider", () => {
+  const thumb = (): HTMLInputElement => page.querySelector("input") as HTMLInputElement;
+  const shown = (value: string): Promise<void> =>
+    until(() => {
+      expect(thumb().value).toBe(value);
+    });
+
+  it("shows the PV's value, not the nearest step, and steps from it", async () => {
+    const controlRange = { min: 0, max: 10 };
+    relay.set("HALF", { value: 0.5, precision: 0, controlRange });
+    show(<SetPoint name="HALF" control="slider" />);
+    await shown("0.5");
+    thumb().focus();
+    await userEvent.keyboard("{ArrowRight}");
+    await until(() => {
+      expect(relay.puts).toEqual([{ name: "HALF", value: 1.5 }]);
+    });
+    // A position is one of the steps from the lower limit.
+    await userEvent.fill(thumb(), "7.3");
+    await until(() => {
+      expect(relay.puts.at(-1)).toEqual({ name: "HALF", value: 7 });
+    });
+    await userEvent.keyboard("{End}");
+    await until(() => {
+      expect(relay.puts.at(-1)).toEqual({ name: "HALF", value: 10 });
+    });
+  });
+
+  it("is not moved the other way from outside the limits", async () => {
+    relay.set("OUT", { value: 12, precision: 1, controlRange: { min: 0, max: 10 } });
+    show(<SetPoint name="OUT" control="slider" />);
+    await until(() => {
+      expect(part("value")).toBe("12.0");
+    });
+    thumb().focus();
+    await userEvent.keyboard("{ArrowUp}");
+    await userEvent.keyboard("{ArrowDown}");
+    await until(() => {
+      expect(relay.puts).toEqual([{ name: "OUT", value: 10 }]);
+    });
+  });
+
+  it("can't be moved while the PV has no value", async () => {
+    relay.set("NOTHING", { state: "connected", controlRange: { min: 0, max: 10 } });
+    show(<SetPoint name="NOTHING" control="slider" />);
+    await until(() => {
+      expect(widget().dataset.state).toBe("connected");
+    });
+    expect(thumb().disabled).toBe(true);
   });
 });
 
@@ -432,5 +528,15 @@ describe("TableView", () => {
     });
     expect([...page.querySelectorAll("td")].map((cell) => cell.textContent)).toEqual(["a", "1"]);
     expect(page.textContent).toContain("1 more rows");
+  });
+
+  it("shows integers with all digits", async () => {
+    const numbers = Float64Array.of(2_147_483_647, -123_456_789_012, 0.1 + 0.2);
+    relay.set("WHOLE", { value: { labels: ["N"], value: { n: numbers } } });
+    show(<TableView name="WHOLE" />);
+    await until(() => {
+      const cells = [...page.querySelectorAll("td")].map((cell) => cell.textContent);
+      expect(cells).toEqual(["2147483647", "-123456789012", "0.3"]);
+    });
   });
 });

@@ -20,14 +20,22 @@ export function NumberControl(props: ControlProps): ReactNode {
 
   const step = (event: KeyboardEvent): void => {
     const steps = STEPS[event.key];
-    const from = entry.text === undefined ? pv?.value?.number : Number(entry.text);
-    if (steps === undefined || from == null || !Number.isFinite(from)) return;
+    const text = entry.text ?? pv?.value?.exact ?? String(pv?.value?.number);
+    if (steps === undefined || !Number.isFinite(Number(text))) return;
     event.preventDefault();
-    const precision = pv?.display?.precision;
-    const to = Math.min(Math.max(from + steps * stepOf(pv), limits.min), limits.max);
+    const { precision, type } = pv?.display ?? {};
+    // A double doesn't have all digits of an integer of 64 bits.
+    const isWhole = type?.includes("Int") && /^-?\d+$/.test(text);
+    const to = isWhole ? BigInt(text) + BigInt(steps) : Number(text) + steps * stepOf(pv);
+    const { max, min } = limits;
+    const within = to < min ? min : to > max ? max : to;
     // Without a precision, keeps all digits except those caused by rounding errors of the addition.
     entry.type(
-      precision == null ? String(Number(to.toPrecision(15))) : to.toFixed(digitsOf(precision)),
+      isWhole
+        ? String(within)
+        : precision == null
+          ? String(rounded(Number(within)))
+          : Number(within).toFixed(digitsOf(precision)),
     );
   };
 
@@ -49,6 +57,9 @@ const STEPS: Readonly<Partial<Record<string, number>>> = {
   PageUp: 10,
   PageDown: -10,
 };
+
+/** Rounds as a decimal, so that 0.1 + 0.2 is 0.3. */
+export const rounded = (number: number): number => Number(number.toPrecision(15));
 
 /** A step of one in the last displayed digit. */
 export function stepOf(pv: SetPointData | undefined): number {

@@ -17,7 +17,7 @@ import { TextControl } from "./TextControl.js";
 import { whyNotWritable } from "./writable.js";
 
 const SELECTION = `{
-  value { string number }
+  value { string number exact }
   time { seconds nanoseconds }
   status { severity mutable writable }
   display { type elementCount description form units precision choices controlRange { min max } }

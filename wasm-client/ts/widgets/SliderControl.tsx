@@ -5,7 +5,7 @@
 
 import type { ReactNode } from "react";
 
-import { stepOf } from "./NumberControl.js";
+import { rounded, stepOf } from "./NumberControl.js";
 import { limitsOf } from "./range.js";
 import type { ControlProps } from "./control_props.js";
 
@@ -16,11 +16,20 @@ export function SliderControl({
   labelledBy,
   describedBy,
 }: ControlProps): ReactNode {
-  const { max, min } = limitsOf(pv?.display?.controlRange);
-  const isLimited = Number.isFinite(max - min);
+  const limits = limitsOf(pv?.display?.controlRange);
+  const isLimited = Number.isFinite(limits.max - limits.min);
+  const { max, min } = isLimited ? limits : { min: 0, max: 1 };
   const units = pv?.display?.units ?? "";
-  const value = pv?.value?.string ?? "–";
-  const shown = entry.text ?? String(pv?.value?.number ?? 0);
+  const { number, string: value = "–" } = pv?.value ?? {};
+  const shown = entry.text ?? number?.toString();
+  const at = Number(shown);
+  const isFine = pv?.display?.precision == null && pv?.display?.type.startsWith("Float");
+  const step = isFine ? 0 : stepOf(pv);
+  const move = (position: number, sign = 0): void => {
+    const to = Math.max(min, Math.min(max, rounded(position)));
+    // From outside the limits no arrow leads the other way.
+    if (to !== at && sign * (to - at) >= 0) entry.slide(String(to), to);
+  };
   return (
     <>
       <input
@@ -28,19 +37,22 @@ export function SliderControl({
         type="range"
         aria-labelledby={labelledBy}
         aria-describedby={describedBy}
-        aria-valuetext={`${shown} ${units}`}
-        disabled={!enabled || !isLimited}
-        min={isLimited ? min : 0}
-        max={isLimited ? max : 1}
-        step={
-          pv?.display?.precision == null && pv?.display?.type.startsWith("Float")
-            ? "any"
-            : stepOf(pv)
-        }
-        value={shown}
+        aria-valuetext={`${shown ?? value} ${units}`}
+        disabled={!enabled || !isLimited || shown === undefined}
+        min={min}
+        max={max}
+        // The browser's own steps would show another number than the PV's.
+        step="any"
+        value={shown ?? min}
         onChange={(event) => {
-          const text = event.currentTarget.value;
-          entry.slide(text, Number(text));
+          const to = Number(event.currentTarget.value);
+          move(step === 0 ? to : min + Math.round((to - min) / step) * step);
+        }}
+        onKeyDown={(event) => {
+          if (step === 0 || !event.key.startsWith("Arrow")) return;
+          event.preventDefault();
+          const sign = /Up|Right/.test(event.key) ? 1 : -1;
+          move(at + sign * step, sign);
         }}
       />
       {/* What the PV has, not where the thumb is. */}

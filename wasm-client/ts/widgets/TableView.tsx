@@ -100,5 +100,7 @@ const isNumber = (cell: PvField | undefined): boolean => cell != null && typeof 
 function cellText(cell: PvField | undefined): string {
   if (cell == null) return "";
   if (typeof cell === "object") return JSON.stringify(cell);
-  return String(typeof cell === "number" ? Number(cell.toPrecision(9)) : cell);
+  // Fractions without digits that a float doesn't have, integers with all.
+  const isFraction = typeof cell === "number" && cell % 1 !== 0;
+  return String(isFraction ? Number(cell.toPrecision(9)) : cell);
 }

@@ -154,8 +154,9 @@ export function useStale(
   return staleAfterMs !== undefined && pv?.connection.connected === true && isSame;
 }
 
-/** The text that names who denies write access to a PV. */
+/** The text that says why a PV that isn't `mutable` can't be written: who denies it, or what the PV is. */
 export function noAccessText(name: string): string {
+  if (/^(=|eq:)/.test(name)) return "A formula can't be written";
   return /^s?sim:/.test(name) ? "Simulated PVs can't be written" : "The IOC gives no write access";
 }
 

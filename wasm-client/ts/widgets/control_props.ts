@@ -5,7 +5,7 @@ import type { Entry } from "./entry.js";
 
 /** The fields that a set point selects. */
 export interface SetPointData {
-  readonly value: Pick<PvValue, "string" | "number"> | null;
+  readonly value: Pick<PvValue, "string" | "number" | "exact"> | null;
   readonly time: Pick<PvTime, "seconds" | "nanoseconds"> | null;
   readonly status: Pick<PvStatus, "severity" | "mutable" | "writable">;
   readonly display: Pick<

@@ -3,7 +3,13 @@
 "use client";
 
 export { formatClock, formatCount, formatOneDigit, formatTimeStamp } from "./format.js";
-export { CONDITION_FIELDS, useCondition, type Condition, type ConditionData } from "./condition.js";
+export {
+  CONDITION_FIELDS,
+  noAccessText,
+  useCondition,
+  type Condition,
+  type ConditionData,
+} from "./condition.js";
 export { ImageView, type ImageViewProps } from "./ImageView.js";
 export { ByteMonitor, Led, type ByteMonitorProps, type LedProps } from "./Led.js";
 export { Meter, type MeterProps } from "./Meter.js";
