@@ -1,4 +1,4 @@
-/** What of the open list is in alarm or not connected, the worst and the newest first. */
+/** What of the open list is in alarm, not connected or not readable, the worst and the newest first. */
 
 import { useEffect, useRef, type ReactNode } from "react";
 import { usePv } from "pvwire/react";
@@ -9,12 +9,13 @@ import { useClock } from "./clock";
 import { counted, pvsText } from "./counts";
 import { filterOf, Filters, passes } from "./Filters";
 import { ListBox } from "./ListBox";
-import { KINDS, ROW, usePvList, type Row, type RowData } from "./pv_list";
+import { KINDS } from "./pv_kind";
+import { ROW, usePvList, type Row, type RowData } from "./pv_list";
 import { elsewhere, hrefOf, setTo, type Route } from "./route";
 import { beep, isSilent } from "./sound";
 import { useNames } from "./TablePage";
 import { ageText, dateText } from "./times";
-import { useTitle } from "./title";
+import { moodOfList, useTitle } from "./title";
 
 const BAD = ["MAJOR", "INVALID", "gone", "MINOR"] as const;
 
@@ -30,10 +31,8 @@ export default function AlarmsPage({ route }: { readonly route: Route }): ReactN
   const rows = bad
     .filter((row) => passes(filter, row))
     .sort((a, b) => KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind) || b.sinceMs - a.sinceMs);
-  const worst = rows[0]?.kind;
-  const mood =
-    worst === undefined ? "NO_ALARM" : worst === "gone" || worst === "searched" ? "LOST" : worst;
-  useTitle(counted(bad.length, "alarm"), mood);
+  // Of the whole list: a filter hides no alarm from the icon.
+  useTitle(counted(bad.length, "alarm"), moodOfList(KINDS, list.counts));
   const nowMs = useClock(1000);
   const hasSound = route.settings.sound === "1";
   useSound(list.rows, hasSound);

@@ -2,7 +2,8 @@
 
 import type { ReactNode } from "react";
 
-import { KIND_TEXTS, KINDS, type Kind, type PvList, type Row } from "./pv_list";
+import { KIND_TEXTS, KINDS, type Kind } from "./pv_kind";
+import type { PvList, Row } from "./pv_list";
 import { setTo, type Route } from "./route";
 
 export interface Filter {

@@ -1,10 +1,10 @@
 /** The list of PVs of a page: its text, saved lists, and what names match a pattern. */
 
-import { useState, type ReactNode } from "react";
+import { useEffect, useRef, useState, type ReactNode } from "react";
 import { useClient } from "pvwire/react";
 
 import { namesIn } from "./pasted";
-import { go, type Route } from "./route";
+import { go, parseRoute, type Route } from "./route";
 import { rememberList, removeList, savedLists, saveList } from "./stored";
 
 /** Maximum number of names that a pattern brings. */
@@ -21,22 +21,47 @@ export function ListBox({ names, route }: ListBoxProps): ReactNode {
   const [said, setSaid] = useState("");
   const [lists, setLists] = useState(savedLists);
 
-  const show = async (): Promise<void> => {
+  const searching = useRef<AbortController>(undefined);
+
+  useEffect(
+    () => () => {
+      searching.current?.abort();
+    },
+    [],
+  );
+
+  /** Ends the search before, whose answer must not replace what the user does now. */
+  const begin = (): AbortSignal => {
+    searching.current?.abort();
+    searching.current = new AbortController();
+    setSaid("");
+    return searching.current.signal;
+  };
+
+  const open = (list: readonly string[]): void => {
+    // The page and its settings may have changed during a search.
+    const now = parseRoute(window.location.hash);
+    if (now.page !== route.page) return;
+    rememberList(list);
+    setText(list.join("\n"));
+    go({ ...now, names: list });
+  };
+
+  const show = async (signal: AbortSignal): Promise<void> => {
     const found: string[] = [];
     for (const each of namesIn(text)) {
       if (!/[*?]/.test(each) || each.includes("://")) found.push(each);
       else {
-        const matches = await client.names(each, { limit: MAX_MATCHES });
+        const matches = await client.names(each, { limit: MAX_MATCHES, signal });
+        // An answer may have been on its way.
+        if (signal.aborted) return;
         found.push(...matches.names.map(({ name }) => name));
         if (matches.next !== undefined) {
           setSaid(`${each}: only the first ${String(MAX_MATCHES)} names are in the list.`);
         }
       }
     }
-    const unique = [...new Set(found)];
-    rememberList(unique);
-    setText(unique.join("\n"));
-    go({ ...route, names: unique });
+    open([...new Set(found)]);
   };
 
   return (
@@ -45,9 +70,9 @@ export function ListBox({ names, route }: ListBoxProps): ReactNode {
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          setSaid("");
-          show().catch((error: unknown) => {
-            setSaid(error instanceof Error ? error.message : String(error));
+          const signal = begin();
+          show(signal).catch((error: unknown) => {
+            if (!signal.aborted) setSaid(error instanceof Error ? error.message : String(error));
           });
         }}
       >
@@ -93,9 +118,8 @@ export function ListBox({ names, route }: ListBoxProps): ReactNode {
               <button
                 type="button"
                 onClick={() => {
-                  rememberList(saved);
-                  setText(saved.join("\n"));
-                  go({ ...route, names: saved });
+                  begin();
+                  open(saved);
                 }}
               >
                 {title} ({saved.length})

@@ -9,7 +9,9 @@ import { pvsText } from "./counts";
 import { csvOf, download } from "./csv";
 import { filterOf, Filters, passes, type Filter } from "./Filters";
 import { ListBox } from "./ListBox";
-import { KINDS, ROW, usePvList, type Row, type RowData } from "./pv_list";
+import { compare } from "./order";
+import { KINDS } from "./pv_kind";
+import { ROW, usePvList, type Row, type RowData } from "./pv_list";
 import { elsewhere, go, hrefOf, setTo, type Route } from "./route";
 import Sparkline from "./Sparkline";
 import { lastList, rememberList } from "./stored";
@@ -109,13 +111,7 @@ function keyOf(row: Row, column: Column | ""): string | number {
   }
 }
 
-/** Numbers before texts, and the order of the list where two are equal. */
-function compare(one: string | number, other: string | number): number {
-  if (typeof one === "number" && typeof other === "number") return one - other;
-  if (typeof one !== typeof other) return typeof one === "number" ? -1 : 1;
-  return String(one) < String(other) ? -1 : one === other ? 0 : 1;
-}
-
+/** Where two are equal, in the order of the list. */
 function sorted(rows: readonly Row[], filter: Filter, column: Column | "", isUp: boolean): Row[] {
   const keyed = rows
     .filter((row) => passes(filter, row))

@@ -1,6 +1,7 @@
 /** The rows of a table as CSV, as RFC 4180 and spreadsheets have it. */
 
-import { KIND_TEXTS, type Row } from "./pv_list";
+import { KIND_TEXTS } from "./pv_kind";
+import type { Row } from "./pv_list";
 import { stampText } from "./times";
 
 export function cell(text: string): string {

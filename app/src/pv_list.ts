@@ -4,15 +4,15 @@
  */
 
 import { useMemo, useSyncExternalStore } from "react";
-import type { PvClient, PvConnection, PvData, PvStatus, PvTime, PvValue, Severity } from "pvwire";
+import type { PvClient, PvData, PvTime, PvValue } from "pvwire";
 import { useClient } from "pvwire/react";
 
-const STATE = "{ status { severity } connection { state unresponsive } }";
+import { kindOf, type Kind, type StateData } from "./pv_kind";
 
-interface StateData {
-  readonly status: Pick<PvStatus, "severity">;
-  readonly connection: Pick<PvConnection, "state" | "unresponsive">;
-}
+const STATE = "{ status { severity } connection { state unresponsive readable } }";
+
+/** Listened to only until a PV without an alarm has a value. */
+const VALUE = "{ value { number } }";
 
 export const ROW = `{
   value { string(units: true) number }
@@ -28,19 +28,6 @@ export interface RowData extends Pick<PvData, "connection" | "status"> {
   readonly display: { readonly description: string } | null;
 }
 
-/** How a PV is, the worst first. */
-export const KINDS = ["MAJOR", "INVALID", "gone", "MINOR", "searched", "NO_ALARM"] as const;
-export type Kind = (typeof KINDS)[number];
-
-export const KIND_TEXTS: Readonly<Record<Kind, string>> = {
-  MAJOR: "major alarm",
-  INVALID: "invalid",
-  gone: "not connected",
-  MINOR: "minor alarm",
-  searched: "searched",
-  NO_ALARM: "no alarm",
-};
-
 export interface Row {
   readonly name: string;
   /** Its place in the list. */
@@ -48,15 +35,9 @@ export interface Row {
   kind: Kind;
   /** When `kind` began, as this page knows it. */
   sinceMs: number;
-  /** How often it has become worse than `NO_ALARM` since the page was opened. */
+  /** How often it has left `NO_ALARM` since the page was opened. */
   alarms: number;
   readonly read: () => RowData | undefined;
-}
-
-function kindOf(state: StateData | undefined): Kind {
-  if (state === undefined || state.connection.state === "connecting") return "searched";
-  if (state.connection.state !== "connected" || state.connection.unresponsive) return "gone";
-  return (state.status.severity ?? "NO_ALARM") satisfies Severity;
 }
 
 /** Changes of state are shown at most this often. */
@@ -112,12 +93,27 @@ export class PvList {
   #start(): void {
     this.#ends = this.rows.map((row) => {
       const state = this.#client.pv<StateData>(row.name, STATE);
+      let endValue: (() => void) | undefined;
+      const hasValue = (): boolean => {
+        const pv = this.#client.pv<Pick<RowData, "value">>(row.name, VALUE);
+        const has = pv.getSnapshot()?.value != null;
+        if (!has) endValue ??= pv.subscribe(check);
+        return has;
+      };
       const check = (): void => {
-        this.#become(row, kindOf(state.getSnapshot()));
+        const kind = kindOf(state.getSnapshot(), hasValue);
+        if (kind !== "gone") {
+          endValue?.();
+          endValue = undefined;
+        }
+        this.#become(row, kind);
       };
       const end = state.subscribe(check);
       check();
-      return end;
+      return () => {
+        end();
+        endValue?.();
+      };
     });
   }
 
@@ -130,12 +126,12 @@ export class PvList {
 
   #become(row: Row, kind: Kind): void {
     if (row.kind === kind) return;
-    const isFirst = row.kind === "searched";
+    // The first state of a PV is what the page found, and an alarm that changes is the same one.
+    if (row.kind === "NO_ALARM" && kind !== "searched") row.alarms += 1;
     this.counts[row.kind] -= 1;
     this.counts[kind] += 1;
     row.kind = kind;
     row.sinceMs = sinceOf(row, kind);
-    if (kind !== "NO_ALARM" && kind !== "searched" && !isFirst) row.alarms += 1;
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
       this.version += 1;

@@ -1,6 +1,6 @@
 /** Short tones for alarms, made by the browser: no file is loaded. */
 
-import type { Kind } from "./pv_list";
+import type { Kind } from "./pv_kind";
 
 /** Frequencies in hertz; the more severe an alarm, the more tones. */
 const TONES: Readonly<Record<Kind, readonly number[]>> = {

@@ -3,7 +3,7 @@
 import { useEffect } from "react";
 import type { PvConnectionState, Severity } from "pvwire";
 
-import type { Kind } from "./pv_list";
+import type { Kind } from "./pv_kind";
 
 export type Mood = Severity | "LOST" | "NONE";
 

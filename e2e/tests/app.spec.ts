@@ -352,3 +352,51 @@ test("a long text and alarms are whole on a phone, and in forced colours", async
     await expectNoFaults(page, `${kind}, forced colours`);
   }
 });
+
+test("the icon of the alarms shows a major alarm that a filter hides", async ({
+  app,
+  ioc,
+  page,
+  prefix,
+}) => {
+  await ioc.hold("RING:CURRENT");
+  await ioc.put("RING:CURRENT", 350);
+  const current = `${prefix}:RING:CURRENT`;
+  await app.open(`#/alarms?q=nothing&pvs=${current}`);
+  await expect(page.getByText("No alarm passes the filters.")).toBeVisible();
+  await expect(page).toHaveTitle("1 alarm – pvwire");
+  // The colour of a major alarm.
+  await expect(page.locator('link[rel="icon"]')).toHaveAttribute("href", /d0342c/);
+
+  // An alarm that becomes another one is still the same, and its first state is none that came.
+  await page.getByRole("searchbox").fill("");
+  const alarm = page.locator(`[data-alarm="${current}"]`);
+  await expect(alarm).toContainText("MAJOR HIHI");
+  for (const value of [300, 350, 300]) {
+    await ioc.put("RING:CURRENT", value);
+    await expect(alarm).toContainText(value === 350 ? "MAJOR HIHI" : "MINOR HIGH");
+  }
+  await expect(alarm).not.toContainText("times");
+});
+
+test("a late answer to a pattern doesn't lead back from another page", async ({
+  app,
+  page,
+  prefix,
+}) => {
+  const tune = `${prefix}:RING:TUNE`;
+  await app.open(`#/table?pvs=${tune}`);
+  await expect(app.row(tune)).toHaveAttribute("data-state", "connected");
+  await page.getByText("Change the list").click();
+  await page.getByRole("textbox", { name: /^Names/ }).fill(`${prefix}:*`);
+  // The page is left in the same task, long before the relay can answer.
+  await page.evaluate(() => {
+    document.querySelector<HTMLFormElement>(".list-box form")?.requestSubmit();
+    window.location.hash = "#/health?lock=1";
+  });
+  await expect(page.getByRole("region", { name: "The relay" })).toContainText(/Clients/);
+  // A later question is answered after it.
+  await app.search.fill(`${prefix}:ring`);
+  await expect(page.getByRole("option")).toHaveText([new RegExp(tune)]);
+  expect(new URL(page.url()).hash).toBe("#/health?lock=1");
+});

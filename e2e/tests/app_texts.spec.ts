@@ -7,7 +7,9 @@ import { expect, test } from "@playwright/test";
 
 import { kindOf } from "../../app/src/kind";
 import { distance, partsOf } from "../../app/src/near";
+import { compare } from "../../app/src/order";
 import { namesIn } from "../../app/src/pasted";
+import { kindOf as kindOfPv, type StateData } from "../../app/src/pv_kind";
 import { hrefOf, parseRoute, type Route } from "../../app/src/route";
 import { moodOfList, titleOf } from "../../app/src/title";
 import { builtPage } from "../fixtures/built_pages";
@@ -73,6 +75,35 @@ test("a link gives back the state from which it was made", () => {
   for (const route of routes) expect(parseRoute(hrefOf(route))).toEqual(route);
   expect(parseRoute("")).toMatchObject({ page: "pv", name: "" });
   expect(parseRoute("#/pv/100%")).toMatchObject({ name: "100%" });
+});
+
+test("a NaN in a table leaves the other values in order", () => {
+  const values = [3, "b", NaN, 1, "", NaN, Infinity, 2, -Infinity, "a"];
+  const up = [-Infinity, 1, 2, 3, Infinity, NaN, NaN, "", "a", "b"];
+  expect([...values].sort(compare)).toEqual(up);
+  expect([...values].reverse().sort(compare)).toEqual(up);
+  expect([...values].sort((one, other) => -compare(one, other))).toEqual([...up].reverse());
+});
+
+test("a PV that can't be read, or has no value yet, isn't one without an alarm", () => {
+  const pv = (
+    severity: StateData["status"]["severity"],
+    change: Partial<StateData["connection"]> = {},
+  ): StateData => ({
+    status: { severity },
+    connection: { state: "connected", unresponsive: false, readable: true, ...change },
+  });
+  const [some, none] = [() => true, () => false];
+  expect(kindOfPv(pv(null, { readable: false }), none)).toBe("gone");
+  expect(kindOfPv(pv("NO_ALARM", { readable: false }), some)).toBe("gone");
+  expect(kindOfPv(pv(null), none)).toBe("gone");
+  // A server that gives no alarm.
+  expect(kindOfPv(pv(null), some)).toBe("NO_ALARM");
+  expect(kindOfPv(pv("MAJOR"), some)).toBe("MAJOR");
+  expect(kindOfPv(pv("MAJOR", { unresponsive: true }), some)).toBe("gone");
+  expect(kindOfPv(pv("MAJOR", { state: "disconnected" }), some)).toBe("gone");
+  expect(kindOfPv(pv(null, { state: "connecting" }), none)).toBe("searched");
+  expect(kindOfPv(undefined, none)).toBe("searched");
 });
 
 test("the icon is the worst state of a list, and the title has no old value", () => {

@@ -5,7 +5,8 @@ import { useClient } from "pvwire/react";
 
 import { counted, pvsText } from "../counts";
 import { ListBox } from "../ListBox";
-import { KINDS, usePvList, type PvList } from "../pv_list";
+import { KINDS } from "../pv_kind";
+import { usePvList, type PvList } from "../pv_list";
 import { go, setTo, type Route } from "../route";
 import { useNames } from "../TablePage";
 import { dateText, zoneText } from "../times";

@@ -1,0 +1,29 @@
+/** How a PV of a list is: its alarm, or why it has none. */
+
+import type { PvConnection, PvStatus } from "pvwire";
+
+/** How a PV is, the worst first. */
+export const KINDS = ["MAJOR", "INVALID", "gone", "MINOR", "searched", "NO_ALARM"] as const;
+export type Kind = (typeof KINDS)[number];
+
+export const KIND_TEXTS: Readonly<Record<Kind, string>> = {
+  MAJOR: "major alarm",
+  INVALID: "invalid",
+  gone: "not connected or not readable",
+  MINOR: "minor alarm",
+  searched: "searched",
+  NO_ALARM: "no alarm",
+};
+
+export interface StateData {
+  readonly status: Pick<PvStatus, "severity">;
+  readonly connection: Pick<PvConnection, "state" | "unresponsive" | "readable">;
+}
+
+/** `hasValue` is called only for a PV without an alarm: some servers give none, and before the first value there is none. */
+export function kindOf(pv: StateData | undefined, hasValue: () => boolean): Kind {
+  if (pv === undefined || pv.connection.state === "connecting") return "searched";
+  const { readable, state, unresponsive } = pv.connection;
+  if (state !== "connected" || unresponsive || !readable) return "gone";
+  return pv.status.severity ?? (hasValue() ? "NO_ALARM" : "gone");
+}
