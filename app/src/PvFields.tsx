@@ -58,6 +58,8 @@ interface Field {
   readonly pv: string;
   /** `undefined`: it could not be read. */
   readonly text: string | undefined;
+  /** Why it could not be read. */
+  readonly error: (Error & { readonly code?: string }) | undefined;
 }
 
 async function readFields(client: PvClient, record: string): Promise<readonly Field[]> {
@@ -68,10 +70,14 @@ async function readFields(client: PvClient, record: string): Promise<readonly Fi
     return names.map((name, at) => {
       const result = results[at];
       const text = result?.ok === true ? result.data.value?.string : undefined;
-      return { name, pv: pvs[at] ?? "", text };
+      const error = result?.ok === false ? result.error : undefined;
+      return { name, pv: pvs[at] ?? "", text, error };
     });
   };
+  // Formulas, simulated PVs and those of the page.
+  if (/^(?:=|(?!ca:|pva:)[a-z]+:\/\/)/.test(record)) return [];
   const [type] = await read(["RTYP"]);
+  if (type?.error !== undefined && type.error.code !== "NO_SUCH_FIELD") throw type.error;
   if (type?.text === undefined) return [];
   const fields = await read(
     [...COMMON.split(" "), ...(OF_TYPE[type.text] ?? "").split(" ")].filter(Boolean),
@@ -104,27 +110,38 @@ export default function PvFields({ name, route }: PvFieldsProps): ReactNode {
       if (!isLeft) setFields(found);
     };
     readFields(client, record).then(show, (error: unknown) => {
-      show(error instanceof Error ? error.message : String(error));
+      const why = error instanceof Error ? error.message : String(error);
+      show(`${record}.RTYP can't be read: ${why}`);
     });
     return () => {
       isLeft = true;
     };
   }, [client, record, count]);
   if (fields === undefined) return <p className="note">Reading…</p>;
-  if (typeof fields === "string") return <p className="note">{fields}</p>;
+  const again = (
+    <button
+      type="button"
+      onClick={() => {
+        setCount(count + 1);
+      }}
+    >
+      Read again
+    </button>
+  );
+  if (typeof fields === "string") {
+    return (
+      <>
+        {again}
+        <p className="note">{fields}</p>
+      </>
+    );
+  }
   if (fields.length === 0) {
     return <p className="note">{record} has no field RTYP: it is no record of an IOC.</p>;
   }
   return (
     <>
-      <button
-        type="button"
-        onClick={() => {
-          setCount(count + 1);
-        }}
-      >
-        Read again
-      </button>
+      {again}
       <dl className="facts record-fields">
         {fields.map((field) => {
           const target = targetOf(field);
