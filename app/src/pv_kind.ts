@@ -20,7 +20,7 @@ export interface StateData {
   readonly connection: Pick<PvConnection, "state" | "unresponsive" | "readable">;
 }
 
-/** `hasValue` is called only for a PV without an alarm: some servers give none, and before the first value there is none. */
+/** `hasValue` is called only for a PV without an alarm: some servers give no alarm, and no PV has one before its value. */
 export function kindOf(pv: StateData | undefined, hasValue: () => boolean): Kind {
   if (pv === undefined || pv.connection.state === "connecting") return "searched";
   const { readable, state, unresponsive } = pv.connection;

@@ -368,7 +368,7 @@ test("the icon of the alarms shows a major alarm that a filter hides", async ({
   // The colour of a major alarm.
   await expect(page.locator('link[rel="icon"]')).toHaveAttribute("href", /d0342c/);
 
-  // An alarm that becomes another one is still the same, and its first state is none that came.
+  // An alarm that becomes another one is still the same one, and the first state counts as no new alarm.
   await page.getByRole("searchbox").fill("");
   const alarm = page.locator(`[data-alarm="${current}"]`);
   await expect(alarm).toContainText("MAJOR HIHI");
