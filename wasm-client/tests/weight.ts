@@ -16,6 +16,8 @@ export async function bundle(entry: string): Promise<{ core: Outputs; lazy: Outp
   const result = await build({
     configFile: false,
     logLevel: "silent",
+    // As a page is built, also where NODE_ENV is "test".
+    oxc: { jsx: { runtime: "automatic", development: false } },
     build: {
       write: false,
       ssr: true,
