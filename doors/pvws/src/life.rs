@@ -314,7 +314,7 @@ impl Life {
             state.is_unreadable && (self.told_readonly).is_some_and(|told| told != state.readonly);
         let has_text = is_taken && self.merged.is_text_shown();
         let shown = self.shown.take().map(|shown| shown.vtype);
-        let vtype = shown.or(self.last.filter(|_| has_text || is_news));
+        let vtype = shown.or_else(|| self.last.filter(|_| has_text || is_news));
         if let Some(vtype) = vtype {
             let gone = Gone {
                 is_taken,
