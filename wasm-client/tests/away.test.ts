@@ -2,7 +2,7 @@
 
 import { afterEach, describe, expect, it, vi } from "vitest";
 
-import { Lazy } from "../ts/client/lazy.js";
+import { Lazy } from "../ts/lazy.js";
 import { LoadError, PvError, type PvData } from "../ts/index.js";
 import { whyRefused as explain } from "../ts/link/refusal.js";
 import { createFakeRelay } from "../ts/testing/index.js";

@@ -36,7 +36,7 @@ import type {
   RpcResult,
 } from "../types.js";
 import { Handles } from "./handles.js";
-import { Lazy } from "./lazy.js";
+import { Lazy } from "../lazy.js";
 import { Pvs } from "./pvs.js";
 import type { Reads } from "./reads.js";
 

@@ -12,7 +12,7 @@ import { Listeners, Round } from "../store/readable.js";
 import { ALWAYS, EXECUTED, NEW, WANTS_ELEMENTS, WATCHER } from "../store/results.js";
 import { Slot } from "../store/slot.js";
 import type { ClientOptions } from "../types.js";
-import { Lazy } from "./lazy.js";
+import { Lazy } from "../lazy.js";
 import { Subscriptions, type PvEntry } from "./subscriptions.js";
 
 /** The parts of each PV that a count of all PVs by state and severity depends on. */

@@ -5,7 +5,7 @@ import { DESCRIBES } from "../pv/plan.js";
 import { isOfPage } from "../pv/page_pv.js";
 import type { FilterNumbers, PvHandle } from "../pv/pv.js";
 import type { Slot } from "../store/slot.js";
-import { soon } from "./lazy.js";
+import { soon } from "../lazy.js";
 
 /** Maximum number of ids in one Unsubscribe or Describe. */
 const MAX_IDS = 10_000;

@@ -1,7 +1,7 @@
 /** Loads the module that plans and carries out documents, with the first of them. */
 
 import { initSync, introspect, type InitOutput } from "../../pkg/pvwire_graphql.js";
-import { Lazy } from "../client/lazy.js";
+import { Lazy } from "../lazy.js";
 import { Loader } from "../store/loader.js";
 import type { WasmSource } from "../types.js";
 

@@ -3,7 +3,7 @@
  * pages that ask nothing don't load the code for it.
  */
 
-import type { Lazy } from "../client/lazy.js";
+import type { Lazy } from "../lazy.js";
 import type { Clock } from "../clock.js";
 import type { AskError, LoadError } from "../errors.js";
 import type { Applied, Wasm } from "../store/core.js";

@@ -2,7 +2,7 @@
 
 import { useMemo, useSyncExternalStore } from "react";
 
-import { Lazy } from "../client/lazy.js";
+import { Lazy } from "../lazy.js";
 import { momentText } from "../history/moment.js";
 import type { Tail as TailOf } from "../history/tail.js";
 import type { LoadError } from "../errors.js";

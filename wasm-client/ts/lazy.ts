@@ -2,7 +2,7 @@
  * Code that is loaded when it is first needed, and calls that are deferred to the next microtask.
  */
 
-import { LoadError } from "../errors.js";
+import { LoadError } from "./errors.js";
 
 /**
  * An object of a client, from a module that is loaded when the object is first needed. A failed
