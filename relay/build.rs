@@ -45,16 +45,22 @@ fn list_page(name: &str, folder: &str) {
         let mut files = Vec::new();
         list(&page, &page, &mut files);
         files.sort();
-        for (name, file) in files {
-            let _ = writeln!(table, "    ({name:?}, include_bytes!({file:?})),");
+        // Without the folder's own path: its length would move all positions in the source, which the program has, and
+        // two builds in two folders would differ.
+        for name in files {
+            let file = format!("/../{folder}/{name}");
+            let _ = writeln!(
+                table,
+                "    ({name:?}, include_bytes!(concat!(env!(\"CARGO_MANIFEST_DIR\"), {file:?}))),"
+            );
         }
     }
     table.push_str("]\n");
     fs::write(out.join(format!("{name}.rs")), table).expect("cargo's folder can be written");
 }
 
-/// Adds the files below `folder`, with their paths relative to `page` as a URL has them.
-fn list(page: &Path, folder: &Path, files: &mut Vec<(String, PathBuf)>) {
+/// Adds the paths of the files below `folder`, relative to `page` as a URL has them.
+fn list(page: &Path, folder: &Path, files: &mut Vec<String>) {
     for entry in fs::read_dir(folder).expect("the page's folder can be read") {
         let path = entry.expect("the page's folder can be read").path();
         if path.is_dir() {
@@ -67,7 +73,7 @@ fn list(page: &Path, folder: &Path, files: &mut Vec<(String, PathBuf)>) {
                 .to_str()
                 .expect("names of the page are ASCII")
                 .to_owned();
-            files.push((name, path));
+            files.push(name);
         }
     }
 }
