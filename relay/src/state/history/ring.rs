@@ -20,6 +20,9 @@ const MAX_GAPS: usize = 1024;
 /// What a ring uses beside its name, chunks and gaps.
 const RING_BYTES: usize = 600;
 
+/// Sources of PVs that servers have.
+const SERVERS: [&str; 2] = ["ca://", "pva://"];
+
 /// What eviction needs of a chunk.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Age {
@@ -52,6 +55,9 @@ pub(super) struct Ring {
     sealed: VecDeque<(Age, Arc<SealedChunk>)>,
     pub(super) name: Arc<str>,
     pub(super) keep: Duration,
+    /// It is of a server's PV, or asked for by a pattern. Others are of PVs that the relay makes for whoever asks:
+    /// thousands of them may not displace the past of the former.
+    pub(super) is_lasting: bool,
     gaps: VecDeque<PastGap>,
     open_gap: Option<(GapCause, i64)>,
     /// The open PV whose updates it takes.
@@ -88,6 +94,7 @@ impl Ring {
     /// number of its first sample.
     pub(super) fn new(name: Arc<str>, keep: Duration, number: usize, start: u64) -> Self {
         let bytes = RING_BYTES + name.len();
+        let is_lasting = SERVERS.iter().any(|source| name.starts_with(source));
         Self {
             open: OpenChunk::new(),
             open_age: Age::default(),
@@ -96,6 +103,7 @@ impl Ring {
             sealed: VecDeque::new(),
             name,
             keep,
+            is_lasting,
             gaps: VecDeque::new(),
             open_gap: None,
             pv: None,
@@ -322,6 +330,13 @@ impl Ring {
     /// Whether nothing is kept.
     pub(super) fn is_empty(&self) -> bool {
         self.sealed.is_empty() && self.open.len() == 0
+    }
+
+    /// Whether it ends when its PV is closed. When the PV never changed, whoever opens it again learns all that is kept
+    /// here from its first value.
+    pub(super) fn ends_with_its_pv(&self) -> bool {
+        let never_changed = self.len() == 1 && self.gaps.is_empty() && self.open_gap.is_none();
+        never_changed || !self.is_lasting
     }
 
     /// Removes the oldest chunk; returns its order and its number of samples.

@@ -63,8 +63,9 @@ pub(super) struct Store {
     by_name: HashMap<Arc<str>, usize>,
     /// By the PV's number.
     followed: Vec<Option<Followed>>,
-    /// The rings of all chunks, by the chunks' orders.
-    chunks: BTreeMap<u64, usize>,
+    /// The rings of all chunks, by whether they are [`Ring::is_lasting`] and the chunks' orders: the first ones are
+    /// removed first.
+    chunks: BTreeMap<(bool, u64), usize>,
     next_order: u64,
     bytes: usize,
     pub(super) samples_total: u64,
@@ -120,6 +121,7 @@ impl Store {
             let entry = self.rings.vacant_entry();
             let index = entry.key();
             let ring = entry.insert(Ring::new(Arc::clone(&name), keep, index, 0));
+            ring.is_lasting |= is_held;
             ring.restore(content);
             // The newest samples may have been written after all was.
             let from_ns = ring.last_ns().map_or(seen_ns, |last| last.max(seen_ns));
@@ -129,12 +131,15 @@ impl Store {
             self.queue(index);
         }
         let rings = self.rings.iter_mut();
-        let ages = rings.flat_map(|(index, ring)| ring.ages_mut().map(move |age| (index, age)));
+        let ages = rings.flat_map(|(index, ring)| {
+            let is_lasting = ring.is_lasting;
+            ring.ages_mut().map(move |age| (index, is_lasting, age))
+        });
         let mut ages: Vec<_> = ages.collect();
-        ages.sort_by_key(|(_, age)| age.last_ns);
-        for (index, age) in ages {
+        ages.sort_by_key(|(.., age)| age.last_ns);
+        for (index, is_lasting, age) in ages {
             age.order = self.next_order;
-            self.chunks.insert(self.next_order, index);
+            self.chunks.insert((is_lasting, self.next_order), index);
             self.next_order += 1;
         }
         self.expire(now_ns);
@@ -307,10 +312,16 @@ impl Store {
         if let Some(Some(followed)) = self.followed.get(index)
             && let Some(index) = followed.ring
         {
-            let ring = &mut self.rings[index];
-            ring.begin_gap(GapCause::NotMonitored, now_ns);
-            ring.pv = None;
-            self.queue(index);
+            if followed.is_held || !self.rings[index].ends_with_its_pv() {
+                let ring = &mut self.rings[index];
+                ring.begin_gap(GapCause::NotMonitored, now_ns);
+                ring.pv = None;
+                self.queue(index);
+            } else {
+                while self.rings.contains(index) {
+                    self.evict(index);
+                }
+            }
         }
         if index >= self.followed.len() {
             self.followed.resize_with(index + 1, || None);
@@ -435,6 +446,7 @@ impl Store {
                 let name = Arc::clone(&followed.name);
                 let keep = followed.keep;
                 let ring = entry.insert(Ring::new(Arc::clone(&name), keep, index, self.next_start));
+                ring.is_lasting |= followed.is_held;
                 ring.pv = Some(pv);
                 if self.empty_waiting.remove(&index) {
                     ring.queue();
@@ -457,13 +469,14 @@ impl Store {
         self.bytes = self.bytes + ring.bytes() - before;
         self.samples_total += u64::from(pushed != Pushed::Repeated);
         if pushed == Pushed::BegunChunk {
-            self.chunks.insert(self.next_order, index);
+            self.chunks
+                .insert((ring.is_lasting, self.next_order), index);
             self.next_order += 1;
         }
         self.queue(index);
     }
 
-    /// Removes the oldest chunks of all rings until the rest is within the bound.
+    /// Removes the oldest chunks, first those of PVs that the relay makes, until the rest is within the bound.
     fn bound(&mut self) {
         while self.bytes > self.options.max_bytes
             && let Some((_, ring)) = self.chunks.first_key_value()
@@ -479,7 +492,7 @@ impl Store {
         let before = ring.bytes();
         if let Some((order, samples)) = ring.evict() {
             self.bytes = self.bytes + ring.bytes() - before;
-            self.chunks.remove(&order);
+            self.chunks.remove(&(ring.is_lasting, order));
             self.evicted_total += samples as u64;
         }
         if self.rings[index].is_empty() {

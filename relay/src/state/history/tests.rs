@@ -95,6 +95,15 @@ pub(super) fn rows(store: &mut Store, rows: Vec<ChangedRow>, now_ns: i64) {
     store.take(&tick(changes, now_ns));
 }
 
+/// Closes the first PVs.
+fn close(store: &mut Store, pvs: u32, now_ns: i64) {
+    let changes = Changes {
+        lifecycles: (0..pvs).map(|pv| opened(pv, None)).collect(),
+        ..Changes::default()
+    };
+    store.take(&tick(changes, now_ns));
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Past {
     pub(super) samples: Vec<PastSample>,
@@ -446,12 +455,52 @@ fn last_update_of_the_past_is_numbered_as_clients_number_it() {
     store.take(&late);
     rows(&mut store, vec![row(0, 6, 1.0)], 6);
     assert_eq!(position(&store, "ca://A"), at(8, 10));
-    let closed = Changes {
-        lifecycles: vec![opened(0, None)],
-        ..Changes::default()
-    };
-    store.take(&tick(closed, 7));
+    rows(&mut store, vec![row(0, 7, 2.0)], 7);
+    close(&mut store, 1, 8);
     assert_eq!(position(&store, "ca://A"), None);
+}
+
+#[test]
+fn pv_that_never_changed_leaves_no_past_when_it_is_closed() {
+    let mut store = Store::new(options(&[("SR:*", 60)], usize::MAX));
+    let names = ["ca://ONCE", "ca://TWICE", "ca://SR:ONCE"];
+    let pvs = [(0, names[0]), (1, names[1]), (2, names[2])];
+    open(&mut store, &pvs);
+    let first = (0..3).map(|pv| row(pv, 1, 1.0)).collect();
+    rows(&mut store, first, 1);
+    rows(&mut store, vec![row(1, 2, 2.0)], 2);
+    close(&mut store, 3, 3);
+    assert_eq!(
+        names.map(|name| numbers(&all(&store, name))),
+        [vec![], vec![1.0, 2.0], vec![1.0]]
+    );
+    assert_eq!(store.rings(), 2);
+}
+
+#[test]
+fn formulas_do_not_displace_the_past_of_servers() {
+    let (before, bound) = (10, 100_000);
+    let mut store = Store::new(options(&[], bound));
+    open(&mut store, &[(0, "ca://A"), (1, "=`ca://A` + 1")]);
+    let of_both = |at: u32| {
+        vec![
+            row(0, i64::from(at), f64::from(at)),
+            row(1, i64::from(at), 0.0),
+        ]
+    };
+    (0..before).for_each(|at| rows(&mut store, of_both(at), i64::from(at)));
+    let mut noise = 1_u64;
+    for at in i64::from(before)..100_000 {
+        noise = noise
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        rows(&mut store, vec![row(1, at, noise as f64)], at);
+    }
+    assert!(store.evicted_total > 0);
+    assert_eq!(all(&store, "ca://A").len(), before as usize);
+    close(&mut store, 2, 100_000);
+    assert_eq!(all(&store, "=`ca://A` + 1"), []);
+    assert_eq!(all(&store, "ca://A").len(), before as usize);
 }
 
 #[test]
