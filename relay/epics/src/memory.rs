@@ -1,6 +1,19 @@
 //! Returns free memory to the system.
 
+use std::collections::HashMap;
+use std::hash::Hash;
+
 use crate::environment::only_thread;
+
+/// A map that occupies more than this many entries is not small.
+const MANY: usize = 1024;
+
+/// Frees the memory of a map from which most was removed.
+pub(crate) fn shrink<K: Eq + Hash, V>(map: &mut HashMap<K, V>) {
+    if map.capacity() > MANY.max(8 * map.len()) {
+        map.shrink_to(2 * map.len());
+    }
+}
 
 /// Makes all threads of this process allocate from glibc's main arena, so that
 /// [`give_back_free_memory`] returns all free pages.

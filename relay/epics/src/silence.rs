@@ -9,6 +9,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::time::{Duration, Instant};
 
+use crate::memory::shrink;
+
 /// Time from the search of a name, or the loss of its connection, to the first check. A server that
 /// works connects a channel much faster, and who reads a PV for half a second must be answered.
 const FIRST_CHECK: Duration = Duration::from_millis(300);
@@ -95,6 +97,7 @@ impl Unconnected {
     /// A channel was connected by this server.
     pub(crate) fn connected(&mut self, id: u64, server: &str, now: Instant) {
         self.waiting.remove(&id);
+        shrink(&mut self.waiting);
         match self.busy.get_mut(server) {
             Some(since) => *since = now,
             None => {
@@ -106,6 +109,7 @@ impl Unconnected {
     /// A channel was closed.
     pub(crate) fn closed(&mut self, id: u64) {
         self.waiting.remove(&id);
+        shrink(&mut self.waiting);
     }
 
     /// When the next checks are due.

@@ -15,6 +15,12 @@ use crate::state::tick::TickSink;
 /// Maximum number of names; further ones are not listed until the relay restarts.
 const MAX_NAMES: usize = 200_000;
 
+/// Maximum number of those among them that the relay makes itself: anybody can make many, and others look for few.
+const MAX_SIMULATED: usize = 1_000;
+
+/// Sources of servers' PVs.
+const SERVERS: [&str; 2] = ["ca", "pva"];
+
 /// Sources whose names are no names of PVs that others could look for: formulas, PVs of one client, the relay itself.
 const UNLISTED: [&str; 3] = ["eq", "loc", "sys"];
 
@@ -33,7 +39,7 @@ impl FoundNames {
         Box::new(Sink {
             names: Arc::clone(self),
             registry: Arc::clone(registry),
-            seen: HashSet::new(),
+            seen: Seen::default(),
         })
     }
 
@@ -75,7 +81,36 @@ fn push_merged(lists: &mut Vec<Arc<NameList>>, mut added: NameList) {
 struct Sink {
     names: Arc<FoundNames>,
     registry: Arc<Registry>,
-    seen: HashSet<Arc<str>>,
+    seen: Seen,
+}
+
+/// The names so far.
+#[derive(Default)]
+struct Seen {
+    names: HashSet<Arc<str>>,
+    /// Number of those that the relay makes itself.
+    simulated: usize,
+}
+
+impl Seen {
+    fn is_full(&self) -> bool {
+        self.names.len() >= MAX_NAMES
+    }
+
+    /// Adds a name if it is to be listed; returns whether it is new.
+    fn add(&mut self, name: &Arc<str>) -> bool {
+        let scheme = name.split_once("://").map_or("", |(scheme, _)| scheme);
+        let is_simulated = !SERVERS.contains(&scheme);
+        if UNLISTED.contains(&scheme)
+            || self.is_full()
+            || is_simulated && self.simulated >= MAX_SIMULATED
+            || !self.names.insert(Arc::clone(name))
+        {
+            return false;
+        }
+        self.simulated += usize::from(is_simulated);
+        true
+    }
 }
 
 impl TickSink for Sink {
@@ -84,7 +119,7 @@ impl TickSink for Sink {
     }
 
     fn tick(&mut self, _table: &Table, changes: &Arc<Changes>, _now: Now) {
-        if changes.connections.is_empty() || self.seen.len() >= MAX_NAMES {
+        if changes.connections.is_empty() || self.seen.is_full() {
             return;
         }
         let found = (changes.connections.iter())
@@ -94,13 +129,9 @@ impl TickSink for Sink {
             return;
         }
         for name in self.registry.names_of_pvs(&found) {
-            let scheme = name.split_once("://").map_or("", |(scheme, _)| scheme);
-            if !UNLISTED.contains(&scheme)
-                && self.seen.len() < MAX_NAMES
-                && self.seen.insert(Arc::clone(&name))
-            {
+            if self.seen.add(&name) {
                 self.names.add(&name);
-                if self.seen.len() == MAX_NAMES {
+                if self.seen.is_full() {
                     log::warn!(
                         "{MAX_NAMES} names of PVs were found since the relay started: further ones are not offered \
                          to clients that look for names"
@@ -114,6 +145,21 @@ impl TickSink for Sink {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn simulated_pvs_take_no_room_from_names_of_servers() {
+        let mut seen = Seen::default();
+        let added = |seen: &mut Seen, scheme: &str, count: usize| {
+            let names = (0..count).map(|number| format!("{scheme}://{number}").into());
+            names.filter(|name| seen.add(name)).count()
+        };
+        assert_eq!(added(&mut seen, "sim", 2 * MAX_NAMES), MAX_SIMULATED);
+        assert_eq!(added(&mut seen, "eq", 1), 0);
+        assert_eq!(
+            added(&mut seen, "ca", 2 * MAX_NAMES),
+            MAX_NAMES - MAX_SIMULATED
+        );
+    }
 
     #[test]
     fn many_names_found_one_by_one_are_in_few_lists() {

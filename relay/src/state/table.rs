@@ -92,6 +92,17 @@ impl Table {
 
     /// Frees the memory of entries at the end, if most PVs were closed.
     pub(super) fn shrink(&mut self) {
+        let queues = [
+            &mut self.searching,
+            &mut self.returning,
+            &mut self.overdue,
+            &mut self.awaited,
+        ];
+        for queue in queues {
+            if queue.is_empty() && queue.capacity() > MANY {
+                *queue = VecDeque::new();
+            }
+        }
         if self.entries.capacity() < MANY || self.entries.last().is_some_and(Entry::is_open) {
             return;
         }

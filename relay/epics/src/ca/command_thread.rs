@@ -15,6 +15,7 @@ use super::text_form::TextForm;
 use crate::command_thread::{Commands, Contents, Library};
 use crate::guard::guard;
 use crate::liveness::{Duty, OnCircuit, Watch, report};
+use crate::memory::shrink;
 use crate::silence::{Step, Unconnected, silent_server};
 use crate::user::ContextError;
 
@@ -341,6 +342,7 @@ impl<'context> Channels<'context> {
             self.circuits.closed(id, &mut channel.place);
             self.unconnected.closed(id);
         }
+        shrink(&mut self.open);
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use ca_sys::{ca_get_host_name, chid};
 
 use super::channel_state::ChannelState;
+use crate::memory::shrink;
 use crate::silence::silent_server;
 
 /// Looks through all channels in [`INTERVAL`], at most: many servers may end at the same time.
@@ -44,7 +45,9 @@ pub(super) fn opened(channel: chid, state: &Arc<ChannelState>) {
 
 /// Removes a channel.
 pub(super) fn closed(channel: chid) {
-    open().channels.remove(&channel.addr());
+    let mut open = open();
+    open.channels.remove(&channel.addr());
+    shrink(&mut open.channels);
 }
 
 /// A circuit to this server has ended; whether it had been made. Called while libca reports it, with none of libca's locks

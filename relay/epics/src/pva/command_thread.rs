@@ -22,6 +22,7 @@ use super::suspects::{Suspects, Verdict};
 use crate::command_thread::{Commands, Contents, Library};
 use crate::guard::guard;
 use crate::liveness::{Circuit, Duty, OnCircuit, Watch, report};
+use crate::memory::shrink;
 use crate::silence::{Unconnected, silent_server};
 use crate::throttle::Throttle;
 use crate::ticket::Ticket;
@@ -214,6 +215,7 @@ impl Contents for Monitors<'_> {
                 self.refused.closed(id);
                 self.unconnected.closed(id);
                 self.monitors.remove(&id);
+                shrink(&mut self.monitors);
             }
             Command::Operate {
                 id,
@@ -232,6 +234,7 @@ impl Contents for Monitors<'_> {
             Command::Discover(servers) => self.discover(servers),
             Command::Done(id) => {
                 self.operations.remove(&id);
+                shrink(&mut self.operations);
             }
             Command::Cancel(id) => self.end_operation(id, OperationState::given_up),
         }

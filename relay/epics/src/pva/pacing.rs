@@ -8,6 +8,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
+use crate::memory::shrink;
+
 /// With up to 4,000 no monitor of 30,000 was refused; with 1,000 they connect equally fast.
 const MOST_AWAITED: usize = 1_000;
 /// PVs without a server must not delay the others for ever.
@@ -79,6 +81,8 @@ impl Pacing {
     pub(super) fn closed(&mut self, id: u64) {
         self.awaited.remove(&id);
         self.delays.remove(&id);
+        shrink(&mut self.awaited);
+        shrink(&mut self.delays);
     }
 
     /// When to call [`next`](Self::next) if nothing happens before.

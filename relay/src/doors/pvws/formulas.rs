@@ -19,6 +19,9 @@ const INPUT_TAKES: Duration = Duration::from_micros(20);
 /// At most the inputs of this time are given at once.
 const SAVED: Duration = Duration::from_millis(100);
 
+/// Memory of fewer formulas is not worth freeing.
+const MANY: usize = 1024;
+
 /// The sink that follows the inputs of all open formulas.
 pub struct FormulaInputs {
     opened: OpenedFormulas,
@@ -170,8 +173,15 @@ impl TickSink for FormulaInputs {
         while let Some(formula) = self.opened.next_computed() {
             self.computed(&formula);
         }
+        let mut any_closed = false;
         while let Some(formula) = self.opened.next_closed() {
             self.forget(&formula);
+            any_closed = true;
+        }
+        if any_closed && self.followed.capacity() > MANY.max(8 * self.followed.len()) {
+            self.followed.shrink_to_fit();
+            self.by_formula.shrink_to_fit();
+            self.stale.shrink_to_fit();
         }
     }
 

@@ -68,6 +68,13 @@ fn bytes(form: &Form) -> usize {
     size_of::<(Spelling, Kept, Form)>() + form.spelling.len()
 }
 
+/// Nobody writes a formula, so no client comes from one of its forms to another.
+fn is_formula(form: &Form) -> bool {
+    ["=", "eq://"]
+        .iter()
+        .any(|prefix| form.spelling.starts_with(prefix))
+}
+
 impl Spellings {
     /// A form has come.
     pub(super) fn add(&mut self, form: &Arc<Form>) {
@@ -97,7 +104,7 @@ impl Spellings {
         if kept.forms > 0 {
             return;
         }
-        if !kept.received.has_value() {
+        if !kept.received.has_value() || is_formula(&form) {
             self.kept.remove(&*form.spelling);
             return;
         }

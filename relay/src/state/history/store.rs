@@ -14,6 +14,9 @@ use super::{GapCause, HistoryOptions, MAX_TEXT_BYTES, PastGap, PastSample, PastV
 use crate::ingest::RowValue;
 use crate::state::table::{Changes, Lifecycle};
 
+/// Memory of fewer rings is not worth freeing.
+const MANY: usize = 1024;
+
 /// One tick for the rings.
 #[derive(Debug)]
 pub(super) struct Tick {
@@ -265,6 +268,26 @@ impl Store {
         }
         self.tick = changes.tick;
         self.bound();
+        if !changes.lifecycles.is_empty() {
+            self.shrink();
+        }
+    }
+
+    /// Frees the memory of rings and open PVs, if most are gone.
+    fn shrink(&mut self) {
+        while self
+            .followed
+            .pop_if(|followed| followed.is_none())
+            .is_some()
+        {}
+        if self.followed.capacity() > MANY.max(4 * self.followed.len()) {
+            self.followed.shrink_to(2 * self.followed.len());
+        }
+        if self.rings.capacity() > MANY.max(8 * self.rings.len()) {
+            self.rings.shrink_to_fit();
+            self.by_name.shrink_to_fit();
+            self.empty_waiting.shrink_to_fit();
+        }
     }
 
     fn catch_up(&mut self, missed: &Missed, now_ns: i64) {
