@@ -185,6 +185,13 @@ STEPS = [
     ),
     Step("rust", "a stranger's reader", f"{MAKE} stranger", cores=0.5, needs=(BUILT,)),
     Step("deploy", "the image's root file system", f"{MAKE} image-check", cores=0.2, needs=(BUILT,)),
+    Step(
+        "deploy",
+        "the sandbox of the service",
+        f"{WITH_RELAY}{TOOLS} deploy/check_unit.py {PROGRAMS}/pvwire-relay",
+        cores=0.2,
+        needs=(BUILT, INSTALLED),
+    ),
     # Most of it is waiting until the pods have closed their connections.
     Step("deploy", "pods that end", f"{MAKE} pods", cores=0.2, needs=(BUILT,)),
 ]

@@ -228,6 +228,8 @@ fn unit_of_systemd_starts_a_relay_that_may_do_nothing_else() {
         "LogsDirectory=pvwire",
         "StateDirectory=pvwire",
         "UMask=0027",
+        // What runs the relay so is deploy/check_unit.py.
+        "RestrictAddressFamilies=AF_INET AF_INET6 AF_NETLINK AF_UNIX",
     ] {
         assert!(unit.lines().any(|found| found == line), "no {line}");
     }
