@@ -1,6 +1,8 @@
 """Parts that a program or package is built of, from cargo, npm and the EPICS packages, and CycloneDX lists of them."""
 
+import importlib.util
 import json
+import re
 import subprocess
 from importlib import metadata
 from pathlib import Path
@@ -10,8 +12,15 @@ ROOT = Path(__file__).resolve().parent.parent
 NATIVE = "x86_64-unknown-linux-gnu"
 BROWSER = "wasm32-unknown-unknown"
 
-# What the relay loads at run time. libevent is inside pvxslibs.
-EPICS = ("epicscorelibs", "pvxslibs")
+# What the relay loads at run time, with the licences. libevent is inside pvxslibs.
+EPICS = {"epicscorelibs": "EPICS", "pvxslibs": "BSD-3-Clause"}
+LIBEVENT = "lib/libevent_core.so"
+
+# WebAssembly modules of the npm package.
+MODULES = ("pvwire-wasm", "pvwire-page", "pvwire-graphql", "pvwire-archive")
+
+# What dist/pvwire.js of the npm package contains besides it (build_elements.js).
+ELEMENTS = ("preact", "uplot")
 
 
 def crates(package, target, *flags):
@@ -70,7 +79,7 @@ def npm_packages(folder, more=()):
 
 
 def component(kind, name, version, licence=None):
-    scheme = {"crate": "cargo", "npm": "npm", "python": "pypi"}[kind]
+    scheme = {"crate": "cargo", "npm": "npm", "python": "pypi", "other": "generic"}[kind]
     purl = f"pkg:{scheme}/{name.replace('@', '%40')}@{version}"
     part = {"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl}
     if licence:
@@ -91,7 +100,32 @@ def npm_components(packages):
 
 
 def epics_components():
-    return [component("python", name, metadata.version(name)) for name in EPICS]
+    """EPICS base, pvxs, and libevent, which no list of packages names: its version is in its file."""
+    package = Path(importlib.util.find_spec("pvxslibs").origin).parent
+    version = re.search(rb"\0(\d+\.\d+\.\d+-[a-z-]+)\0", (package / LIBEVENT).read_bytes())[1].decode()
+    epics = [component("python", name, metadata.version(name), licence) for name, licence in EPICS.items()]
+    return [*epics, component("other", "libevent", version, "BSD-3-Clause")]
+
+
+def standard_library():
+    """Rust's, which every program of it contains."""
+    version = subprocess.run(["rustc", "--version"], check=True, capture_output=True, text=True).stdout.split()[1]
+    return component("other", "rust-std", version, "MIT OR Apache-2.0")
+
+
+def relay_parts():
+    """What a released relay is built of, the app and the pages included."""
+    described = crates("pvwire-relay", NATIVE, "--features=pvwire-relay/built-pages")
+    parts = [*crate_components(described[1:]), standard_library(), *epics_components()]
+    return parts + npm_components(page_packages())
+
+
+def package_parts():
+    """What the npm package is built of."""
+    parts = [standard_library()]
+    for module in MODULES:
+        parts += crate_components(crates(module, BROWSER)[1:])
+    return parts + npm_components(npm_packages("wasm-client", ELEMENTS))
 
 
 def document(name, version, parts):

@@ -74,10 +74,7 @@ def stage(program, folder):
     for file in ("LICENSE", "CHANGELOG.md", "docs/reference/config.md", "docs/reference/rules.md"):
         shutil.copy(ROOT / file, folder / "doc")
     (folder / "doc/THIRD-PARTY-LICENCES.txt").write_text(licences.document())
-    crates = bom.crates("pvwire-relay", bom.NATIVE, "--features=pvwire-relay/built-pages")
-    pages = bom.page_packages()
-    parts = bom.crate_components(crates[1:]) + bom.epics_components() + bom.npm_components(pages)
-    text = bom.document("pvwire-relay", workspace_version(), parts)
+    text = bom.document("pvwire-relay", workspace_version(), bom.relay_parts())
     (folder / "doc/pvwire-relay.cdx.json").write_text(text)
 
     files = sorted(file for file in folder.rglob("*") if file.is_file())

@@ -1,6 +1,11 @@
-"""Writes the licences of all parts that a released relay contains: crates, EPICS's libraries, packages of its pages."""
+"""Writes the licences of all parts that a released relay contains: crates, EPICS's libraries, packages of its pages.
 
+`licences.py package` writes those of the npm package: crates in its WebAssembly modules, packages in its elements.
+"""
+
+import functools
 import subprocess
+import sys
 from importlib import metadata
 from pathlib import Path
 
@@ -20,36 +25,64 @@ def texts_in(folder):
     return [file.read_text(errors="replace").strip() for file in files if file.suffix not in (".html", ".rs")]
 
 
-def standard(sysroot, licence):
-    return (sysroot / "share/doc/rust/licenses" / STANDARD[licence]).read_text().strip()
+@functools.cache
+def sysroot():
+    found = subprocess.run(["rustc", "--print", "sysroot"], check=True, capture_output=True, text=True)
+    return Path(found.stdout.strip())
 
 
-def parts():
-    """Every part as its name, its licence and the texts of that."""
-    sysroot = subprocess.run(["rustc", "--print", "sysroot"], check=True, capture_output=True, text=True)
-    sysroot = Path(sysroot.stdout.strip())
+def standard(licence):
+    return (sysroot() / "share/doc/rust/licenses" / STANDARD[licence]).read_text().strip()
 
-    def part(name, version, licence, folder):
-        texts = texts_in(folder) or [standard(sysroot, licence)]
-        return f"{name} {version}", licence, texts
 
-    own, *crates = bom.crates("pvwire-relay", bom.NATIVE, "--features=pvwire-relay/built-pages")
-    for crate in crates:
+def part(name, version, licence, folder):
+    texts = texts_in(folder) or [standard(licence)]
+    return f"{name} {version}", licence, texts
+
+
+def crates(described):
+    for crate in described:
         if crate["source"] is not None:
             yield part(crate["name"], crate["version"], crate["license"], Path(crate["manifest_path"]).parent)
-    for path, entry in bom.page_packages().items():
+
+
+def npm_packages(packages):
+    for path, entry in packages.items():
         if "node_modules/" in path:
             yield part(path.rpartition("node_modules/")[2], entry["version"], entry["license"], ROOT / path)
-    rust = [standard(sysroot, licence) for licence in STANDARD]
-    yield "Rust's standard library", "MIT OR Apache-2.0", rust
-    for name, licence in zip(bom.EPICS, ("EPICS Open License", "BSD-3-Clause"), strict=True):
+
+
+def standard_library():
+    return "Rust's standard library", "MIT OR Apache-2.0", [standard(licence) for licence in STANDARD]
+
+
+def relay_parts():
+    """Every part of the relay as its name, its licence and the texts of that."""
+    own, *others = bom.crates("pvwire-relay", bom.NATIVE, "--features=pvwire-relay/built-pages")
+    yield from crates(others)
+    yield from npm_packages(bom.page_packages())
+    yield standard_library()
+    for name, licence in bom.EPICS.items():
         found = metadata.distribution(name)
         files = [file for file in found.files if "licenses/" in str(file)]
         yield f"{name} {found.version}", licence, [file.locate().read_text().strip() for file in files]
     yield "libevent", "BSD-3-Clause", [(ROOT / "deploy/package/libevent.txt").read_text().strip()]
 
 
-def document():
+def package_parts():
+    """The same of the npm package. What it only depends on brings its licence itself."""
+    described = {}
+    for module in bom.MODULES:
+        described |= {crate["id"]: crate for crate in bom.crates(module, bom.BROWSER)}
+    yield from crates(sorted(described.values(), key=lambda crate: (crate["name"], crate["version"])))
+    yield standard_library()
+    packages = bom.npm_packages("wasm-client", bom.ELEMENTS)
+    inside = {path: each for path, each in packages.items() if path.rpartition("node_modules/")[2] in bom.ELEMENTS}
+    assert len(inside) == len(bom.ELEMENTS), f"{inside.keys()} are not {bom.ELEMENTS}"
+    yield from npm_packages(inside)
+
+
+def document(whole="pvwire-relay", parts=relay_parts):
     """All parts, then each text once with the parts to which it applies."""
     listed, by_text = [], {}
     for name, licence, texts in parts():
@@ -57,7 +90,7 @@ def document():
         listed.append(f"{name}: {licence}")
         for text in texts:
             by_text.setdefault(text, []).append(name)
-    head = "pvwire-relay contains these parts. The texts of their licences follow."
+    head = f"{whole} contains these parts. The texts of their licences follow."
     lines = [head, "", *listed]
     for text, names in by_text.items():
         lines += ["", "=" * 100, f"Licence of {', '.join(names)}:", "", text]
@@ -65,4 +98,5 @@ def document():
 
 
 if __name__ == "__main__":
-    print(document(), end="")
+    is_package = sys.argv[1:] == ["package"]
+    print(document("pvwire", package_parts) if is_package else document(), end="")

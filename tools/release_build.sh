@@ -30,6 +30,7 @@ quietly=${CI:+--quiet}
 case ${1:-} in
   wheel)
     rm -rf .local/wheels
+    .local/venv/bin/python tools/wheel_parts.py
     LD_LIBRARY_PATH=$LIBRARIES maturin build $quietly --release --locked --manifest-path relay/Cargo.toml --target-dir "$target" \
       --out .local/wheels ;;
   program)
