@@ -156,6 +156,7 @@ relay: setup pages ## target/release/pvwire-relay, with the app
 	@PVWIRE_COMMIT=$$(git rev-parse --short=12 HEAD 2> /dev/null || true) cargo build $(QUIETLY) --locked --release -p pvwire-relay --features built-pages
 
 package: wasm ## The npm package as a file in .local/
+	@$(PYTHON) tools/licences.py package > wasm-client/THIRD-PARTY-LICENCES.txt
 	@npm pack --silent --workspace pvwire --pack-destination .local
 
 packaging-test: setup-browser wasm ## The packed package in apps of Vite, webpack, Next.js, cs-web-lib, plain HTML and Node

@@ -22,13 +22,8 @@ FILES = ("wheels/*.whl", "dist/*.tar.gz", "dist/*.deb", "dist/*.rpm", "pvwire-{v
 
 def bills():
     """What each part of the release is built of."""
-    relay = bom.crate_components(bom.crates("pvwire-relay", bom.NATIVE, "--features=pvwire-relay/built-pages")[1:])
-    pages = bom.page_packages()
-    yield "pvwire-relay", relay + bom.epics_components() + bom.npm_components(pages)
-    browser = []
-    for package in ("pvwire-wasm", "pvwire-page", "pvwire-graphql"):
-        browser += bom.crate_components(bom.crates(package, bom.BROWSER)[1:])
-    yield "pvwire", browser + bom.npm_components(bom.npm_packages("wasm-client"))
+    yield "pvwire-relay", bom.relay_parts()
+    yield "pvwire", bom.package_parts()
 
 
 def main():
@@ -39,7 +34,8 @@ def main():
         found = list(LOCAL.glob(pattern.format(version=version)))
         if len(found) != 1:
             sys.exit(f"release-files: {len(found)} files match .local/{pattern}, expected 1")
-        shutil.copy2(found[0], RELEASE)
+        # GitHub's releases allow no "~" in names, with which packages mark a pre-release.
+        shutil.copy2(found[0], RELEASE / found[0].name.replace("~", "."))
     for name, parts in bills():
         (RELEASE / f"{name}.cdx.json").write_text(bom.document(name, version, parts))
 

@@ -1,14 +1,32 @@
 /** The packed package by the rules of publint (package.json and files) and attw (types of each entry). */
 
+import { readFile } from "node:fs/promises";
 import path from "node:path";
 
 import { run } from "./command";
-import { test } from "./fixtures";
+import { expect, test } from "./fixtures";
 
 const cwd = path.resolve(import.meta.dirname, "..");
 
 test("publint finds nothing wrong with the packed package", async ({ tarball }) => {
   await run(["npx", "--no-install", "publint", "run", "--strict", tarball], { cwd });
+});
+
+test("npm would publish the packed package as it is, without a warning", async ({
+  folder,
+  tarball,
+}) => {
+  const output = await run(["npm", "publish", "--dry-run", "--access=public", tarball], {
+    cwd: folder,
+  });
+  expect(output).toMatch(/\+ pvwire@\d/);
+  // The test has no account.
+  const warnings = output
+    .split("\n")
+    .filter((line) => /^npm warn/i.test(line) && !line.includes("requires you to be logged in"));
+  expect(warnings).toEqual([]);
+  const licence = await run(["tar", "xzOf", tarball, "package/LICENSE"], { cwd: folder });
+  expect(licence).toBe(await readFile(path.resolve(cwd, "../LICENSE"), "utf8"));
 });
 
 test("attw resolves the types of every entry", async ({ tarball }) => {

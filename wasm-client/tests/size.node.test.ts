@@ -106,6 +106,9 @@ it("is at most 90 KiB, with the WebAssembly module, on a plain page with <pv-val
   // Nothing else is imported before it is needed.
   const code = readFileSync(new URL("../dist/pvwire.js", import.meta.url), "utf8");
   expect(code).not.toMatch(/\bfrom\s*["'`]|^import\s*["'`]/m);
+  // What the package's page says of it.
+  const readme = readFileSync(new URL("../README.md", import.meta.url), "utf8");
+  expect(readme).toContain("A page with `<pv-value>` loads less than 90 KiB (gzip)");
   console.log(`Plain page: ${String(bytes)} bytes compressed`);
 });
 
