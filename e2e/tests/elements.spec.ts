@@ -224,3 +224,36 @@ test("elements: other names, removal, and one connection", async ({ elements, io
   });
   await expect.poll(async () => (await status()).clients).toBe(0);
 });
+
+test("elements: a name that a script sets before the module is loaded is shown", async ({
+  elements,
+  ioc,
+  page,
+}) => {
+  await ioc.put("OP:MESSAGE", "set early");
+  await page.evaluate((name) => {
+    // An element of a document that has no such element yet is upgraded when it is inserted.
+    const early = document.implementation.createHTMLDocument().createElement("pv-value");
+    Object.assign(early, { name, label: "Early" });
+    document.querySelector("main")?.append(early);
+  }, `${ioc.prefix}:OP:MESSAGE`);
+  await expect(elements.value("Early")).toHaveText("set early");
+});
+
+test("elements: the page's relay is found by a browser that doesn't know :has()", async ({
+  elements,
+  ioc,
+  page,
+}) => {
+  await page.addInitScript(() => {
+    type Query = (selector: string) => Element | null;
+    const query: Query = Reflect.get(Document.prototype, "querySelector");
+    Reflect.set(Document.prototype, "querySelector", function (this: Document, selector: string) {
+      if (selector.includes(":has(")) throw new DOMException("not a valid selector", "SyntaxError");
+      return Reflect.apply(query, this, [selector]);
+    });
+  });
+  await page.reload();
+  await ioc.put("OP:MESSAGE", "found");
+  await expect(elements.value(MESSAGE)).toHaveText("found");
+});

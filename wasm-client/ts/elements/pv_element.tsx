@@ -26,6 +26,13 @@ export abstract class PvElement extends PageElement {
 
   /** Called by the browser when the element is in a page. */
   connectedCallback(): void {
+    // Set before this module was loaded, they hide the setters below.
+    for (const key of ["name", "label"] as const) {
+      const value: unknown = Object.getOwnPropertyDescriptor(this, key)?.value;
+      if (typeof value !== "string") continue;
+      Reflect.deleteProperty(this, key);
+      this[key] = value;
+    }
     shown.add(this);
     applyStyles(this);
     const loaded = this.#widget ?? this.load();

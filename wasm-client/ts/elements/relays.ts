@@ -19,7 +19,10 @@ export function relaysChanged(): void {
  * host.
  */
 export function relaysOf(element: Element): string[] {
-  const relay = element.closest("pv-relay") ?? document.querySelector("pv-relay:not(:has(*))");
+  // Not by the selector `:has()`, which browsers before 2024 don't know.
+  const relay =
+    element.closest("pv-relay") ??
+    [...document.querySelectorAll("pv-relay")].find((each) => each.childElementCount === 0);
   const urls = relay?.getAttribute("url")?.split(/\s+/).filter(Boolean) ?? [];
   return urls.length > 0 ? urls : ["/ws"];
 }
