@@ -9,6 +9,20 @@ class VersionTest(unittest.TestCase):
     def test_all_files_name_the_version_of_the_workspace(self):
         self.assertEqual(list(version.findings(version.workspace_version())), [])
 
+    def test_documents_that_a_new_version_would_leave_behind_are_found(self):
+        self.assertEqual(list(version.unlisted()), [])
+
+    def test_files_of_a_pre_release_have_the_names_that_their_tools_give_them(self):
+        for place, spelling in (
+            ("pvwire_relay-0.2.0-py3", "0.2.0rc1"),
+            ("pvwire-relay_0.2.0_amd64", "0.2.0.rc.1"),
+            ("pvwire-relay-0.2.0-1.x86_64", "0.2.0.rc.1"),
+            ("pvwire-relay-0.2.0-linux", "0.2.0-rc.1"),
+            ("pvwire-0.2.0.tgz", "0.2.0-rc.1"),
+        ):
+            self.assertEqual(version.spelled(place, "0.2.0-rc.1"), spelling)
+            self.assertEqual(version.spelled(place, "0.2.0"), "0.2.0")
+
     def test_every_file_that_names_another_version_is_found(self):
         files = {file for file, _ in version.places()}
         found = {finding.split(":")[0] for finding in version.findings("99.0.0")}

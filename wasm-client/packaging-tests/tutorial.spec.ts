@@ -44,7 +44,7 @@ test("tutorial: your first screen, without code and with React", async ({
     command
       .replace(/\b8080\b/g, String(relayPort))
       .replace(/\b8000\b/g, String(port))
-      .replace(/\S*pvwire-0\.1\.0\.tgz/, tarball);
+      .replace(/\S*pvwire-\d\S*\.tgz/, tarball);
   const cwd = await mkdtemp(path.join(folder, "tutorial-"));
   const [install = "", curl = ""] = blocksOf(text, 1, "sh").map(here);
   const startDemo = (): Child => {
