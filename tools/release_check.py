@@ -7,6 +7,7 @@ nothing of this tree.
 
 import json
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -15,6 +16,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+import bom
 from installed import PYTHON, ROOT, gives_pv, running_ioc, shows_demo
 from symbols import check_symbols
 from version import workspace_version
@@ -92,8 +94,23 @@ def unpack_archive(folder):
     return file.name.removesuffix(".tar.gz")
 
 
+def follow_readme(root, inside):
+    """Runs what the archive's README says of a service, but for systemd, which a root without processes hasn't."""
+    text = (root.path / inside.lstrip("/") / "README.md").read_text()
+    _, commands = re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S)
+    steps = [line.removeprefix("sudo ") for line in commands.splitlines() if "systemctl" not in line]
+    # Where systemd is, this folder is too.
+    (root.path / "etc/systemd/system").mkdir(parents=True, exist_ok=True)
+    root.run("sh", "-euc", "\n".join([f"cd '{inside}'", *steps]))
+    if "pvwire-relay" not in root.run("/opt/pvwire/bin/pvwire-relay", "--version"):
+        sys.exit("release-check: what the archive's README installs doesn't start")
+    return len(steps)
+
+
 def check_archive(root, ioc, folder):
-    inside = f"/srv/{unpack_archive(root.path / 'srv')}"
+    place = "srv/a folder with blanks"
+    (root.path / place).mkdir()
+    inside = f"/{place}/{unpack_archive(root.path / place)}"
     unpacked = root.path / inside.lstrip("/")
     run("sha256sum", "--check", "--quiet", "SHA256SUMS", cwd=unpacked)
     passed = check_symbols(unpacked)
@@ -103,7 +120,9 @@ def check_archive(root, ioc, folder):
     if f"pvwire-relay {workspace_version()} (commit " not in version or "pvxs" not in version:
         sys.exit(f"release-check: --version is {version!r}")
     relay = unprivileged(root, program)
-    passed += gives_pv(relay, ioc, folder) + 2
+    passed += gives_pv(relay, ioc, folder) + 2 + follow_readme(root, inside)
+    change_config(root)
+    passed += follow_readme(root, inside) + check_config_is_kept(root)
     return passed + shows_demo(root.name, relay, folder, with_ioc=False)
 
 
@@ -149,7 +168,11 @@ def check_deb(root, ioc, folder):
     root.run("dpkg", "--remove", "pvwire-relay")
     if (root.path / "opt/pvwire/bin").exists() or not (root.path / CONFIG).exists():
         sys.exit("release-check: the removed package left its program, or took the configuration along")
-    return passed + 1
+    root.run("dpkg", "--purge", "pvwire-relay")
+    if (root.path / CONFIG).exists() or (root.path / "etc/logrotate.d/pvwire-relay").exists():
+        sys.exit("release-check: the purged package left its configuration")
+    root.run("getent", "passwd", "pvwire")
+    return passed + 3
 
 
 def later(file, target):
@@ -197,7 +220,11 @@ def check_wheel(root, ioc, folder):
     relay = unprivileged(root, "/srv/env/bin/pvwire-relay")
     passed = gives_pv(relay, ioc, folder) + shows_demo(root.name, relay, folder, with_ioc=False)
     root.run(*install, "pvwire-relay[demo]")
-    return passed + shows_demo(f"{root.name}-extra", relay, folder, with_ioc=True)
+    passed += shows_demo(f"{root.name}-extra", relay, folder, with_ioc=True)
+    root.run("/srv/env/bin/pip", "uninstall", "--quiet", "--yes", "pvwire-relay")
+    if left := list((root.path / "srv/env").rglob("pvwire*")):
+        sys.exit(f"release-check: pip's uninstall left {left}")
+    return passed + 1
 
 
 def check_image(program, folder):
@@ -215,12 +242,23 @@ def check_image(program, folder):
 
 
 def check_boms():
-    boms = sorted(RELEASE.glob("*.cdx.json"))
-    for file in boms:
-        bom = json.loads(file.read_text())
-        if bom["bomFormat"] != "CycloneDX" or len(bom["components"]) < 6:
-            sys.exit(f"release-check: {file.name} names next to nothing")
-    return len(boms)
+    inside = {"pvwire-relay.cdx.json": {*bom.EPICS, "libevent"}, "pvwire.cdx.json": in_elements()}
+    for name, expected in inside.items():
+        bill = json.loads((RELEASE / name).read_text())
+        missing = expected - {part["name"] for part in bill["components"]}
+        if bill["bomFormat"] != "CycloneDX" or missing:
+            sys.exit(f"release-check: {name} doesn't name {missing}")
+    return len(inside)
+
+
+def in_elements():
+    """The packages that the npm package's elements contain, as their bundler has listed them."""
+    [file] = RELEASE.glob("*.tgz")
+    with tarfile.open(file) as tar:
+        for name in ("LICENSE", "THIRD-PARTY-LICENCES.txt"):
+            tar.getmember(f"package/{name}")
+        listed = tar.extractfile("package/dist/pvwire-licenses.md").read().decode()
+    return set(re.findall(r"^## (\S+) - ", listed, re.M))
 
 
 def main():
