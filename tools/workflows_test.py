@@ -1,0 +1,106 @@
+"""The workflows may do what they need and no more, and a release is signed before it can be published."""
+
+import re
+import unittest
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Rights that a job may have beyond reading the repository, and the jobs that have them.
+RIGHTS = {
+    "release.yml": {"draft": {"contents": "write", "id-token": "write", "attestations": "write"}},
+    "publish.yml": {
+        "pypi": {"id-token": "write"},
+        "npm": {"id-token": "write"},
+        "image": {"packages": "write", "id-token": "write"},
+    },
+}
+
+
+def workflows():
+    for file in sorted((ROOT / ".github/workflows").glob("*.yml")):
+        # YAML 1.1 takes the key "on" for true.
+        yield file.name, yaml.safe_load(file.read_text()), file.read_text()
+
+
+def steps_of(workflow):
+    return [step for job in workflow["jobs"].values() for step in job["steps"]]
+
+
+def workflow_of(name):
+    return next(workflow for file, workflow, _ in workflows() if file == name)
+
+
+def texts(job):
+    return [step.get("run", "") + step.get("uses", "") for step in job["steps"]]
+
+
+class WorkflowsTest(unittest.TestCase):
+    def test_actions_of_others_are_named_by_their_commit(self):
+        for name, _, text in workflows():
+            for used in re.findall(r"uses: (.*)", text):
+                self.assertRegex(used, r"^[\w.-]+/[\w.-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$", name)
+
+    def test_jobs_have_no_rights_but_those_that_are_listed(self):
+        for name, workflow, _ in workflows():
+            self.assertEqual(workflow["permissions"], {"contents": "read"}, name)
+            given = {job: each["permissions"] for job, each in workflow["jobs"].items() if "permissions" in each}
+            self.assertEqual(given, RIGHTS.get(name, {}), name)
+
+    def test_nothing_of_an_event_is_run_as_a_command(self):
+        for name, workflow, text in workflows():
+            self.assertNotIn("pull_request_target", text, name)
+            for step in steps_of(workflow):
+                # The shell gets such texts in variables, which it doesn't execute.
+                self.assertNotIn("${{ github.", step.get("run", ""), name)
+
+    def test_every_job_ends_in_time(self):
+        for name, workflow, _ in workflows():
+            for job, each in workflow["jobs"].items():
+                self.assertIn("timeout-minutes", each, f"{name}: {job}")
+
+    def test_commands_of_the_makefile_exist(self):
+        makefile = (ROOT / "Makefile").read_text()
+        for name, workflow, _ in workflows():
+            for step in steps_of(workflow):
+                for target in re.findall(r"^make ([a-z-]+)", step.get("run", ""), re.M):
+                    self.assertRegex(makefile, rf"(?m)^{target}:", f"{name}: make {target}")
+
+    def test_a_release_is_tested_signed_and_drafted_but_not_published(self):
+        jobs = workflow_of("release.yml")["jobs"]
+        draft = jobs["draft"]
+        self.assertEqual(set(draft["needs"]), {"test", "files", "image"})
+        order = [
+            next(at for at, text in enumerate(texts(draft)) if part in text)
+            for part in ("cosign sign-blob", "actions/attest-build-provenance", "gh release create")
+        ]
+        self.assertEqual(order, sorted(order))
+        self.assertIn("--draft", texts(draft)[order[-1]])
+        files = "\n".join(texts(jobs["files"]))
+        for part in ("version.py --tag", "release_notes.py", "make release-files", "make dist-check",
+                     "make release-check"):
+            self.assertIn(part, files)
+        for part in ("--sbom=true", "--provenance=mode=max"):
+            self.assertIn(part, "\n".join(texts(jobs["image"])))
+        for word in ("npm publish", "uv publish", "docker push", "skopeo", "--push"):
+            self.assertNotIn(word, "\n".join(text for job in jobs.values() for text in texts(job)))
+
+    def test_published_are_the_signed_files_of_the_draft(self):
+        workflow = workflow_of("publish.yml")
+        self.assertEqual(workflow[True], {"release": {"types": ["published"]}})
+        fetch = "\n".join(texts(workflow["jobs"]["fetch"]))
+        self.assertIn("cosign verify-blob", fetch)
+        self.assertIn("sha256sum --check", fetch)
+        for name, job in workflow["jobs"].items():
+            self.assertNotIn("secrets.", str(job))
+            if name != "fetch":
+                self.assertEqual(job["needs"], "fetch")
+                # Where a maintainer can be made to approve it.
+                self.assertEqual(job["environment"], name)
+                self.assertNotIn("actions/checkout", str(job))
+
+
+if __name__ == "__main__":
+    unittest.main()
