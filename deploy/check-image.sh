@@ -26,9 +26,9 @@ if [ -n "${IMAGE:-}" ]; then
   # The stage that compiles isn't built: its result already exists here.
   sed -n '/^FROM scratch AS relay/,$p' deploy/Dockerfile | sed 's/--from=build \/rootfs /rootfs /' \
     > "$work/Dockerfile"
-  buildah --storage-driver vfs bud --quiet --isolation chroot -f "$work/Dockerfile" \
-    -t pvwire-relay "$work/built" > /dev/null
   version=$("$relay" --version | cut -d' ' -f2)
+  buildah --storage-driver vfs bud --quiet --isolation chroot -f "$work/Dockerfile" \
+    --build-arg "VERSION=$version" -t pvwire-relay "$work/built" > /dev/null
   rm -f "$IMAGE"
   # `podman load` and `docker load` give the image this name.
   buildah --storage-driver vfs push --quiet pvwire-relay "oci-archive:$IMAGE:pvwire-relay:$version"
@@ -38,6 +38,9 @@ if [ -n "${IMAGE:-}" ]; then
   cp -a "$(buildah --storage-driver vfs mount "$container")/." "$root"
   buildah --storage-driver vfs inspect --type image --format '{{.OCIv1.Config.User}}' pvwire-relay |
     grep -qx 65532:65532 || fail "the image's user isn't 65532"
+  label=org.opencontainers.image.version
+  buildah --storage-driver vfs inspect --type image --format "{{index .OCIv1.Config.Labels \"$label\"}}" pvwire-relay |
+    grep -qx "$version" || fail "the image's label $label isn't $version"
   buildah --storage-driver vfs rm "$container" > /dev/null
   buildah --storage-driver vfs rmi pvwire-relay > /dev/null
   printf 'image: %s KiB as an OCI archive\n' "$(du -k "$IMAGE" | cut -f1)"
@@ -52,6 +55,9 @@ if [[ $relay != */debug/* ]]; then
   (( bytes > (said - 1) * 1000000 && bytes < (said + 1) * 1000000 )) ||
     fail "docs/how-to/kubernetes.md says ${said:-nothing} MB, the image's files are $bytes bytes"
 fi
+for licence in LICENSE libc6.txt; do
+  [ -s "$root/usr/share/doc/pvwire-relay/$licence" ] || fail "the licence $licence isn't in it"
+done
 [ -z "$(find "$root" -perm /6000 -o -perm /022 -type f)" ] || fail "something in it is setuid or writable"
 
 python=$PWD/.local/venv/bin/python

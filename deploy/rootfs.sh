@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Creates a root file system that contains only what the relay needs to run.
 # `rootfs.sh RELAY FOLDER` copies into FOLDER: the program, the libraries that the loader finds for it on
-# this machine (EPICS's in the run path `$ORIGIN/../lib`), certificates and a user.
+# this machine (EPICS's in the run path `$ORIGIN/../lib`) with what Debian says of their licences, certificates and a
+# user.
 set -euo pipefail
+here=$(cd "$(dirname "$0")/.." && pwd)
 relay=$1 root=$2
 fail() { printf 'rootfs: %s\n' "$*" >&2; exit 1; }
 
@@ -16,12 +18,23 @@ chmod 755 "$root"
 strip --strip-unneeded -o "$root/opt/pvwire/bin/pvwire-relay" "$relay"
 ln -sf /opt/pvwire/bin/pvwire-relay "$root/usr/bin/pvwire-relay"
 
+# Copies the licence of a library of Debian; other systems keep it elsewhere.
+licence_of() {
+  local package text
+  package=$(dpkg --search "*/${1##*/}" 2> /dev/null | sed -n '1s/[:,].*//p') || true
+  text=/usr/share/doc/${package:-none}/copyright
+  [ ! -f "$text" ] || cp -L "$text" "$root/usr/share/doc/pvwire-relay/$package.txt"
+}
+mkdir -p "$root/usr/share/doc/pvwire-relay"
+cp "$here/LICENSE" "$root/usr/share/doc/pvwire-relay"
+
 # "name => /path (0x…)" and, for the loader itself, "/path (0x…)".
 ldd "$relay" | sed -nE 's/^\s*(\S+ => )?(\/\S+) \(0x.*/\2/p' | while read -r library; do
   case $library in
     /lib/* | /lib64/* | /usr/lib/* | /usr/lib64/*)
       mkdir -p "$root$(dirname "$library")"
-      cp -L "$library" "$root$library" ;;
+      cp -L "$library" "$root$library"
+      licence_of "$library" ;;
     *) strip --strip-unneeded -o "$root/opt/pvwire/lib/$(basename "$library")" "$(readlink -f "$library")" ;;
   esac
 done
