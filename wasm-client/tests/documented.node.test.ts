@@ -38,6 +38,23 @@ function membersOf(checker: ts.TypeChecker, symbol: ts.Symbol): readonly ts.Symb
   return own.filter((member) => isOfPackage(member) && !isPrivate(member));
 }
 
+/** Names of properties without a comment in types that are written out where a member is declared. */
+function bareWithin(member: ts.Symbol): readonly string[] {
+  const found: string[] = [];
+  const visit = (node: ts.Node): void => {
+    // The parameters of a function are named in its own comment.
+    if (ts.isFunctionTypeNode(node)) return;
+    if (ts.isPropertySignature(node) && ts.isTypeLiteralNode(node.parent)) {
+      if (ts.getJSDocCommentsAndTags(node).length === 0) found.push(node.name.getText());
+    }
+    ts.forEachChild(node, visit);
+  };
+  for (const declaration of member.declarations ?? []) {
+    if (ts.isPropertySignature(declaration) && declaration.type) visit(declaration.type);
+  }
+  return found;
+}
+
 it("has a comment for every name that can be imported", () => {
   const program = ts.createProgram(ENTRIES, {
     jsx: ts.JsxEmit.ReactJSX,
@@ -62,6 +79,7 @@ it("has a comment for every name that can be imported", () => {
       check(symbol, symbol.name);
       for (const member of membersOf(checker, symbol)) {
         check(member, `${symbol.name}.${member.name}`);
+        for (const name of bareWithin(member)) bare.add(`${symbol.name}.${member.name}.${name}`);
       }
     }
   }

@@ -720,7 +720,12 @@ export interface PvHistory {
   /** The same: live updates with a later `sequence` (see `inspect`) continue the past. */
   readonly sequence: number | undefined;
   /** Why samples of the archiver are missing, if it was asked. */
-  readonly archiveError: (Error & { readonly code?: string }) | undefined;
+  readonly archiveError:
+    | (Error & {
+        /** For programs: a code of an `AskError`, or `LOAD`. */
+        readonly code?: string;
+      })
+    | undefined;
 }
 
 /** The past of a PV, continued by its live updates. Columns have one element per update. */
@@ -738,7 +743,12 @@ export interface LivePvHistory {
   /** Times without updates. */
   readonly gaps: readonly PvHistoryGap[];
   /** Why there is no past, or why the archiver's samples are missing in it: see `history` of the client. */
-  readonly error: (Error & { readonly code?: string }) | undefined;
+  readonly error:
+    | (Error & {
+        /** For programs: a code of an `AskError`, or `LOAD`. */
+        readonly code?: string;
+      })
+    | undefined;
 }
 
 /** One connection to a relay and its PVs. It connects when it is first used. */
