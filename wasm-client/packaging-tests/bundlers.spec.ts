@@ -37,6 +37,7 @@ test("webpack, Rspack, Rollup, esbuild and Parcel: built", async ({
 test("Jest and Vitest: a relay's PVs, and a relay inside the test", async ({
   install,
   relayUrl,
+  tarball,
 }) => {
   const cwd = await install("unit-tests");
   const env = { RELAY: relayUrl };
@@ -44,8 +45,15 @@ test("Jest and Vitest: a relay's PVs, and a relay inside the test", async ({
     run(["npm", "run", "jest"], { cwd, env }),
     run(["npm", "run", "vitest"], { cwd, env }),
   ]);
-  expect(stripVTControlCharacters(jest)).toMatch(/Tests: +2 passed, 2 total/);
-  expect(stripVTControlCharacters(vitest)).toMatch(/Tests +2 passed \(2\)/);
+  expect(stripVTControlCharacters(jest)).toMatch(/Tests: +3 passed, 3 total/);
+  expect(stripVTControlCharacters(vitest)).toMatch(/Tests +3 passed \(3\)/);
+
+  await test.step("with the oldest React that the package takes", async () => {
+    const packages = [tarball, "react@18.3.1", "react-dom@18.3.1"];
+    await run(["npm", "install", "--no-save", "--no-audit", ...packages], { cwd });
+    const output = await run(["npm", "run", "vitest"], { cwd, env });
+    expect(stripVTControlCharacters(output)).toMatch(/Tests +3 passed \(3\)/);
+  });
 });
 
 test("Node, this version and 22: in an application, with a relay and without", async ({

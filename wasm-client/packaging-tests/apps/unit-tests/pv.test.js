@@ -7,6 +7,7 @@ import { createRoot } from "react-dom/client";
 import { createClient } from "pvwire";
 import { PvProvider, usePv } from "pvwire/react";
 import { createFakeRelay } from "pvwire/testing";
+import { Readback, SetPoint } from "pvwire/widgets";
 import { WebSocket } from "ws";
 
 const COUNTER = "sim://counter(rate_hz=5)";
@@ -50,5 +51,16 @@ test("a relay inside the test", async () => {
   const client = relay.client();
   const Temperature = () => usePv("TEMP", "{ value { string(units: true) } }")?.value?.string;
   expect(await shown(client, Temperature, /°C/)).toBe("21.5 °C");
+  client.dispose();
+}, 120_000);
+
+test("widgets of the same relay", async () => {
+  const relay = createFakeRelay({ pvs: { TEMP: { value: 21.5, units: "°C", precision: 1 } } });
+  const client = relay.client();
+  const Widgets = () => [
+    make(Readback, { key: "readback", name: "TEMP" }),
+    make(SetPoint, { key: "set point", name: "TEMP" }),
+  ];
+  expect(await shown(client, Widgets, /21\.5/)).toContain("°C");
   client.dispose();
 }, 120_000);
