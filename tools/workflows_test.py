@@ -56,6 +56,12 @@ class WorkflowsTest(unittest.TestCase):
                 # The shell gets such texts in variables, which it doesn't execute.
                 self.assertNotIn("${{ github.", step.get("run", ""), name)
 
+    def test_checkouts_leave_no_token_to_the_steps_that_follow(self):
+        for name, workflow, _ in workflows():
+            for step in steps_of(workflow):
+                if step.get("uses", "").startswith("actions/checkout@"):
+                    self.assertIs(step["with"]["persist-credentials"], False, name)
+
     def test_every_job_ends_in_time(self):
         for name, workflow, _ in workflows():
             for job, each in workflow["jobs"].items():
