@@ -1,8 +1,8 @@
 """Installs each file of a release into empty roots and sees it give a PV and show its demo: `make release-check`.
 
-The roots are Debian 12 and 11 as debootstrap makes them, with Python and the C++ library, without a compiler, and the
-image's root file system. The IOC, the client and Chromium are outside. The relays see the machine's loopback, and
-nothing of this tree.
+The roots are Debian 12 and 11, and Ubuntu 22.04 where its keys are, as debootstrap makes them, with Python and the C++
+library, without a compiler, and the image's root file system. The IOC, the client and Chromium are outside. The relays
+see the machine's loopback, and nothing of this tree.
 """
 
 import json
@@ -23,8 +23,12 @@ from version import workspace_version
 
 RELEASE = ROOT / ".local/release"
 ROOTS = ROOT / ".local/roots"
-# Debian 12 and 11, with glibc 2.36 and 2.31.
-SUITES = ("bookworm", "bullseye")
+# Debian 12 and 11, with glibc 2.36 and 2.31, and Ubuntu 22.04, with 2.35.
+SUITES = ("bookworm", "bullseye", "jammy")
+# Ubuntu's packages are checked with its keys, which Ubuntu has and not every Debian.
+UBUNTU = {"jammy"}
+UBUNTU_KEYS = Path("/usr/share/keyrings/ubuntu-archive-keyring.gpg")
+UBUNTU_MIRROR = ("--components=main,universe", "http://archive.ubuntu.com/ubuntu")
 # Besides what Debian calls required. Compilers are not among these.
 INCLUDED = "ca-certificates,libstdc++6,python3,python3-venv"
 CONFIG = "etc/pvwire/pvwire.toml"
@@ -45,13 +49,15 @@ def mirror():
 
 
 def base(suite):
-    """An empty Debian, made once."""
+    """An empty Debian or Ubuntu, made once."""
     made = ROOTS / suite
+    components, address = UBUNTU_MIRROR if suite in UBUNTU else ("--components=main", mirror())
     if not made.exists():
         partly = ROOTS / f"{suite}.partly"
         shutil.rmtree(partly, ignore_errors=True)
         ROOTS.mkdir(parents=True, exist_ok=True)
-        run("debootstrap", "--variant=minbase", f"--include={INCLUDED}", suite, partly, *filter(None, [mirror()]))
+        empty = ["debootstrap", "--variant=minbase", components, f"--include={INCLUDED}", suite, partly]
+        run(*empty, *filter(None, [address]))
         partly.rename(made)
     for compiler in ("cc", "gcc", "g++", "rustc"):
         assert shutil.which(compiler, path=str(made / "usr/bin")) is None, f"{compiler} is in the empty root"
@@ -271,6 +277,9 @@ def main():
         folder = Path(temporary)
         with running_ioc(folder) as ioc:
             for suite in SUITES:
+                if suite in UBUNTU and not UBUNTU_KEYS.exists() and not (ROOTS / suite).exists():
+                    print(f"{suite}: NOT RUN: {UBUNTU_KEYS} is missing")
+                    continue
                 for name, check in checks.items():
                     root = Root.debian(suite, name, folder)
                     try:
