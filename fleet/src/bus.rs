@@ -42,6 +42,10 @@ pub enum AskError {
     /// The request reached no member.
     #[error("the relay is not on the bus")]
     NoMember,
+    /// The bus says that the request reached no member. It can't sign that, so another program may have said it, and the
+    /// member may have received the request.
+    #[error("the relay is not on the bus, or another program on it says so")]
+    Unproved,
     /// The member may have received the request.
     #[error("the relay did not answer in time")]
     TimedOut,
@@ -56,7 +60,7 @@ pub enum AskError {
 impl AskError {
     /// Whether the member may have received and carried out the request.
     pub fn may_have_arrived(self) -> bool {
-        matches!(self, Self::TimedOut | Self::Broken)
+        matches!(self, Self::Unproved | Self::TimedOut | Self::Broken)
     }
 }
 

@@ -147,6 +147,11 @@ impl Seals {
         &self.refusals
     }
 
+    /// Whether messages must be signed.
+    pub fn has_keys(&self) -> bool {
+        self.keys().is_some()
+    }
+
     fn keys(&self) -> Option<Keys> {
         let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
         keys.clone()

@@ -146,9 +146,15 @@ impl Inbox {
         let Some(request) = subject::answered(&message.subject) else {
             return;
         };
-        // The server says so itself, without a signature. A program that says it in its place can delay requests.
+        // The server says so itself, without a signature: a program that says it in its place can interrupt requests.
         if message.status == Some(StatusCode::NO_RESPONDERS) {
-            return self.shared.requests.end(request, Err(AskError::NoMember));
+            let is_signing = self.shared.seals.has_keys();
+            let error = if is_signing {
+                AskError::Unproved
+            } else {
+                AskError::NoMember
+            };
+            return self.shared.requests.end(request, Err(error));
         }
         let is_genuine = self.is_genuine(Way::Answer, None, &message);
         if !is_genuine || !self.shared.requests.is_sent(request) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_nats::HeaderMap;
 use bytes::Bytes;
-use testbed::{NatsServer, eventually};
+use testbed::{NatsClient, NatsMessage, NatsServer, eventually};
 
 use super::notes::{Member, Members, outcome, settings};
 use super::{LONG, SHARD, shared};
@@ -205,6 +205,32 @@ fn forged_answer_is_not_taken_for_the_members() {
     eventually("all are refused", || refused(&a, Refusal::Unsigned) == 8);
     let timed_out = Err(crate::bus::AskError::TimedOut);
     assert_eq!(answer.recv().unwrap(), timed_out);
+}
+
+#[test]
+fn stranger_that_says_that_no_relay_got_a_request_does_not_make_it_not_done() {
+    let server = shared();
+    let of = signing(&server);
+    let (a, silent) = (
+        Members::at(of.clone()).join(),
+        Members::at(with_own_seals(&of)).join(),
+    );
+    silent.be_silent();
+    let answer = a.ask(silent.id, Bytes::from_static(b"put"), LONG);
+    silent.wait_for("the request", |notes| notes.requests.len() == 1);
+    let mut stranger = NatsClient::at(&server);
+    for number in 0..8 {
+        // As the server says it when nobody listens.
+        stranger.repeat(&NatsMessage {
+            subject: Subjects::new(of.site.clone(), a.id).answer(number),
+            reply: String::new(),
+            headers: "NATS/1.0 503\r\n\r\n".to_owned(),
+            body: Vec::new(),
+        });
+    }
+    stranger.settle();
+    let error = answer.recv().unwrap().unwrap_err();
+    assert!(error.may_have_arrived(), "{error}");
 }
 
 #[test]
