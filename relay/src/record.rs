@@ -23,6 +23,7 @@ use tungstenite::{ClientRequestBuilder, Message, WebSocket};
 
 use crate::config::RecordOptions;
 use crate::ingest::recording::{About, Item, NAMES_PER_REQUEST, RecordingError, Writer};
+use crate::ops::file_reads::read_text;
 
 /// Whose columns may be packed; any relay chooses it or the plain one.
 const SUBPROTOCOLS: [&str; 2] = [LZ4_SUBPROTOCOL, SUBPROTOCOL];
@@ -45,6 +46,9 @@ const PING_AFTER: Duration = Duration::from_secs(2);
 
 /// Time before a lost relay is tried again.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// Maximum length of the file with a token, in bytes.
+const MAX_TOKEN_FILE: u64 = 64 << 10;
 
 /// Number of the first request that isn't one for PVs.
 const OTHER_REQUESTS: u32 = 1 << 20;
@@ -378,7 +382,7 @@ impl<'a> Recorder<'a> {
         if path.is_empty() {
             return Err("the relay wants a token: --token-file names a file with it".to_owned());
         }
-        let token = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+        let token = read_text(path, MAX_TOKEN_FILE).map_err(|error| format!("{path}: {error}"))?;
         let token = token.trim().to_owned();
         session.send(socket, RequestBody::Authenticate { token })
     }

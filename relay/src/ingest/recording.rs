@@ -14,6 +14,7 @@ use pvwire_schema::limits::MAX_FRAME_BYTES;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::ops::file_reads::open_to_read;
 use crate::ops::latency::wall_ns;
 
 /// First bytes of a recording; the digit is the format's version.
@@ -254,7 +255,7 @@ impl Reader {
     /// # Errors
     /// When the file isn't a recording, or has no frame.
     pub fn open(path: &Path) -> Result<Self, RecordingError> {
-        let mut file = File::open(path)?;
+        let mut file = open_to_read(path).map_err(io::Error::from)?;
         let length = file.metadata()?.len();
         let mut head = [0; 16];
         let magic = file.read_exact(&mut head);
@@ -430,6 +431,16 @@ mod tests {
         assert_eq!(all(&mut reader), [frame(3)]);
         reader.go_to(first_ns - 1);
         assert_eq!(all(&mut reader).len(), 4);
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn pipe_in_place_of_a_recording_is_refused_at_once() {
+        let path = path("recording-pipe");
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(made.unwrap().success());
+        let opened = Reader::open(&path);
+        assert!(matches!(opened, Err(RecordingError::File(_))), "{opened:?}");
         std::fs::remove_file(path).unwrap();
     }
 

@@ -1,8 +1,11 @@
 //! Reads files of operators: regular files only, and while the relay runs on separate threads, because a disk
 //! that hangs must not stop the thread that serves HTTP.
 
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::thread;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -11,6 +14,9 @@ use tokio::time::timeout;
 
 /// How long a read may take; after that the disk is assumed to hang.
 pub const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Interval between attempts to open a file that another program has leased and is asked to give back.
+const LEASE_CHECK: Duration = Duration::from_millis(20);
 
 /// The error that operators read then.
 pub const NO_ANSWER: &str = "no answer from its disk for 5 s";
@@ -70,7 +76,7 @@ impl From<RegularFileError> for io::Error {
 ///
 /// # Errors
 /// When it can't be read, isn't a regular file, is longer or isn't UTF-8.
-pub fn read_text(path: &str, limit: u64) -> Result<String, RegularFileError> {
+pub fn read_text(path: impl AsRef<Path>, limit: u64) -> Result<String, RegularFileError> {
     text(read_regular(path, limit)?)
 }
 
@@ -90,15 +96,64 @@ pub fn text(content: Vec<u8>) -> Result<String, RegularFileError> {
 ///
 /// # Errors
 /// When it can't be read, isn't a regular file or is longer.
-pub fn read_regular(path: &str, limit: u64) -> Result<Vec<u8>, RegularFileError> {
-    // Before it is opened: opening a pipe waits for its writer.
-    if !fs::metadata(path)?.is_file() {
-        return Err(RegularFileError::NotRegular);
-    }
+pub fn read_regular(path: impl AsRef<Path>, limit: u64) -> Result<Vec<u8>, RegularFileError> {
+    let file = open_to_read(path.as_ref())?;
     let mut bytes = Vec::new();
-    File::open(path)?.take(limit + 1).read_to_end(&mut bytes)?;
+    file.take(limit + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit {
         return Err(RegularFileError::TooLong(limit));
     }
     Ok(bytes)
+}
+
+/// Opens a regular file to read. Never waits for the other end of a pipe.
+///
+/// # Errors
+/// When it can't be opened, or isn't a regular file.
+pub fn open_to_read(path: &Path) -> Result<File, RegularFileError> {
+    // Before it is opened: to open a device may do something.
+    if !fs::metadata(path)?.is_file() {
+        return Err(RegularFileError::NotRegular);
+    }
+    open_if_regular(path)
+}
+
+/// Opens what is at a path now, which may have been replaced since it was checked. Waits for no pipe; while another
+/// program has leased a regular file, as a file server does for its clients, it waits as for a slow disk.
+///
+/// # Errors
+/// When it can't be opened, or isn't a regular file.
+pub fn open_if_regular(path: &Path) -> Result<File, RegularFileError> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
+    let file = loop {
+        match options.open(path) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(LEASE_CHECK),
+            opened => break opened?,
+        }
+    };
+    if !file.metadata()?.is_file() {
+        return Err(RegularFileError::NotRegular);
+    }
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn file_that_is_replaced_by_a_pipe_after_it_was_checked_holds_up_no_read() {
+        let name = format!("pvwire-pipe-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let made = Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+        // Without a writer, for which another way to open it would wait.
+        let opened = open_if_regular(&path);
+        assert!(matches!(opened, Err(RegularFileError::NotRegular)));
+        fs::remove_file(&path).unwrap();
+    }
 }
