@@ -12,7 +12,7 @@ mod tests;
 
 use std::io;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -31,14 +31,22 @@ use crate::seal::Seals;
 use crate::subject::Subjects;
 use requests::Requests;
 
+/// Threads for files and addresses that are slow.
+const MAX_BLOCKING_THREADS: usize = 8;
+
 /// Maximum bytes of messages of shards that wait for the connection.
 const QUEUE_BYTES: usize = 32 * 1024 * 1024;
+
+/// Reads a file of the operator. Another thread calls it; it must not wait for the other end of a pipe.
+pub type ReadFile = fn(&Path) -> io::Result<Vec<u8>>;
 
 /// How this member reaches NATS.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The servers; one of them is enough.
     pub servers: Servers,
+    /// Reads the files below.
+    pub read_file: ReadFile,
     /// A credentials file: a JWT with its seed (`.creds`), the seed of an nkey, or `USER:PASSWORD`. It is read for
     /// each connection.
     pub credentials: Option<PathBuf>,
@@ -220,6 +228,7 @@ fn run(settings: &Settings, shared: &Arc<Shared>, mut commands: UnboundedReceive
     loop {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
+            .max_blocking_threads(MAX_BLOCKING_THREADS)
             .build();
         let runtime = match runtime {
             Ok(runtime) => runtime,

@@ -1,7 +1,8 @@
 //! Addresses of NATS servers, and what it takes to connect to one of them.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +19,9 @@ const PING_EVERY: Duration = Duration::from_secs(2);
 
 /// A server that hasn't accepted the connection after this time is not there.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+
+/// A file that isn't read after this time is on a disk that hangs.
+const READ_WITHIN: Duration = Duration::from_secs(2);
 
 /// Longer than any relay runs: the client library must not connect again by itself.
 const NEVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
@@ -92,11 +96,8 @@ impl fmt::Display for Servers {
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ConnectError {
-    #[error("can't read the credentials file {}: {error}", path.display())]
-    Credentials {
-        path: PathBuf,
-        error: std::io::Error,
-    },
+    #[error("can't read the file {}: {error}", path.display())]
+    File { path: PathBuf, error: io::Error },
     #[error("no server accepts the connection: {0}")]
     Refused(#[from] async_nats::ConnectError),
 }
@@ -127,22 +128,45 @@ pub(super) async fn connect(
             std::future::ready(())
         });
     if let Some(ca) = &settings.ca {
+        // The library opens it, and would wait for ever for the other end of a pipe.
+        read(settings, ca).await?;
         // Who names an authority wants no connection without TLS, whatever the server offers.
         options = options.add_root_certificates(ca.clone()).require_tls(true);
     }
     if let Some(path) = &settings.credentials {
-        options = with_credentials(options, path).map_err(|error| ConnectError::Credentials {
-            path: path.clone(),
-            error,
-        })?;
+        let text = read(settings, path).await?;
+        options = with_credentials(options, text).map_err(failed(path))?;
     }
     let client = options.connect(settings.servers.0.clone()).await?;
     connected.store(true, Ordering::Relaxed);
     Ok(client)
 }
 
-fn with_credentials(options: ConnectOptions, path: &PathBuf) -> std::io::Result<ConnectOptions> {
-    let text = std::fs::read_to_string(path)?;
+fn failed(path: &Path) -> impl Fn(io::Error) -> ConnectError {
+    let path = path.to_owned();
+    move |error| ConnectError::File {
+        path: path.clone(),
+        error,
+    }
+}
+
+/// Reads a file beside the thread of the bus, which carries out commands meanwhile.
+async fn read(settings: &Settings, path: &Path) -> Result<Vec<u8>, ConnectError> {
+    let (read_file, of_read) = (settings.read_file, path.to_owned());
+    let reading = tokio::task::spawn_blocking(move || read_file(&of_read));
+    let read = tokio::time::timeout(READ_WITHIN, reading).await;
+    let read = match read {
+        Ok(read) => read.unwrap_or_else(|panic| Err(io::Error::other(panic))),
+        Err(_) => Err(io::Error::new(
+            ErrorKind::TimedOut,
+            "no answer from its disk",
+        )),
+    };
+    read.map_err(failed(path))
+}
+
+fn with_credentials(options: ConnectOptions, text: Vec<u8>) -> io::Result<ConnectOptions> {
+    let text = String::from_utf8(text).map_err(|_| io::Error::other("not UTF-8"))?;
     let line = text.trim();
     if line.contains("-----BEGIN") {
         return options.credentials(&text);

@@ -1,8 +1,9 @@
 //! Joins a fleet: connects to the bus, and starts what shares PVs over it.
 
 use std::fs;
+use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -44,6 +45,11 @@ pub(super) fn check_files(config: &Config) -> Result<(), StartError> {
     }
     keys(config)?;
     Ok(())
+}
+
+/// Reads a file for the bus. It may have been replaced since the start.
+fn read_for_bus(path: &Path) -> io::Result<Vec<u8>> {
+    Ok(read_regular(path, MAX_FILE)?)
 }
 
 /// What operators should know of a fleet whose messages are not signed.
@@ -132,6 +138,7 @@ impl Joining {
         let seals = Arc::new(Seals::new(keys, fleet.refusals()));
         let settings = Settings {
             servers: config.bus.parse().map_err(StartError::file)?,
+            read_file: read_for_bus,
             credentials: file(&config.bus_credentials),
             ca: file(&config.bus_ca),
             site: config.site.clone(),

@@ -2,7 +2,8 @@
 //!
 //! Topology: one NATS server, one ingest relay and one edge, a soft IOC, a client of the edge, a stranger.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -12,7 +13,7 @@ use crate::users::put;
 use pvwire_schema::encode;
 use pvwire_schema::types::{ConnectionState, Outcome, PutRequest, PutValue, Request, RequestBody};
 use testbed::{
-    Client, NatsClient, NatsServer, Network, Relay, SoftIoc, eventually, file, get, prefix,
+    Client, DEADLINE, NatsClient, NatsServer, Network, Relay, SoftIoc, eventually, file, get, prefix,
     relay_command,
 };
 
@@ -287,6 +288,36 @@ fn relay_with_a_weak_or_missing_key_does_not_start() {
         assert!(said.contains(says) && said.contains("bus_key"), "{said}");
         assert_eq!(said.lines().count(), 1, "{said}");
     }
+}
+
+#[test]
+fn credentials_replaced_by_a_pipe_hold_up_neither_the_bus_nor_the_end_of_the_relay() {
+    let users = r#"authorization { users: [ { user: relay, password: "s3cret" } ] }"#;
+    let mut nats = NatsServer::with_config(users);
+    let name = format!("{}relay.nats", prefix().replace(':', "-"));
+    let credentials = file(&name, "relay:s3cret");
+    let flag = format!("--bus-credentials={}", credentials.display());
+    let mut relay = relay(Network::new(), &nats, "both", &[&flag]);
+    relay.wait_metric("pvwire_bus_connected", 1.0);
+    let [pipe, whole] = ["fifo", "whole"].map(|end| credentials.with_extension(end));
+    let replaces = |by: &Path, before: &Path| {
+        std::fs::rename(&credentials, before).unwrap();
+        std::fs::rename(by, &credentials).unwrap();
+    };
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let said = |relay: &Relay| relay.output().matches("not a regular file").count();
+    // It reads them for each connection.
+    replaces(&pipe, &whole);
+    nats.restart();
+    eventually("it says so", || said(&relay) == 1);
+    replaces(&whole, &pipe);
+    relay.wait_metric("pvwire_bus_connected", 1.0);
+    replaces(&pipe, &whole);
+    nats.kill();
+    eventually("it says so again", || said(&relay) == 2);
+    relay.signal("INT");
+    assert!(relay.wait_end(DEADLINE).success());
 }
 
 #[test]

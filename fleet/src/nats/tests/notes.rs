@@ -72,6 +72,7 @@ pub(super) fn settings(servers: &str) -> Settings {
     let site: Site = format!("test-{number}").parse().unwrap();
     Settings {
         servers: servers.parse().unwrap(),
+        read_file: |path| std::fs::read(path),
         credentials: None,
         ca: None,
         site,
