@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use thiserror::Error;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use self::list::List;
@@ -29,8 +29,9 @@ const MAX_FILE_BYTES: u64 = 32 << 20;
 /// Longest path below a folder.
 const MAX_PATH_BYTES: usize = 1024;
 
-/// Reads of files at a time: a disk that hangs must not take all threads.
-const MAX_READS: usize = 16;
+/// Files that are open at a time, from their opening to the end of their read: a disk that hangs must not take all
+/// threads, and waiting requests no file descriptors.
+const MAX_OPEN: usize = 16;
 
 /// Content types by the ends of names. Files of other types are not served, among them pages and scripts.
 const TYPES: [(&str, &str); 16] = [
@@ -73,7 +74,7 @@ pub enum ScreenError {
 /// All folders.
 pub struct Screens {
     folders: Arc<[Folder]>,
-    reads: Arc<Semaphore>,
+    open: Arc<Semaphore>,
     list: List,
 }
 
@@ -88,6 +89,7 @@ struct Folder {
 /// An open file, not read yet.
 pub struct OpenFile {
     file: File,
+    permit: OwnedSemaphorePermit,
     /// Its size.
     pub bytes: u64,
     /// Differs after each change.
@@ -129,7 +131,7 @@ impl Screens {
         check_nested(&folders)?;
         Ok(Some(Self {
             folders,
-            reads: Arc::new(Semaphore::new(MAX_READS)),
+            open: Arc::new(Semaphore::new(MAX_OPEN)),
             list: List::default(),
         }))
     }
@@ -159,8 +161,10 @@ impl Screens {
         let content_type = type_of(rest).ok_or(ScreenError::NotFound)?;
         let relative = checked(rest).ok_or(ScreenError::NotFound)?;
         let root = folder.path.clone();
-        let opened = self.in_time(move || open_below(&root, &relative)).await?;
-        let (file, metadata) = opened.map_err(|error| {
+        let permit = timeout(PATIENCE, Arc::clone(&self.open).acquire_owned()).await;
+        let permit = permit.ok().and_then(Result::ok).ok_or(ScreenError::Busy)?;
+        let opened = in_time(permit, move || open_below(&root, &relative)).await?;
+        let ((file, metadata), permit) = opened.map_err(|error| {
             log::debug!("screens: {path:?}: {error}");
             ScreenError::NotFound
         })?;
@@ -169,6 +173,7 @@ impl Screens {
         }
         Ok(OpenFile {
             file,
+            permit,
             bytes: metadata.len(),
             version: version_of(&metadata),
             content_type,
@@ -180,12 +185,19 @@ impl Screens {
     /// # Errors
     /// When the disk doesn't give it.
     pub async fn read(&self, opened: OpenFile) -> Result<Vec<u8>, ScreenError> {
-        let OpenFile { bytes, file, .. } = opened;
+        let OpenFile {
+            bytes,
+            file,
+            permit,
+            ..
+        } = opened;
         let read = move || {
             let mut content = Vec::with_capacity(bytes as usize);
             file.take(bytes).read_to_end(&mut content).map(|_| content)
         };
-        self.in_time(read).await?.map_err(|_| ScreenError::Busy)
+        let read = in_time(permit, read).await?;
+        read.map(|(content, _)| content)
+            .map_err(|_| ScreenError::Busy)
     }
 
     /// The files that a client may read, at most a second old.
@@ -207,25 +219,17 @@ impl Screens {
         };
         Ok(files.iter().filter(may_read).cloned().collect())
     }
+}
 
-    /// Runs work on a disk on another thread, in bounded time.
-    async fn in_time<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, ScreenError> {
-        let permit = timeout(PATIENCE, Arc::clone(&self.reads).acquire_owned()).await;
-        let permit = permit.ok().and_then(Result::ok).ok_or(ScreenError::Busy)?;
-        let working = tokio::task::spawn_blocking(move || {
-            // Returned when the disk has answered.
-            let _permit = permit;
-            work()
-        });
-        timeout(PATIENCE, working)
-            .await
-            .ok()
-            .and_then(Result::ok)
-            .ok_or(ScreenError::Busy)
-    }
+/// Runs work on a disk on another thread, in bounded time. Gives the permit back with the result; if the disk is late,
+/// when it has answered.
+async fn in_time<T: Send + 'static>(
+    permit: OwnedSemaphorePermit,
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<io::Result<(T, OwnedSemaphorePermit)>, ScreenError> {
+    let working = tokio::task::spawn_blocking(move || work().map(|done| (done, permit)));
+    let done = timeout(PATIENCE, working).await;
+    done.ok().and_then(Result::ok).ok_or(ScreenError::Busy)
 }
 
 impl Folder {
@@ -342,6 +346,40 @@ mod tests {
             assert!(checked(path).is_none(), "{path:?}");
         }
         assert!(checked(&"a/".repeat(600)).is_none());
+    }
+
+    #[test]
+    fn requests_that_wait_for_a_display_hold_no_open_files() {
+        let name = format!("pvwire-screens-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("a.bob"), "<display/>").unwrap();
+        let config = Config {
+            screens: vec![crate::config::ScreenFolder {
+                prefix: String::new(),
+                path: folder.to_str().unwrap().to_owned(),
+            }],
+            ..Config::default()
+        };
+        let screens = Screens::open(&config).unwrap().unwrap();
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_all().build().unwrap().block_on(async {
+            let reader = Identity::default();
+            let mut opened = Vec::new();
+            while opened.len() < MAX_OPEN {
+                opened.push(screens.open_file("a.bob", &reader).await.unwrap());
+            }
+            assert_eq!(screens.open.available_permits(), 0, "further ones wait");
+            let content = screens.read(opened.pop().unwrap()).await;
+            assert_eq!(content.unwrap(), b"<display/>");
+            // One whose memory is refused, or that the browser has already.
+            drop(opened.pop());
+            assert_eq!(screens.open.available_permits(), 2);
+            drop(opened);
+            assert!(screens.open_file("b.bob", &reader).await.is_err());
+            assert_eq!(screens.open.available_permits(), MAX_OPEN);
+        });
+        fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
