@@ -105,6 +105,31 @@ fn simultaneous_handshakes_never_exceed_the_number_of_clients() {
     }
 }
 
+/// Reads a PV that no server has as a client of PVWS does by HTTP, for which the relay waits; or the status of its
+/// refusal.
+fn read_in_vain(address: SocketAddr, n: usize) -> Result<(), String> {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    let path = format!("/pvws/pvget?name=nobody:{n}");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    answered(&mut stream, &request)
+}
+
+#[test]
+fn simultaneous_requests_that_wait_never_exceed_the_number_of_clients() {
+    let relay = Relay::start(Network::new(), &["--max-clients=10", "--pvws"]);
+    let got = at_once(100, read_in_vain, relay.address());
+    assert_eq!(got.iter().filter(|each| each.is_ok()).count(), 10);
+    for why in got.iter().filter_map(|each| each.as_ref().err()) {
+        assert!(why.contains(" 503 "), "{why}");
+    }
+    // Each has left its place.
+    let clients: Vec<_> = (0..10)
+        .map(|_| upgraded(relay.address(), "/ws", Some("pvwire.v1")))
+        .collect();
+    assert!(clients.iter().all(Result::is_ok));
+}
+
 #[test]
 fn refused_and_broken_handshakes_leave_their_place_to_others() {
     let relay = Relay::start(Network::new(), &["--max-clients=3"]);

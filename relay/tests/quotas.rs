@@ -8,7 +8,7 @@ use pvwire_schema::types::{
     ConnectionState, NameProblem, Outcome, PutRequest, PutValue, Reply, RequestBody,
 };
 
-use testbed::{Client, Network, Relay, SoftIoc, eventually, handshake, prefix};
+use testbed::{Client, Network, Relay, SoftIoc, eventually, get, handshake, prefix};
 
 const PING: RequestBody = RequestBody::Ping { client_time_ns: 1 };
 
@@ -191,6 +191,8 @@ fn user_with_too_many_connections_is_refused_and_others_not() {
         "--auth=trusted-header",
         "--trusted-proxy=127.0.0.1",
         "--max-clients-per-user=2",
+        "--coniql",
+        "--pvws",
     ];
     let relay = Relay::start(Network::new(), &flags);
     let connect = |user| Client::connect_with(relay.address(), &[("X-Forwarded-User", user)]);
@@ -201,6 +203,20 @@ fn user_with_too_many_connections_is_refused_and_others_not() {
     );
     connect("joe").ask(PING);
     one.ask(PING);
+    // Requests by HTTP are connections, too.
+    for path in [
+        "/names?q=a",
+        "/pv/sim%3A%2F%2Fcounter",
+        "/pv/sim%3A%2F%2Fcounter/history",
+        "/graphql?query=%7B__typename%7D",
+        "/pvws/pvget?name=sim%3A%2F%2Fcounter",
+    ] {
+        let answer = |user| get(relay.address(), path, &[("X-Forwarded-User", user)]);
+        let refused = answer("jane");
+        assert_eq!(refused.status, 503, "{path}");
+        assert!(refused.body.contains("max_clients_per_user"), "{path}");
+        assert_ne!(answer("joe").status, 503, "{path}");
+    }
     drop(one);
     eventually("there is room again", || {
         let mut client = connect("jane");

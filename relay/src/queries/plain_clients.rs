@@ -88,8 +88,7 @@ impl PlainClients {
         login: Option<Login>,
         permit: ClientPermit,
     ) -> Result<PlainClient, TooManyConnections> {
-        let user = caller.identity.user.as_ref();
-        let of_user = user.map(|user| self.users.permit(user)).transpose()?;
+        let of_user = self.permit(&caller)?;
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let shown = Arc::new(Shown {
             caller,
@@ -108,6 +107,15 @@ impl PlainClients {
             code: CloseCode::Normal,
             _permits: (permit, of_user),
         })
+    }
+
+    /// Counts one more connection of a client's user, if it has one.
+    ///
+    /// # Errors
+    /// When its user has too many connections.
+    pub fn permit(&self, caller: &Caller) -> Result<Option<Permit>, TooManyConnections> {
+        let user = caller.identity.user.as_ref();
+        user.map(|user| self.users.permit(user)).transpose()
     }
 
     /// Number of clients.

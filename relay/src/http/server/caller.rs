@@ -1,5 +1,6 @@
 //! The client that makes a request, and the memory that its answer is charged to.
 
+use std::ops::Deref;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -8,11 +9,12 @@ use hyper::header::{self, HeaderMap};
 use pvwire_schema::types::NameProblem;
 
 use super::answer::{Refusal, too_many};
+use super::handshake::FULL;
 use super::trust::only;
 use super::{Server, Visit};
 use crate::access::auth::{Login, Peer};
 use crate::access::caller::Caller;
-use crate::limits::connections::Stay;
+use crate::limits::connections::{ClientPermit, Permit, Stay, TooManyConnections};
 use crate::limits::memory::{Charge, TooMuch};
 use crate::state::registry;
 
@@ -39,6 +41,26 @@ impl From<registry::Refusal> for Refusal {
     }
 }
 
+impl From<TooManyConnections> for Refusal {
+    fn from(why: TooManyConnections) -> Self {
+        (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into()
+    }
+}
+
+/// The client of one request, which counts as a client, and as a connection of its user, until it is answered.
+pub(super) struct Guest {
+    caller: Caller,
+    _permits: (ClientPermit, Option<Permit>),
+}
+
+impl Deref for Guest {
+    type Target = Caller;
+
+    fn deref(&self) -> &Caller {
+        &self.caller
+    }
+}
+
 impl From<TooMuch> for Refusal {
     fn from(why: TooMuch) -> Self {
         (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into()
@@ -61,12 +83,19 @@ pub(super) fn charged_body(caller: &Caller, text: Vec<u8>) -> Result<Bytes, Refu
 
 impl Server {
     /// The client of a door that makes a request, unless it is refused like a WebSocket client.
-    pub(super) fn caller(&self, headers: &HeaderMap, visit: &Visit) -> Result<Caller, Refusal> {
+    pub(super) fn caller(&self, headers: &HeaderMap, visit: &Visit) -> Result<Guest, Refusal> {
         self.check_origin(headers)?;
         if let Some(message) = self.full() {
             return Err((StatusCode::SERVICE_UNAVAILABLE, message).into());
         }
-        self.identified(headers, visit).map(|(caller, _)| caller)
+        let permit = self.clients.permit();
+        let permit = permit.ok_or((StatusCode::SERVICE_UNAVAILABLE, FULL))?;
+        let (caller, _) = self.identified(headers, visit)?;
+        let of_user = self.admin.plain_clients.permit(&caller)?;
+        Ok(Guest {
+            caller,
+            _permits: (permit, of_user),
+        })
     }
 
     /// The client that asks a service of the relay, unless it is refused like a WebSocket client.
@@ -74,7 +103,7 @@ impl Server {
         &self,
         headers: &HeaderMap,
         visit: &Visit,
-    ) -> Result<Caller, Refusal> {
+    ) -> Result<Guest, Refusal> {
         let caller = self.caller(headers, visit)?;
         if self.tokens.is_some() && self.token(headers).is_none() {
             let message = "the relay asks for a token: Authorization: Bearer …\n";

@@ -16,11 +16,9 @@ use hyper::{Method, Request, StatusCode};
 use pvwire_coniql::{OperationKind, Payload, PayloadError, Requests};
 
 use super::answer::{Answer, Refusal, allow, not_allowed, plain, shared_with, with_type};
-use super::caller::charged_body;
-use super::handshake::FULL;
+use super::caller::{Guest, charged_body};
 use super::query::argument;
 use super::{Audience, Server, Visit};
-use crate::access::caller::Caller;
 use crate::compute::Size;
 use crate::doors::coniql::Coniql;
 use crate::doors::coniql::batch::Plan;
@@ -48,7 +46,7 @@ const MAX_AGE_S: &str = "3600";
 
 /// Who makes a request, and what its operations may still ask for together.
 struct Asker {
-    caller: Caller,
+    caller: Guest,
     budget: RefCell<RequestBudget>,
 }
 
@@ -170,8 +168,6 @@ impl Server {
     ) -> Result<Answer, Refusal> {
         let headers = request.headers();
         let caller = self.caller(headers, visit)?;
-        let permit = self.clients.permit();
-        let _permit = permit.ok_or((StatusCode::SERVICE_UNAVAILABLE, FULL))?;
         let asker = Asker {
             caller,
             budget: RefCell::new(RequestBudget::new(self.requests, Instant::now())),

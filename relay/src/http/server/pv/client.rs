@@ -34,8 +34,7 @@ impl Server {
         let permit = permit.ok_or((StatusCode::SERVICE_UNAVAILABLE, FULL))?;
         self.await_key(headers).await?;
         let (caller, login) = self.identified(headers, visit)?;
-        let entered = self.admin.plain_clients.enter(caller, login, permit);
-        entered.map_err(|why| (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into())
+        Ok(self.admin.plain_clients.enter(caller, login, permit)?)
     }
 
     /// Waits while the key of the request's token may become known.
