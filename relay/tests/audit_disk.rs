@@ -88,6 +88,31 @@ fn hanging_audit_disk_delays_no_client_and_puts_go_on() {
     assert!(text.contains(&said), "the file says how many are lost");
 }
 
+#[test]
+fn refused_puts_of_some_clients_write_few_records_and_lines_for_long() {
+    let path = fresh("refusals.jsonl");
+    let flags = [
+        "--shards=1",
+        "--max-puts-per-s=100000",
+        "--max-requests-per-s=100000",
+    ];
+    let mut relay = relay_with(&path, &flags);
+    let start = Instant::now();
+    for _ in 0..4 {
+        put_often(&mut Client::connect(relay.address()), "Y", 6_000);
+    }
+    end(&mut relay);
+    let seconds = start.elapsed().as_secs() as usize + 1;
+    let most = 10_000 + (10 + 1) * seconds;
+    let recorded = attempts(&path);
+    let records = recorded.len();
+    assert!((10_000..=most).contains(&records), "{records} of {most}");
+    let says = |record: &Value| record["message"].as_str().unwrap().contains("more were");
+    assert!(recorded.iter().any(says), "their number is recorded");
+    let lines = relay.output().lines().count();
+    assert!(lines <= most + 50, "{lines} lines of log");
+}
+
 /// A put whose record isn't written waits for this time.
 const REFUSED_AFTER: Duration = Duration::from_secs(3);
 

@@ -26,6 +26,10 @@ use crate::state::registry::Registry;
 /// How often a refusal of puts and calls that come too fast is recorded.
 const REFUSALS_RECORDED_EVERY: Duration = Duration::from_secs(1);
 
+/// Refused operations of all clients that are each recorded and logged: a second, and at once. Anyone may try.
+const REFUSED_LINES_PER_S: usize = 10;
+const REFUSED_LINES_AT_ONCE: usize = 10_000;
+
 /// Lines of the log about operations of other relays: a second, and at once. Those relays log them as well.
 const RELAYED_LINES_PER_S: usize = 200;
 const RELAYED_LINES_AT_ONCE: usize = 1_000;
@@ -204,8 +208,9 @@ pub struct Operations {
     deadlines: BTreeSet<(Instant, u64)>,
     ended: Arc<SegQueue<(u64, OpEnd)>>,
     next: u64,
-    /// When a refusal of too fast operations was last recorded; `refusals_unrecorded` counts those
-    /// since.
+    /// Refusals that are left to be recorded each.
+    refused_lines: Bucket,
+    /// When one of the further refusals was last recorded; `refusals_unrecorded` counts those since.
     refusal_recorded: Option<Instant>,
     refusals_unrecorded: u64,
     /// Lines of the log that are left for operations of other relays.
@@ -252,6 +257,7 @@ impl Operations {
             deadlines: BTreeSet::new(),
             ended: Arc::default(),
             next: 0,
+            refused_lines: Bucket::new(REFUSED_LINES_PER_S, REFUSED_LINES_AT_ONCE, Instant::now()),
             refusal_recorded: None,
             refusals_unrecorded: 0,
             relayed_lines: Bucket::new(RELAYED_LINES_PER_S, RELAYED_LINES_AT_ONCE, Instant::now()),
@@ -287,9 +293,13 @@ impl Operations {
             operation.new = operation.new_value();
         }
         if let Err(mut end) = self.permitted(&mut operation) {
-            let is_one_of_many = operation.is_relayed && !self.relayed_lines.take_one(now);
-            let is_bounded = operation.is_too_fast || is_one_of_many;
-            if is_bounded && !self.records_refusal(&mut end, now) {
+            let lines = if operation.is_relayed {
+                &mut self.relayed_lines
+            } else {
+                &mut self.refused_lines
+            };
+            let is_one_of_many = operation.is_too_fast || !lines.take_one(now);
+            if is_one_of_many && !self.records_refusal(&mut end, now) {
                 return Some((operation, end));
             }
             return Some(self.finish(number, operation, end, now));
@@ -380,8 +390,8 @@ impl Operations {
         self.open.insert(number, operation);
     }
 
-    /// Whether a refusal of a too fast operation is logged and recorded: one per second, with the
-    /// number of refusals before it.
+    /// Whether one of many refusals is logged and recorded: one per second, with the number of refusals
+    /// before it.
     fn records_refusal(&mut self, end: &mut OpEnd, now: Instant) -> bool {
         let is_new = |at: Instant| now.saturating_duration_since(at) < REFUSALS_RECORDED_EVERY;
         if self.refusal_recorded.is_some_and(is_new) {
