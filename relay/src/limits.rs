@@ -46,6 +46,7 @@ pub mod connections;
 pub mod contexts;
 pub mod cpu;
 pub mod descriptors;
+pub mod lines;
 pub mod memory;
 pub mod rate;
 pub mod requests;

@@ -29,6 +29,23 @@ fn relay(network: Network, keys: &str, more: &[&str]) -> Relay {
 }
 
 #[test]
+fn flood_of_bad_tokens_writes_few_lines_of_log() {
+    let issuer = Issuer::es256("one");
+    let path = file("keys_flood.json", &key_set(&[&issuer]));
+    let relay = relay(Network::new(), path.to_str().unwrap(), &["--shards=1"]);
+    let begun = Instant::now();
+    for _ in 0..400 {
+        let mut client = Client::connect(relay.address());
+        let token = "x".into();
+        client.request(RequestBody::Authenticate { token });
+        assert_eq!(client.wait_closed(), CloseCode::NotLoggedIn.number());
+    }
+    let most = 100 + 5 * (begun.elapsed().as_secs() as usize + 1);
+    let lines = relay.output().matches("was refused").count();
+    assert!((50..=most).contains(&lines), "{lines} of at most {most}");
+}
+
+#[test]
 fn client_without_a_good_token_is_told_why_and_gets_nothing() {
     let (issuer, other) = (Issuer::es256("one"), Issuer::es256("one"));
     let edwards = Issuer::eddsa("two");

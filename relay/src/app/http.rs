@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use hyper::Uri;
@@ -25,6 +25,7 @@ use crate::http::tls::Tls;
 use crate::ingest::search;
 use crate::limits::connections::Clients;
 use crate::limits::descriptors::Descriptors;
+use crate::limits::lines::Lines;
 use crate::ops::pulse::Pulse;
 use crate::ops::rhythm;
 use crate::ops::shutdown::Readiness;
@@ -37,6 +38,10 @@ const ACK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Interval of the pulse of the HTTP server's thread.
 const PULSE_EVERY: Duration = Duration::from_secs(1);
+
+/// Lines of the log about threads that hang: a second, and at once.
+const HANGS_PER_S: usize = 1;
+const HANGS_AT_ONCE: usize = 10;
 
 /// The bound ports.
 pub(super) struct Listeners {
@@ -171,6 +176,7 @@ pub(super) fn server(
             encrypted: front.tls.is_some(),
         },
         refused_pages: RefusedPages::default(),
+        hangs: Mutex::new(Lines::new(HANGS_PER_S, HANGS_AT_ONCE, front.started)),
         clients: Clients::new(config.max_clients),
         proxies: access.proxies,
         gate: access.headers,

@@ -11,7 +11,7 @@ use pvwire_fleet::{MemberId, Presence, Refusal, Refusals, Role};
 use super::announcements::Announcement;
 use super::unread::Unread;
 use crate::config::Hosts;
-use crate::limits::rate::Bucket;
+use crate::limits::lines::Lines;
 use crate::session::peers::Peer;
 
 /// Lines of the log about members that come and go: a second, and at once.
@@ -41,8 +41,7 @@ pub(super) struct View {
     refusals: Arc<Refusals>,
     /// An announcement of this relay came that this relay did not send.
     is_forged: bool,
-    lines: Bucket,
-    suppressed: u64,
+    lines: Lines,
 }
 
 impl View {
@@ -58,8 +57,7 @@ impl View {
             hosts,
             refusals,
             is_forged: false,
-            lines: Bucket::new(LINES_PER_S, LINES_AT_ONCE, begun),
-            suppressed: 0,
+            lines: Lines::new(LINES_PER_S, LINES_AT_ONCE, begun),
         }
     }
 
@@ -214,11 +212,11 @@ impl View {
             match change {
                 Change::Joined(member) => {
                     let line = format_args!("relay {member} has joined the fleet");
-                    self.say(log::Level::Info, line, now);
+                    self.lines.say(log::Level::Info, line, now);
                 }
                 Change::Died(member) => {
                     let line = format_args!("relay {member} is lost");
-                    self.say(log::Level::Warn, line, now);
+                    self.lines.say(log::Level::Warn, line, now);
                     self.changed.died.push(member);
                 }
                 Change::Owners => {
@@ -239,21 +237,6 @@ impl View {
                     self.refusals.note(Refusal::Budget, what);
                 }
             }
-        }
-    }
-
-    /// Logs a line about a member, unless there were too many.
-    fn say(&mut self, level: log::Level, line: std::fmt::Arguments<'_>, now: Instant) {
-        if !self.lines.take_one(now) {
-            self.suppressed += 1;
-            return;
-        }
-        match std::mem::take(&mut self.suppressed) {
-            0 => log::log!(level, "{line}"),
-            suppressed => log::log!(
-                level,
-                "{line} ({suppressed} more lines were left out before)"
-            ),
         }
     }
 }

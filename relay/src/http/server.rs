@@ -65,6 +65,7 @@ use crate::http::screens::{PATH as SCREENS_PATH, Screens};
 use crate::http::tls::Tls;
 use crate::limits::connections::{Callers, Clients, Stay};
 use crate::limits::descriptors::Descriptors;
+use crate::limits::lines::Lines;
 use crate::limits::requests::RequestLimits;
 use crate::ops::metrics::TextFormat;
 use crate::ops::shutdown::Readiness;
@@ -100,6 +101,8 @@ pub struct Server {
     pub trust: Trust,
     /// Warnings of pages that can't connect.
     pub refused_pages: RefusedPages,
+    /// Of the log, about threads that hang: each probe finds them.
+    pub hangs: Mutex<Lines>,
     /// Counts the clients.
     pub clients: Arc<Clients>,
     /// Proxies whose headers are trusted.
@@ -485,7 +488,10 @@ impl Server {
         match self.admin.stuck() {
             None => plain(StatusCode::OK, "live\n"),
             Some(why) => {
-                log::error!("not live: {why}");
+                let mut lines = self.hangs.lock().unwrap_or_else(PoisonError::into_inner);
+                let now = std::time::Instant::now();
+                lines.say(log::Level::Error, format_args!("not live: {why}"), now);
+                drop(lines);
                 plain(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n"))
             }
         }

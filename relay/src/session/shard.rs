@@ -50,6 +50,7 @@ use crate::fanout::control::{ClientId, ControlQueue, ControlRequest};
 use crate::fanout::encoding::{Encoders, Encoding, Encodings};
 use crate::fanout::frame::Frame;
 use crate::limits::connections::{Callers, Users};
+use crate::limits::lines::Lines;
 use crate::limits::memory::Memory;
 use crate::limits::requests::RequestLimits;
 use crate::limits::subscriptions::NewNameLimits;
@@ -74,6 +75,10 @@ const CHECK_EVERY: Duration = Duration::from_millis(500);
 
 /// The same while there is no client: the thread shows that it is alive.
 const CHECK_WITHOUT_CLIENTS: Duration = Duration::from_secs(2);
+
+/// Lines of the log about refused log-ins: a second, and at once.
+const REFUSALS_PER_S: usize = 5;
+const REFUSALS_AT_ONCE: usize = 100;
 
 /// Limits of a shard's clients.
 #[derive(Clone, Copy, Debug)]
@@ -198,6 +203,8 @@ struct Run {
     keys_seen: Option<u64>,
     /// The list of relays that connected clients got last.
     relays_told: Vec<String>,
+    /// Of the log, about refused log-ins.
+    refusal_lines: Lines,
 }
 
 impl Run {
@@ -242,6 +249,7 @@ impl Run {
             leaving: VecDeque::new(),
             keys_seen: None,
             relays_told: Vec::new(),
+            refusal_lines: Lines::new(REFUSALS_PER_S, REFUSALS_AT_ONCE, Instant::now()),
         }
     }
 

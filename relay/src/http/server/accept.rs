@@ -24,6 +24,7 @@ use hyper::StatusCode;
 use super::{Audience, Server, Visit};
 use crate::http::connection::{Connection, Progress};
 use crate::limits::connections::Stay;
+use crate::limits::lines::Lines;
 use crate::ops::shutdown::Indispensable;
 
 /// Time limit for a request, including the TLS handshake.
@@ -34,6 +35,10 @@ const GONE_AFTER: Duration = Duration::from_secs(40);
 
 /// How long to wait after the system refused a connection, as when file descriptors run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Warnings of connections that can't be accepted: a second, and at once.
+const WARNINGS_PER_S: usize = 1;
+const WARNINGS_AT_ONCE: usize = 10;
 
 /// First byte of a TLS handshake; a method of HTTP begins with a letter.
 const TLS_HANDSHAKE: u8 = 0x16;
@@ -145,11 +150,13 @@ impl Server {
         clients: UnboundedSender<Accepted>,
     ) {
         let mut is_short = false;
+        let mut lines = Lines::new(WARNINGS_PER_S, WARNINGS_AT_ONCE, std::time::Instant::now());
         loop {
             let (stream, from) = match listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    log::warn!("a connection could not be accepted: {error}");
+                    let line = format_args!("a connection could not be accepted: {error}");
+                    lines.say(log::Level::Warn, line, std::time::Instant::now());
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
                 }
@@ -163,10 +170,11 @@ impl Server {
             if is_short {
                 self.refused(StatusCode::SERVICE_UNAVAILABLE);
                 if !was_short {
-                    log::warn!(
+                    let line = format_args!(
                         "new connections are closed at once, because the remaining file descriptors are kept \
                          for EPICS: raise the limit (LimitNOFILE, ulimit -n)"
                     );
+                    lines.say(log::Level::Warn, line, now);
                 }
                 continue;
             }

@@ -216,7 +216,7 @@ impl Run {
                     }
                 }
                 Err(why) => {
-                    log::info!("client {} was refused: {why}", self.clients[slot].id);
+                    self.log_refusal(slot, &why);
                     return Err(self.dismiss(slot, code, why));
                 }
             }
@@ -299,8 +299,8 @@ impl Run {
 
     /// Answers why a client can't log in; returns the reason that ends its connection.
     fn refuse(&mut self, slot: usize, to: u32, message: String, ends: Disconnect) -> Disconnect {
+        self.log_refusal(slot, &message);
         let client = &mut self.clients[slot];
-        log::info!("client {} was refused: {message}", client.id);
         let problem = RequestProblem::Refused;
         let reply = Reply::Error { problem, message };
         let synced = client.session.synced();
@@ -311,5 +311,12 @@ impl Run {
         );
         let said = client.socket.answer(&frame);
         said.err().unwrap_or(ends)
+    }
+
+    /// Logs that a client can't log in, unless there were too many.
+    fn log_refusal(&mut self, slot: usize, why: &str) {
+        let line = format_args!("client {} was refused: {why}", self.clients[slot].id);
+        self.refusal_lines
+            .say(log::Level::Info, line, Instant::now());
     }
 }
