@@ -27,6 +27,7 @@ pub use connect::{Servers, ServersError};
 use crate::bus::{Answer, Bus, Kind, Receiver};
 use crate::member::{MemberId, Site};
 use crate::pieces::MAX_MESSAGE;
+use crate::refusals::RareLine;
 use crate::seal::Seals;
 use crate::subject::Subjects;
 use requests::Requests;
@@ -106,6 +107,8 @@ struct Shared {
     /// Bytes of messages of shards that wait.
     queued: AtomicUsize,
     counters: Counters,
+    /// What the server refuses, such as an answer to a subject that another program has named.
+    errors: RareLine,
     /// The bus ends: also while NATS takes nothing.
     stop: Notify,
 }
@@ -150,6 +153,7 @@ impl Nats {
             connected: AtomicBool::new(false),
             queued: AtomicUsize::new(0),
             counters: Counters::default(),
+            errors: RareLine::default(),
             stop: Notify::new(),
         });
         let of_thread = Arc::clone(&shared);

@@ -77,13 +77,17 @@ pub struct Refusals([Reason; Refusal::ALL.len()]);
 #[derive(Debug, Default)]
 struct Reason {
     count: AtomicU64,
-    logged: Mutex<Logged>,
+    line: RareLine,
 }
+
+/// A line of the log that is written at most once a minute, because other programs can cause any number.
+#[derive(Debug, Default)]
+pub(crate) struct RareLine(Mutex<Logged>);
 
 #[derive(Debug, Default)]
 struct Logged {
     at: Option<Instant>,
-    /// Refusals since then.
+    /// How often it was left out since then.
     suppressed: u64,
 }
 
@@ -92,13 +96,9 @@ impl Refusals {
     pub fn note(&self, why: Refusal, what: impl Display) {
         let reason = &self.0[why as usize];
         reason.count.fetch_add(1, Ordering::Relaxed);
-        if let Some(suppressed) = reason.is_due(Instant::now()) {
-            let before = match suppressed {
-                0 => String::new(),
-                suppressed => format!(" ({suppressed} more since the last warning)"),
-            };
-            log::warn!("bus: {what} is refused: {why}{before}");
-        }
+        reason
+            .line
+            .warn(format_args!("{what} is refused: {why}"));
     }
 
     /// How often something was refused for this reason.
@@ -107,11 +107,22 @@ impl Refusals {
     }
 }
 
-impl Reason {
-    /// The number of refusals since the last line of the log, if another line is due.
+impl RareLine {
+    /// Logs it, if it is due.
+    pub(crate) fn warn(&self, what: impl Display) {
+        match self.is_due(Instant::now()) {
+            None => {}
+            Some(0) => log::warn!("bus: {what}"),
+            Some(suppressed) => {
+                log::warn!("bus: {what} ({suppressed} more since the last warning)");
+            }
+        }
+    }
+
+    /// How often it was left out, if another line is due.
     fn is_due(&self, now: Instant) -> Option<u64> {
         // Each change is complete before anything can panic.
-        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut logged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if logged.at.is_some_and(|at| now < at + LOGGED_EVERY) {
             logged.suppressed += 1;
             return None;
@@ -133,7 +144,7 @@ mod tests {
         }
         assert_eq!(refusals.count(Refusal::Unsigned), 1000);
         assert_eq!(refusals.count(Refusal::Repeated), 0);
-        let reason = &refusals.0[Refusal::Unsigned as usize];
+        let reason = &refusals.0[Refusal::Unsigned as usize].line;
         let later = Instant::now() + LOGGED_EVERY;
         assert_eq!(reason.is_due(later - LOGGED_EVERY), None);
         assert_eq!(reason.is_due(later), Some(1000));

@@ -156,7 +156,7 @@ async fn lost(client: Client, mut events: UnboundedReceiver<Event>, shared: Arc<
         match event {
             Ok(Some(Event::SlowConsumer(_))) => shared.receiver.lost(),
             Ok(Some(Event::Disconnected | Event::Closed) | None) => return,
-            Ok(Some(Event::ServerError(error))) => log::warn!("bus: {error}"),
+            Ok(Some(Event::ServerError(error))) => shared.errors.warn(error),
             Ok(Some(_)) => {}
             Err(_) if client.connection_state() == State::Connected => {}
             Err(_) => return,

@@ -483,3 +483,27 @@ fn nats_refuses_what_a_stranger_publishes_with_the_how_tos_configuration() {
     );
     client.wait_number(&names[0], 2.0);
 }
+
+#[test]
+fn answers_that_nats_forbids_write_few_lines_of_log() {
+    let nats = NatsServer::with_config(&configuration());
+    let name = format!("{}ingest", prefix().replace(':', "-"));
+    let credentials = file(&name, "ingest:first secret");
+    let flag = format!("--bus-credentials={}", credentials.display());
+    let owner = relay(Network::new(), &nats, "ingest", &[&flag]);
+    eventually("it has an id", || !id_of(&owner).is_empty());
+    owner.wait_metric("pvwire_bus_connected", 1.0);
+    let mut stranger = NatsClient::as_user(&nats, "edge", "second secret");
+    // Where it may not publish.
+    let subject = ask(&id_of(&owner), "interest", &id_of(&owner));
+    let before = owner.metric("pvwire_bus_messages_sent_total");
+    for _ in 0..500 {
+        stranger.send(&subject, "elsewhere", b"{}");
+    }
+    eventually("it has answered all", || {
+        owner.metric("pvwire_bus_messages_sent_total") >= before + 500.0
+    });
+    owner.says("elsewhere");
+    let lines = owner.output().matches("elsewhere").count();
+    assert!(lines < 5, "{lines} lines of log");
+}
