@@ -72,7 +72,8 @@ pub(super) struct Peer {
     pub(super) answered: Instant,
     pub(super) drops: Vec<PvId>,
     pub(super) describes: Vec<PvId>,
-    pub(super) snapshots: Vec<PvId>,
+    /// Each once, however many messages were lost.
+    pub(super) snapshots: BTreeSet<PvId>,
     pub(super) fed: ByNumber<Fed>,
     pub(super) shards: BTreeMap<u16, Follow>,
     /// When the last request was sent to it.
@@ -95,7 +96,7 @@ impl Peer {
             answered: now,
             drops: Vec::new(),
             describes: Vec::new(),
-            snapshots: Vec::new(),
+            snapshots: BTreeSet::new(),
             fed: ByNumber::default(),
             shards: BTreeMap::new(),
             sent: None,
@@ -127,7 +128,8 @@ impl Peer {
         let numbers = |pvs: &mut Vec<PvId>| mem::take(pvs).into_iter().map(|pv| pv.0).collect();
         interest.drop = numbers(&mut self.drops);
         interest.describe = numbers(&mut self.describes);
-        interest.snapshot = numbers(&mut self.snapshots);
+        let snapshots = mem::take(&mut self.snapshots).into_iter();
+        interest.snapshot = snapshots.map(|pv| pv.0).collect();
         let is_empty = interest.add.is_empty()
             && interest.drop.is_empty()
             && interest.describe.is_empty()
@@ -250,8 +252,10 @@ impl Peer {
             .shards
             .values()
             .any(|follow| follow.awaits_since.is_some());
-        let asks = [&self.drops, &self.describes, &self.snapshots];
-        let asks = self.verifies || asks.into_iter().any(|pvs| !pvs.is_empty());
+        let has_others = [&self.drops, &self.describes]
+            .iter()
+            .any(|pvs| !pvs.is_empty());
+        let asks = self.verifies || has_others || !self.snapshots.is_empty();
         if awaits || asks || self.asking.is_some() || now < self.rests_until {
             return None;
         }

@@ -386,6 +386,30 @@ fn forged_operations_and_interest_of_strangers_write_little_log_and_open_no_pvs(
 }
 
 #[test]
+fn damaged_updates_of_a_stranger_have_each_pv_asked_for_once() {
+    let mut fleet = Fleet::start(&[]);
+    let shard = format!("pvwire.default.{}.shard.0", id_of(&fleet.owner));
+    let mut listener = NatsClient::at(&fleet.nats);
+    listener.subscribe("pvwire.default.*.ask.interest.*");
+    for _ in 0..20_000 {
+        fleet.stranger.send(&shard, "", b"x");
+    }
+    fleet.stranger.settle();
+    eventually("they are counted", || {
+        fleet.edge.metric("pvwire_fleet_messages_damaged_total") > 1_000.0
+    });
+    let asked = listener.hear_for(Duration::from_secs(1));
+    let snapshots = asked.iter().map(|message| {
+        let interest: Value = serde_json::from_slice(&message.body).unwrap();
+        interest["snapshot"].as_array().map_or(0, Vec::len)
+    });
+    let most = snapshots.max().unwrap();
+    assert!((1..=fleet.names.len()).contains(&most), "{most} at once");
+    wait_for_truth(&mut fleet.client, &fleet.names);
+    fleet.counts_on();
+}
+
+#[test]
 fn clients_are_sent_to_the_operators_hosts_alone() {
     let nats = NatsServer::start();
     let network = Network::new();
