@@ -107,6 +107,31 @@ fn probes_are_answered_in_time_beside_three_hundred_gets_of_a_large_value() {
     }
 }
 
+/// Gets the metrics again and again; how often.
+fn get_metrics(address: SocketAddr, _: usize) -> usize {
+    let end = Instant::now() + ATTACK_LASTS / 2;
+    let mut count = 0;
+    while Instant::now() < end {
+        assert_eq!(testbed::get(address, "/metrics", &[]).status, 200);
+        count += 1;
+    }
+    count
+}
+
+#[test]
+fn probes_are_answered_in_time_beside_a_hundred_clients_that_get_metrics() {
+    let relay = Relay::start(Network::new(), &[]);
+    within(Duration::from_millis(100), "the longest probe", || {
+        let stop = Arc::new(AtomicBool::new(false));
+        let probes = longest_probe(relay.address(), &stop);
+        let got: usize = at_once(100, get_metrics, relay.address()).iter().sum();
+        stop.store(true, Ordering::Relaxed);
+        let [longest, of_machine] = probes.join().unwrap();
+        eprintln!("{got} texts; the longest probe took {longest:?}, an echo {of_machine:?}");
+        longest.saturating_sub(HOPS * of_machine)
+    });
+}
+
 #[test]
 fn probes_are_answered_while_the_http_thread_hangs_and_say_so() {
     let (flag, operators) = operators();

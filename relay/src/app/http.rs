@@ -18,7 +18,7 @@ use super::ingest::Ingest;
 use crate::config::{Auth, Config};
 use crate::doors::coniql::Coniql;
 use crate::doors::pvws::site::Site;
-use crate::http::admin::{Admin, LastOverview};
+use crate::http::admin::{Admin, LastOverview, LastText};
 use crate::http::screens::Screens;
 use crate::http::server::{Audience, HeaderCase, Listening, PvRoutes, RefusedPages, Server, Trust};
 use crate::http::tls::Tls;
@@ -155,6 +155,7 @@ pub(super) fn server(
             ticks: Arc::clone(&delivery.ticks),
             http_pulse: Pulse::default(),
             overview: LastOverview::default(),
+            last_text: LastText::default(),
             intake: ingest.intake,
             registry: ingest.registry,
             control: Arc::clone(&delivery.control),

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
+use bytes::Bytes;
 use pvwire_schema::types::{Hello, SkipCause};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -75,6 +76,26 @@ impl LastOverview {
     }
 }
 
+/// The last text of the metrics, for all who had asked when it was begun: it takes milliseconds, and the thread of
+/// probes makes it.
+#[derive(Debug, Default)]
+pub struct LastText(Mutex<Option<(Instant, TextFormat, Bytes)>>);
+
+impl LastText {
+    /// The text, if it was begun after a request came that asks for this format.
+    fn since(&self, asked: Instant, format: TextFormat) -> Option<Bytes> {
+        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let shared = last.as_ref();
+        let shared = shared.filter(|(begun, of, _)| *begun >= asked && *of == format);
+        shared.map(|(.., text)| text.clone())
+    }
+
+    fn set(&self, begun: Instant, format: TextFormat, text: Bytes) {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = Some((begun, format, text));
+    }
+}
+
 /// The page at `/`.
 pub const STATUS_PAGE: &str = include_str!("status.html");
 
@@ -92,6 +113,8 @@ pub struct Admin {
     pub http_pulse: Pulse,
     /// What the tick thread has said last of the PVs.
     pub overview: LastOverview,
+    /// What the metrics were last.
+    pub last_text: LastText,
     /// Where updates come in.
     pub intake: Arc<Intake>,
     /// Open monitors.
@@ -180,10 +203,14 @@ impl Admin {
     }
 
     /// The metrics for Prometheus, with the number of open `connections`.
-    pub async fn metrics_text(&self, connections: usize, format: TextFormat) -> String {
+    pub async fn metrics_text(&self, connections: usize, format: TextFormat) -> Bytes {
+        let asked = Instant::now();
+        let overview = self.overview_in_time().await;
+        if let Some(shared) = self.last_text.since(asked, format) {
+            return shared;
+        }
         let now = Instant::now();
         let shards = self.shards.iter();
-        let overview = self.overview_in_time().await;
         let readings = Readings {
             monitors: self.registry.monitors(),
             largest_pvs: overview
@@ -234,7 +261,9 @@ impl Admin {
                 }),
             log_lines_lost: log_queue::lines_lost(),
         };
-        self.metrics.text(readings, format)
+        let text = Bytes::from(self.metrics.text(readings, format));
+        self.last_text.set(now, format, text.clone());
+        text
     }
 
     /// The state of the audit file, if there is one.
