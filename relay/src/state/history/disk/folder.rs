@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::fs::{self, DirBuilder, File, TryLockError};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, BufReader, ErrorKind, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -27,6 +27,9 @@ const FRAME_BYTES: usize = 8;
 
 /// Longest batch that is read; written ones are several times shorter.
 const MAX_BATCH_BYTES: usize = 4 << 20;
+
+/// Bytes of a segment that are read at once.
+const READ_BYTES: usize = 256 << 10;
 
 /// Ending of the names of segments.
 const ENDING: &str = ".past";
@@ -102,65 +105,74 @@ fn head() -> [u8; HEAD_BYTES] {
     head
 }
 
-/// Reads the batches of a segment. Returns the time of the last one, in nanoseconds past the POSIX epoch, if there is
-/// any, and how they end.
-pub(in crate::state::history) fn read(segment: &[u8], restore: &mut Restore) -> (Option<i64>, End) {
-    let Some((found, _)) = segment.split_first_chunk::<HEAD_BYTES>() else {
-        let is_begin = head().starts_with(segment);
-        return (
-            None,
-            if is_begin {
-                End::Torn(0)
-            } else {
-                End::Damaged(0)
-            },
-        );
-    };
-    if *found != head() {
+/// Reads until the buffer is full or nothing more comes; returns the number of bytes.
+fn fill(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match from.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(more) => filled += more,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+/// Reads the batches of a segment, one after the other: a damaged file may have any length. Returns the time of the
+/// last one, in nanoseconds past the POSIX epoch, if there is any, and how they end.
+///
+/// # Errors
+/// When the disk doesn't give them.
+pub(in crate::state::history) fn read(
+    segment: &mut impl Read,
+    restore: &mut Restore,
+) -> io::Result<(Option<i64>, End)> {
+    let mut found = [0; HEAD_BYTES];
+    let filled = fill(segment, &mut found)?;
+    if filled < HEAD_BYTES {
+        let is_begin = head().starts_with(&found[..filled]);
+        let end = if is_begin {
+            End::Torn(0)
+        } else {
+            End::Damaged(0)
+        };
+        return Ok((None, end));
+    }
+    if found != head() {
         let is_head =
             found.starts_with(MAGIC) && found[8..] == crc32fast::hash(&found[..8]).to_le_bytes();
-        return (
-            None,
-            if is_head {
-                End::OtherVersion
-            } else {
-                End::Damaged(0)
-            },
-        );
+        let end = if is_head {
+            End::OtherVersion
+        } else {
+            End::Damaged(0)
+        };
+        return Ok((None, end));
     }
     let mut reader = BatchReader::new(restore);
-    let (mut at, mut last_ns) = (HEAD_BYTES, None);
+    let (mut at, mut last_ns, mut batch) = (HEAD_BYTES, None, Vec::new());
     loop {
-        let rest = &segment[at..];
-        let Some((length, behind)) = rest.split_first_chunk::<4>() else {
-            return (
-                last_ns,
-                if rest.is_empty() {
-                    End::Whole
-                } else {
-                    End::Torn(at)
-                },
-            );
-        };
-        let bytes = u32::from_le_bytes(*length) as usize;
-        let Some(frame) = rest.get(..FRAME_BYTES + bytes) else {
-            let is_torn = bytes <= MAX_BATCH_BYTES;
-            return (
-                last_ns,
-                if is_torn {
-                    End::Torn(at)
-                } else {
-                    End::Damaged(at)
-                },
-            );
-        };
-        let batch = &frame[FRAME_BYTES..];
-        let is_whole = bytes <= MAX_BATCH_BYTES && behind.starts_with(&checksum(*length, batch));
-        let Some(time_ns) = is_whole.then(|| reader.take(batch)).flatten() else {
-            return (last_ns, End::Damaged(at));
+        let mut frame = [0; FRAME_BYTES];
+        let filled = fill(segment, &mut frame)?;
+        let [a, b, c, d, checked @ ..] = frame;
+        let length = [a, b, c, d];
+        let bytes = u32::from_le_bytes(length) as usize;
+        match filled {
+            0 => return Ok((last_ns, End::Whole)),
+            1..4 => return Ok((last_ns, End::Torn(at))),
+            _ if bytes > MAX_BATCH_BYTES => return Ok((last_ns, End::Damaged(at))),
+            _ => {}
+        }
+        batch.resize(bytes, 0);
+        if filled < FRAME_BYTES || fill(segment, &mut batch)? < bytes {
+            return Ok((last_ns, End::Torn(at)));
+        }
+        let is_whole = checked == checksum(length, &batch);
+        let Some(time_ns) = is_whole.then(|| reader.take(&batch)).flatten() else {
+            return Ok((last_ns, End::Damaged(at)));
         };
         last_ns = last_ns.max(Some(time_ns));
-        at += frame.len();
+        at += FRAME_BYTES + bytes;
     }
 }
 
@@ -262,11 +274,12 @@ impl Folder {
             path: path.clone(),
             source,
         };
-        let (mut file, metadata, _) = open_regular(&path, OTHERWISE).map_err(failed)?;
-        let mut content = Vec::new();
-        file.read_to_end(&mut content).map_err(failed)?;
-        let (last_ns, end) = read(&content, &mut found.restore);
-        let mut bytes = metadata.len();
+        let (file, metadata, _) = open_regular(&path, OTHERWISE).map_err(failed)?;
+        let mut content = BufReader::with_capacity(READ_BYTES, &file);
+        let (last_ns, end) = read(&mut content, &mut found.restore).map_err(failed)?;
+        let length = metadata.len();
+        let behind = |at: usize| length.saturating_sub(at as u64);
+        let mut bytes = length;
         let damage = match end {
             End::OtherVersion => return Err(FolderError::OtherVersion(path)),
             End::Whole => None,
@@ -274,14 +287,16 @@ impl Folder {
                 log::info!(
                     "history_dir: {}: the last {} bytes are an unfinished write and are cut off",
                     path.display(),
-                    content.len() - at
+                    behind(at)
                 );
                 file.set_len(at as u64).map_err(failed)?;
                 bytes = at as u64;
                 None
             }
             End::Torn(at) | End::Damaged(at) => {
-                Some(format!("its last {} bytes are damaged", content.len() - at))
+                // What is behind it, which may have any length, makes no other segment go.
+                bytes = at as u64;
+                Some(format!("its last {} bytes are damaged", behind(at)))
             }
         };
         if let Some(why) = &damage {

@@ -188,7 +188,7 @@ fn written(scratch: &Scratch) -> Vec<Vec<PastSample>> {
 
 fn restored(segment: &[u8]) -> (Vec<Vec<PastSample>>, End) {
     let mut restore = Restore::default();
-    let (_, end) = read_segment(segment, &mut restore);
+    let (_, end) = read_segment(&mut &segment[..], &mut restore).unwrap();
     let mut store = Store::new(kept());
     store.restore(restore, wall_ns());
     (pasts(&Mutex::new(store)), end)
@@ -267,6 +267,20 @@ fn torn_end_is_cut_off_and_damage_is_counted_and_gone_after_a_start() {
             .zip(&left)
             .all(|(past, left)| is_same(past, left))
     );
+}
+
+#[test]
+fn segment_with_an_absurd_length_takes_no_memory() {
+    let scratch = Scratch::new();
+    let whole = written(&scratch);
+    let path = scratch.segments().remove(0);
+    // Zeros without end, as a damaged file system may show them.
+    let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.set_len(64 << 30).unwrap();
+    let (store, journal) = started(&scratch, 1 << 30, wall_ns());
+    assert_eq!(journal.state.damaged.load(Ordering::Relaxed), 1);
+    let found = pasts(&store);
+    assert!(is_same(&found[0], &whole[0]), "what is before them is kept");
 }
 
 #[test]
