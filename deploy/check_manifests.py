@@ -441,6 +441,9 @@ def main():
     fleet = ["bus.enabled=true", "bus.servers={nats://nats.nats:4222}"]
     tells = "bus.keySecret is empty" in notes(parsed(fleet)) and "bus.keySecret" not in notes(parsed([*fleet, "bus.keySecret=a"]))
     results.append(("notes tell that the bus is not signed", [] if tells else ["they don't"]))
+    ingress = ["ingress.enabled=true"]
+    tells = "config.trusted_proxy is empty" in notes(parsed(ingress)) and "trusted_proxy" not in notes(parsed([*ingress, "config.trusted_proxy={10.0.0.0/8}"]))
+    results.append(("notes tell that an ingress's clients share the limits of one address", [] if tells else ["they don't"]))
     results.append(("only a chart without log-ins lets everyone in", anonymous()))
     results.append(("notes tell what hostNetwork needs", [] if label in notes(parsed(["epics.hostNetwork=true"])) else [label]))
     for path in sorted((DEPLOY / "kubernetes").glob("*.yaml")):
