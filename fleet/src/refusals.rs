@@ -96,9 +96,7 @@ impl Refusals {
     pub fn note(&self, why: Refusal, what: impl Display) {
         let reason = &self.0[why as usize];
         reason.count.fetch_add(1, Ordering::Relaxed);
-        reason
-            .line
-            .warn(format_args!("{what} is refused: {why}"));
+        reason.line.warn(format_args!("{what} is refused: {why}"));
     }
 
     /// How often something was refused for this reason.

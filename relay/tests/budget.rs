@@ -3,7 +3,8 @@
 //! Topology: one relay with a small memory budget, twenty clients with counters that must not wait,
 //! and attackers that ask for large simulated values or those of a soft IOC.
 
-use std::net::SocketAddr;
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use pvwire_schema::types::{Filter, NameError, NameProblem, RequestBody, Severity};
 
+use crate::handshakes::upgraded;
 use crate::large::fill;
 use testbed::{Client, How, Kept, Network, Relay, SoftIoc, eventually, get, handshake};
 
@@ -395,4 +397,45 @@ fn relay_short_of_memory_says_so_and_serves_again_later() {
     assert!(begun.elapsed() < RECOVERY, "{:?}", begun.elapsed());
     Client::connect(address).subscribe_live(&["sim://counter(rate_hz=10)"]);
     relay.says("within max_memory_mib");
+}
+
+/// A client that has sent most of a message or a body, and waits.
+fn unfinished(address: SocketAddr, n: usize) -> TcpStream {
+    let head = match n % 3 {
+        0 => "POST /graphql",
+        1 => "PUT /pv/X",
+        _ => {
+            let path = ["/ws", "/pvws/pv"][n % 2];
+            let subprotocol = (n % 2 == 0).then_some("pvwire.v1");
+            let mut stream = upgraded(address, path, subprotocol).unwrap();
+            // A masked binary or text frame; the mask is zero.
+            let mut frame = vec![[0x82, 0x81][n % 2], 0x80 | 127];
+            frame.extend(1_000_000_u64.to_be_bytes());
+            frame.resize(14 + UNFINISHED, 0);
+            stream.write_all(&frame).unwrap();
+            return stream;
+        }
+    };
+    let mut stream = TcpStream::connect(address).unwrap();
+    let head = format!("{head} HTTP/1.1\r\nHost: {address}\r\nContent-Length: 1000000\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.write_all(&[0; UNFINISHED]).unwrap();
+    stream
+}
+
+/// Bytes of a request that come, of a million.
+const UNFINISHED: usize = 900_000;
+
+#[test]
+fn requests_that_never_end_are_charged_to_their_clients() {
+    let relay = Relay::start(
+        Network::new(),
+        &["--coniql", "--pvws", "--max-memory-mib=500"],
+    );
+    let charged = || relay.metric("pvwire_memory_charged_bytes");
+    let open: Vec<_> = (0..30).map(|n| unfinished(relay.address(), n)).collect();
+    eventually("all are charged", || charged() >= (30 * UNFINISHED) as f64);
+    drop(open);
+    eventually("it is given back", || charged() < 100_000.0);
+    assert_eq!(get(relay.address(), "/ready", &[]).status, 200);
 }

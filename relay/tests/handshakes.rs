@@ -110,7 +110,7 @@ fn simultaneous_handshakes_never_exceed_the_number_of_clients() {
 fn read_in_vain(address: SocketAddr, n: usize) -> Result<(), String> {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
-    let path = format!("/pvws/pvget?name=nobody:{n}");
+    let path = format!("/pvws/pvget?name=nowhere:{n}");
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
     answered(&mut stream, &request)
 }

@@ -102,6 +102,8 @@ pub struct Socket<T = AnyTransport> {
     /// Minimum bytes of the stream that the messages so far took; messages in several frames took
     /// more.
     taken: u64,
+    /// Bytes of the stream up to the last whole message, and of control frames since.
+    whole: u64,
     /// The read buffer has grown for a large message.
     has_grown: bool,
     /// The frame that is being written, and how much of it is.
@@ -142,6 +144,7 @@ impl<T: Transport> Socket<T> {
             stream: Inbound::new(transport, &read_ahead),
             context: context(read_ahead),
             taken: 0,
+            whole: 0,
             has_grown: false,
             tail: None,
             waiting: VecDeque::new(),
@@ -567,6 +570,32 @@ mod tests {
         fn finish(&mut self) {
             self.is_finished = true;
         }
+    }
+
+    #[test]
+    fn only_a_message_that_is_not_whole_counts_as_unfinished() {
+        let transport = InMemory {
+            room: 1 << 20,
+            ..InMemory::default()
+        };
+        let mut socket = Socket::new(transport, Vec::new());
+        let mut read = |bytes: &[u8]| {
+            socket.stream.transport.incoming.extend(bytes);
+            socket.begin_turn();
+            while socket.receive().unwrap().is_some() {}
+            socket.unfinished_bytes()
+        };
+        let pong = [0x8a, 0x80, 0, 0, 0, 0];
+        let [first, last] = [[0x02, 0x81, 0, 0, 0, 0, 1], [0x80, 0x81, 0, 0, 0, 0, 2]];
+        for _ in 0..100 {
+            assert_eq!(read(&pong), 0);
+            assert_eq!(read(&[&first[..], &pong, &last, &pong].concat()), 0);
+        }
+        assert_eq!(read(&[&first[..], &pong].concat()), first.len());
+        assert_eq!(read(&last), 0);
+        let long = masked(1, 10_000);
+        assert_eq!(read(&long[..9_000]), 9_000);
+        assert_eq!(read(&long[9_000..]), 0);
     }
 
     #[test]

@@ -13,8 +13,8 @@ use crate::users::put;
 use pvwire_schema::encode;
 use pvwire_schema::types::{ConnectionState, Outcome, PutRequest, PutValue, Request, RequestBody};
 use testbed::{
-    Client, DEADLINE, NatsClient, NatsServer, Network, Relay, SoftIoc, eventually, file, get, prefix,
-    relay_command,
+    Client, DEADLINE, NatsClient, NatsServer, Network, Relay, SoftIoc, eventually, file, get,
+    prefix, relay_command,
 };
 
 const KEY: &str = "vJ3m0rYk6cP8hWn2tQ5xZs1bLf4dGa7eUiOoRyTwE9M=\n";

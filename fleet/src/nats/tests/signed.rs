@@ -220,7 +220,7 @@ fn stranger_that_says_that_no_relay_got_a_request_does_not_make_it_not_done() {
     silent.wait_for("the request", |notes| notes.requests.len() == 1);
     let mut stranger = NatsClient::at(&server);
     for number in 0..8 {
-        // As the server says it when nobody listens.
+        // As the server says it when no member listens.
         stranger.repeat(&NatsMessage {
             subject: Subjects::new(of.site.clone(), a.id).answer(number),
             reply: String::new(),

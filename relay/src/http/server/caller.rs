@@ -1,12 +1,16 @@
 //! The client that makes a request, and the memory that its answer is charged to.
 
+use std::borrow::Cow;
 use std::ops::Deref;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::StatusCode;
+use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderMap};
 use pvwire_schema::types::NameProblem;
+use tokio::time::timeout;
 
 use super::answer::{Refusal, too_many};
 use super::handshake::FULL;
@@ -17,6 +21,12 @@ use crate::access::caller::Caller;
 use crate::limits::connections::{ClientPermit, Permit, Stay, TooManyConnections};
 use crate::limits::memory::{Charge, TooMuch};
 use crate::state::registry;
+
+/// Time limit for receiving a body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The refusal of a body that doesn't come.
+const TOO_LATE: &str = "the body has not arrived within 10 s\n";
 
 /// Bytes of a client with their charge.
 struct Charged {
@@ -79,6 +89,30 @@ pub(super) fn charged(text: Vec<u8>, charge: Charge) -> Bytes {
 pub(super) fn charged_body(caller: &Caller, text: Vec<u8>) -> Result<Bytes, Refusal> {
     let charge = caller.owner.charge(text.len())?;
     Ok(charged(text, charge))
+}
+
+/// The body of a request, of at most `most` bytes, which are charged before they come: many requests could hold much
+/// memory by bodies that they never end.
+pub(super) async fn received(
+    caller: &Caller,
+    body: &mut Incoming,
+    most: usize,
+    too_long: &'static str,
+) -> Result<(Bytes, Charge), Refusal> {
+    let bad = |status: StatusCode, message: Cow<'static, str>| Refusal { status, message };
+    let expected = body.size_hint().upper();
+    let expected = expected.map_or(most, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    let charge = caller.owner.charge(expected.min(most))?;
+    let collected = timeout(BODY_TIMEOUT, Limited::new(body, most).collect()).await;
+    let late = |_| bad(StatusCode::REQUEST_TIMEOUT, TOO_LATE.into());
+    let collected = collected.map_err(late)?.map_err(|error| {
+        if error.is::<LengthLimitError>() {
+            return bad(StatusCode::PAYLOAD_TOO_LARGE, too_long.into());
+        }
+        let message = format!("the body can't be read: {error}\n");
+        bad(StatusCode::BAD_REQUEST, message.into())
+    })?;
+    Ok((collected.to_bytes(), charge))
 }
 
 impl Server {

@@ -9,14 +9,13 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, StatusCode};
 use pvwire_coniql::{OperationKind, Payload, PayloadError, Requests};
 
 use super::answer::{Answer, Refusal, allow, not_allowed, plain, shared_with, with_type};
-use super::caller::{Guest, charged_body};
+use super::caller::{Guest, charged_body, received};
 use super::query::argument;
 use super::{Audience, Server, Visit};
 use crate::compute::Size;
@@ -129,7 +128,8 @@ impl Server {
             let payload = Payload::from_arguments(document, operation, variables, extensions);
             payload.map(Requests::One)
         };
-        self.coniql_answer(door, request, visit, (query, read))
+        let caller = self.caller(request.headers(), visit)?;
+        self.coniql_answer(door, request, caller, (query, read))
             .await
     }
 
@@ -139,19 +139,11 @@ impl Server {
         request: &mut Request<Incoming>,
         visit: &Visit,
     ) -> Result<Answer, Refusal> {
-        self.check_origin(request.headers())?;
-        let body = Limited::new(request.body_mut(), MOST_BYTES).collect().await;
-        let body = body.map_err(|error| {
-            if error.is::<LengthLimitError>() {
-                let message = "a request may have at most 1 MiB\n";
-                return (StatusCode::PAYLOAD_TOO_LARGE, message.to_owned());
-            }
-            let message = format!("the body can't be read: {error}\n");
-            (StatusCode::BAD_REQUEST, message)
-        })?;
-        let body = body.to_bytes();
+        let caller = self.caller(request.headers(), visit)?;
+        let too_long = "a request may have at most 1 MiB\n";
+        let (body, _charge) = received(&caller, request.body_mut(), MOST_BYTES, too_long).await?;
         let (length, read) = (body.len(), move || Requests::from_json(&body));
-        self.coniql_answer(door, request, visit, (length, read))
+        self.coniql_answer(door, request, caller, (length, read))
             .await
     }
 
@@ -160,14 +152,13 @@ impl Server {
         &self,
         door: &Coniql,
         request: &Request<Incoming>,
-        visit: &Visit,
+        caller: Guest,
         (bytes, read): (
             usize,
             impl FnOnce() -> Result<Requests, PayloadError> + Send + 'static,
         ),
     ) -> Result<Answer, Refusal> {
         let headers = request.headers();
-        let caller = self.caller(headers, visit)?;
         let asker = Asker {
             caller,
             budget: RefCell::new(RequestBudget::new(self.requests, Instant::now())),

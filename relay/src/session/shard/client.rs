@@ -18,6 +18,7 @@ use crate::fanout::control::ClientId;
 use crate::fanout::door_session::DoorSession;
 use crate::fanout::frame::Frame;
 use crate::limits::connections::{Callers, Permit, Stay, TooMany, TooManyConnections, Users};
+use crate::limits::memory::Charge;
 use crate::limits::requests::RequestBudget;
 use crate::session::socket::{Disconnect, Socket};
 use crate::session::step::Session;
@@ -29,6 +30,9 @@ const LINGER: Duration = Duration::from_secs(1);
 /// Answers up to this length are not charged: so few of them can wait that their memory doesn't matter, and a client
 /// whose budget is used up is still answered when it checks its connection.
 const MOST_UNCHARGED: usize = 1 << 10;
+
+/// A message that isn't whole is charged from this length on.
+const MOST_UNCHARGED_BEGUN: usize = 4 << 10;
 
 /// Result of a client's heartbeat check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +56,8 @@ pub(super) struct Client {
     permit: Option<Permit>,
     pub(super) budget: RequestBudget,
     pub(super) socket: Socket,
+    /// What has come of a long message.
+    unfinished: Option<Charge>,
     pub(super) session: Session,
     pub(super) feed: Feed,
     pub(super) large: LargeWay,
@@ -104,6 +110,7 @@ impl Client {
             permit: None,
             budget: RequestBudget::new(limits.requests, now),
             socket,
+            unfinished: None,
             session: Session::default(),
             feed: Feed::default(),
             large: LargeWay::Socket,
@@ -148,6 +155,24 @@ impl Client {
             frame.charged(charge.map_err(|_| Disconnect::TooManyWaiting)?)
         };
         self.socket.answer(&Arc::new(frame))
+    }
+
+    /// Charges what has come of a message that isn't whole: many clients could hold much memory by messages that they
+    /// never end.
+    pub(super) fn charge_unfinished(&mut self) -> Result<(), Disconnect> {
+        let bytes = self.socket.unfinished_bytes();
+        if bytes <= MOST_UNCHARGED_BEGUN {
+            self.unfinished = None;
+            return Ok(());
+        }
+        let charged = match &mut self.unfinished {
+            Some(charge) => charge.resize(bytes),
+            None => {
+                let charge = self.caller.owner.charge(bytes);
+                charge.map(|charge| self.unfinished = Some(charge))
+            }
+        };
+        charged.map_err(|_| Disconnect::TooManyWaiting)
     }
 
     /// Whether bytes wait for the client.

@@ -82,6 +82,7 @@ impl Run {
     /// Reads the requests that have come; returns whether the client made progress.
     fn read(&mut self, slot: usize) -> Result<bool, Disconnect> {
         let heard = self.read_turn(slot)?;
+        self.clients[slot].charge_unfinished()?;
         self.ask_for_changes(slot)?;
         Ok(heard)
     }

@@ -144,6 +144,12 @@ impl<T: Transport> Socket<T> {
         self.stream.received.saturating_sub(self.taken)
     }
 
+    /// Bytes that a message takes which isn't whole yet, except for some that were read with the one before.
+    #[must_use]
+    pub fn unfinished_bytes(&self) -> usize {
+        self.stream.received.saturating_sub(self.whole) as usize
+    }
+
     /// WebSocket frames of any kind since the last call.
     pub fn take_frames(&mut self) -> usize {
         std::mem::take(&mut self.stream.frames.begun)
@@ -206,7 +212,13 @@ impl<T: Transport> Socket<T> {
             let read = self.context.read(&mut self.stream);
             self.answer_own()?;
             if let Ok(message) = &read {
-                self.taken += least_on_the_wire(message.len());
+                let least = least_on_the_wire(message.len());
+                self.taken += least;
+                self.whole = match message {
+                    Message::Binary(_) | Message::Text(_) => self.stream.received,
+                    // It may come between the frames of a message.
+                    _ => (self.whole + least).min(self.stream.received),
+                };
                 self.has_grown |= message.len() > READ_BUFFER_BYTES;
             }
             match read {

@@ -1,30 +1,26 @@
 //! `PUT /pv/NAME`: one put, with its outcome.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::{Request, StatusCode};
 use pvwire_http::{PutBody, Route, put_answer, put_body};
 use pvwire_schema::types::Outcome;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::JSON;
 use super::standing::Standing;
+use crate::access::caller::Caller;
 use crate::compute::Size;
 use crate::http::server::answer::{Answer, Refusal, ended_by, shared_with, with_type};
+use crate::http::server::caller::received;
 use crate::http::server::{Server, Visit};
 use crate::ingest::{OpEnd, Put};
-use crate::limits::memory::Owner;
 use crate::queries::plain_clients::PlainClient;
 use crate::queries::write::Write;
 
 /// Maximum length of a body.
 const MAX_BODY_BYTES: usize = 1 << 20;
-
-/// Time limit for receiving a body.
-const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Bytes that reading a body takes for each of its bytes, at most: an array of one digit each.
 const READ_FACTOR: usize = 24;
@@ -43,7 +39,7 @@ impl Server {
         let (head, body) = request.into_parts();
         let headers = &head.headers;
         let mut client = self.plain_client(headers, visit).await?;
-        let body = self.received(body, &client.caller().owner).await?;
+        let body = self.put_body(body, client.caller()).await?;
         let caller = client.caller().clone();
         let put = Put {
             value: body.value,
@@ -76,22 +72,11 @@ impl Server {
     }
 
     /// What the body asks for.
-    async fn received(&self, body: Incoming, owner: &Arc<Owner>) -> Result<PutBody, Refusal> {
-        let too_late = (
-            StatusCode::REQUEST_TIMEOUT,
-            "the body has not arrived within 10 s\n",
-        );
-        let collected = timeout(BODY_TIMEOUT, Limited::new(body, MAX_BODY_BYTES).collect()).await;
-        let collected = collected.map_err(|_| too_late)?.map_err(|error| {
-            if error.is::<LengthLimitError>() {
-                let message = "a put may have at most 1 MiB: write fewer elements at a time\n";
-                return (StatusCode::PAYLOAD_TOO_LARGE, message.to_owned());
-            }
-            let message = format!("the body can't be read: {error}\n");
-            (StatusCode::BAD_REQUEST, message)
-        })?;
-        let bytes = collected.to_bytes();
-        let _charge = owner.charge(bytes.len() * READ_FACTOR)?;
+    async fn put_body(&self, mut body: Incoming, caller: &Caller) -> Result<PutBody, Refusal> {
+        let too_long = "a put may have at most 1 MiB: write fewer elements at a time\n";
+        let (bytes, _charge) = received(caller, &mut body, MAX_BODY_BYTES, too_long).await?;
+        let owner = &caller.owner;
+        let _read = owner.charge(bytes.len() * READ_FACTOR)?;
         let (size, read) = (Size::of(bytes.len()), move || put_body(&bytes, COMPLETION));
         let body = self.pool.compute(owner.cpu(), size, read).await?;
         body.map_err(|error| (StatusCode::BAD_REQUEST, format!("{error}\n")).into())
