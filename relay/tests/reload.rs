@@ -27,10 +27,10 @@ fn file(ioc: &SoftIoc, end: &str, text: &str) -> PathBuf {
 
 /// A regular file that can't be opened until this is dropped, at most for 45 s: another process
 /// holds a lease on it, as fcntl(2) describes under F_SETLEASE.
-struct HeldFile(Child);
+pub(crate) struct HeldFile(Child);
 
 impl HeldFile {
-    fn new(path: &Path) -> Self {
+    pub(crate) fn new(path: &Path) -> Self {
         let script = "import fcntl, os, signal, sys\n\
             signal.signal(signal.SIGIO, signal.SIG_IGN)\n\
             held = os.open(sys.argv[1], os.O_RDWR)\n\

@@ -6,7 +6,9 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 
+use crate::reload::HeldFile;
 use serde_json::Value;
 use testbed::{Answer, Network, Relay, eventually, file, get, prefix, relay_command};
 
@@ -43,6 +45,22 @@ fn listed(relay: &Relay, headers: &[(&str, &str)]) -> Vec<String> {
     files
         .map(|file| file["path"].as_str().unwrap().to_owned())
         .collect()
+}
+
+#[test]
+fn display_that_another_program_has_leased_is_served_when_it_is_given_back() {
+    let folder = folder("leased");
+    let relay = Relay::start(Network::new(), &[&screens("", &folder)]);
+    let held = HeldFile::new(&folder.join("main.bob"));
+    let address = relay.address();
+    let asked = thread::spawn(move || get(address, "/screens/main.bob", &[]));
+    eventually("it waits", || {
+        // This connection, and the one that waits.
+        relay.metric("pvwire_connections_open") >= 2.0
+    });
+    drop(held);
+    let answer = asked.join().unwrap();
+    assert_eq!((answer.status, answer.body.as_str()), (200, DISPLAY));
 }
 
 #[test]

@@ -2,11 +2,11 @@
 
 mod list;
 
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, File, Metadata};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use self::list::List;
 pub use self::list::ListedFile;
 use crate::access::rule::Identity;
 use crate::config::{Config, ScreenAccess};
-use crate::ops::file_reads::PATIENCE;
+use crate::ops::file_reads::{PATIENCE, open_if_regular};
 
 /// Path of all folders.
 pub const PATH: &str = "/screens/";
@@ -293,20 +293,13 @@ fn open_below(root: &Path, relative: &Path) -> io::Result<(File, Metadata)> {
     // Before it is opened: to open a device may do something.
     let real = fs::canonicalize(root.join(relative))?;
     is_below(&real)?;
-    // A pipe would wait for its writer.
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK)
-        .open(&real)?;
+    let file = open_if_regular(&real)?;
     // What was opened, even if a link has changed since.
     is_below(&fs::read_link(format!(
         "/proc/self/fd/{}",
         file.as_raw_fd()
     ))?)?;
     let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        return Err(io::Error::other("not a regular file"));
-    }
     Ok((file, metadata))
 }
 
