@@ -406,7 +406,7 @@ fn unfinished(address: SocketAddr, n: usize) -> TcpStream {
         1 => "PUT /pv/X",
         _ => {
             let path = ["/ws", "/pvws/pv"][n % 2];
-            let subprotocol = (n % 2 == 0).then_some("pvwire.v1");
+            let subprotocol = n.is_multiple_of(2).then_some("pvwire.v1");
             let mut stream = upgraded(address, path, subprotocol).unwrap();
             // A masked binary or text frame; the mask is zero.
             let mut frame = vec![[0x82, 0x81][n % 2], 0x80 | 127];
