@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use pvwire_schema::types::{Filter, NameError, NameProblem, RequestBody, Severity};
+use pvwire_schema::types::{
+    Filter, NameError, NameProblem, Outcome, PutRequest, PutValue, Reply, RequestBody, Severity,
+};
 
 use crate::handshakes::upgraded;
 use crate::large::fill;
@@ -438,4 +440,43 @@ fn requests_that_never_end_are_charged_to_their_clients() {
     drop(open);
     eventually("it is given back", || charged() < 100_000.0);
     assert_eq!(get(relay.address(), "/ready", &[]).status, 200);
+}
+
+#[test]
+fn puts_that_wait_are_charged_to_their_client() {
+    let flags = [
+        "--enable-put",
+        "--allow-put=*",
+        "--max-memory-per-client-mib=8",
+    ];
+    let relay = Relay::start(Network::new(), &flags);
+    let mut client = Client::connect(relay.address());
+    // No server has the PV: they wait for it.
+    let puts: Vec<u32> = (0..20)
+        .map(|_| {
+            client.request(RequestBody::Put(PutRequest {
+                name: "nowhere".into(),
+                value: PutValue::Text("v".repeat(UNFINISHED)),
+                wait: false,
+                timeout_ms: 60_000,
+                expected: None,
+            }))
+        })
+        .collect();
+    let (reply, _) = client.wait_answer(puts[19]);
+    let Reply::PutDone {
+        outcome, message, ..
+    } = reply
+    else {
+        panic!("{reply:?}");
+    };
+    assert_eq!(outcome, Outcome::NotAllowed);
+    assert!(message.contains("max_memory_per_client_mib"), "{message}");
+    assert!(message.starts_with("nothing was written"), "{message}");
+    let waiting = puts.iter().filter(|put| !client.has_answer(**put)).count();
+    let charged = || relay.metric("pvwire_memory_charged_bytes");
+    assert!(charged() >= (7 * UNFINISHED) as f64, "{}", charged());
+    assert!((7..=9).contains(&waiting), "{waiting} wait");
+    drop(client);
+    eventually("it is given back", || charged() < 100_000.0);
 }

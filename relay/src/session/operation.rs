@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_queue::SegQueue;
 use pvwire_schema::limits::MAX_NAME_BYTES;
-use pvwire_schema::types::{Outcome, PvId};
+use pvwire_schema::types::{Outcome, PutValue, PvId};
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -20,6 +20,7 @@ use crate::access::rule::Identity;
 use crate::config::Access;
 use crate::fanout::control::{ClientId, ControlQueue, ControlRequest, TableRead};
 use crate::ingest::{Call, OpDone, OpEnd, OpTicket, Put};
+use crate::limits::memory::Charge;
 use crate::limits::rate::Bucket;
 use crate::state::registry::Registry;
 
@@ -33,6 +34,9 @@ const REFUSED_LINES_AT_ONCE: usize = 10_000;
 /// Lines of the log about operations of other relays: a second, and at once. Those relays log them as well.
 const RELAYED_LINES_PER_S: usize = 200;
 const RELAYED_LINES_AT_ONCE: usize = 1_000;
+
+/// Values of an operation that are not charged, in bytes: a client has few operations that wait.
+const MOST_UNCHARGED: usize = 4 << 10;
 
 /// A source ends a call at its time-out and knows whether it was sent. The relay gives the call up
 /// this much later.
@@ -48,6 +52,33 @@ pub enum Action {
     Put(Put),
     /// Calls a service.
     Call(Call),
+}
+
+impl Action {
+    /// Bytes of the values that it writes or passes.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Put(put) => bytes_of(&put.value),
+            Self::Call(call) => {
+                let arguments = call.arguments.iter();
+                arguments
+                    .map(|(name, value)| name.len() + bytes_of(value))
+                    .sum()
+            }
+        }
+    }
+}
+
+fn bytes_of(value: &PutValue) -> usize {
+    match value {
+        PutValue::Number(_) | PutValue::Int64(_) | PutValue::UInt64(_) => size_of::<PutValue>(),
+        PutValue::Text(text) => text.len(),
+        PutValue::TextArray(texts) => {
+            let each = texts.iter().map(|text| size_of::<String>() + text.len());
+            each.sum()
+        }
+        PutValue::Array(array) => array.data.len(),
+    }
 }
 
 /// A put or call of a client, until it is answered.
@@ -66,6 +97,8 @@ pub struct Operation {
     reads_limits: bool,
     /// `Some` until it is sent: while the old value isn't known, or its record isn't written.
     action: Option<Action>,
+    /// The charge for its values, if they are large.
+    held: Option<Charge>,
     /// `Some` when it is refused without an attempt.
     refusal: Option<OpEnd>,
     /// The client asks for more than `max_puts_per_s`.
@@ -115,6 +148,7 @@ impl Operation {
             within_limits: false,
             reads_limits: false,
             action: Some(action),
+            held: None,
             refusal: None,
             is_too_fast: false,
             is_relayed: false,
@@ -177,6 +211,20 @@ impl Operation {
     pub fn refuse_too_fast(&mut self) {
         self.is_too_fast = true;
         self.refusal = Some(OpEnd::too_fast());
+    }
+
+    /// Charges its values, which are held until it is answered.
+    fn charge(&mut self) -> Result<(), OpEnd> {
+        let bytes = self.action.as_ref().map_or(0, Action::bytes);
+        if bytes > MOST_UNCHARGED {
+            let charged = self.caller.owner.charge(bytes);
+            let refused = |why| {
+                let message = format!("nothing was written: {why}");
+                OpEnd::failed(Outcome::NotAllowed, message)
+            };
+            self.held = Some(charged.map_err(refused)?);
+        }
+        Ok(())
     }
 
     /// Stops it if nothing was sent; returns whether that is so.
@@ -336,6 +384,7 @@ impl Operations {
         if let Some(refusal) = operation.refusal.take() {
             return Err(refusal);
         }
+        operation.charge()?;
         let (name, identity) = (&operation.name, &operation.caller.identity);
         if operation.is_call {
             return Ok(self.registry.permit(name, identity, Access::Put)?);
