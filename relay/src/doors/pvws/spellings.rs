@@ -68,7 +68,7 @@ fn bytes(form: &Form) -> usize {
     size_of::<(Spelling, Kept, Form)>() + form.spelling.len()
 }
 
-/// Nobody writes a formula, so no client comes from one of its forms to another.
+/// No client writes a formula, so none comes from one of its forms to another.
 fn is_formula(form: &Form) -> bool {
     ["=", "eq://"]
         .iter()

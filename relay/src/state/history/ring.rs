@@ -55,7 +55,7 @@ pub(super) struct Ring {
     sealed: VecDeque<(Age, Arc<SealedChunk>)>,
     pub(super) name: Arc<str>,
     pub(super) keep: Duration,
-    /// It is of a server's PV, or asked for by a pattern. Others are of PVs that the relay makes for whoever asks:
+    /// It is of a server's PV, or asked for by a pattern. Others are of PVs that the relay makes for all clients:
     /// thousands of them may not displace the past of the former.
     pub(super) is_lasting: bool,
     gaps: VecDeque<PastGap>,
@@ -332,7 +332,7 @@ impl Ring {
         self.sealed.is_empty() && self.open.len() == 0
     }
 
-    /// Whether it ends when its PV is closed. When the PV never changed, whoever opens it again learns all that is kept
+    /// Whether it ends when its PV is closed. When the PV never changed, a client that opens it again learns all that is kept
     /// here from its first value.
     pub(super) fn ends_with_its_pv(&self) -> bool {
         let never_changed = self.len() == 1 && self.gaps.is_empty() && self.open_gap.is_none();
