@@ -43,7 +43,7 @@ use crate::limits::memory::Memory;
 use crate::ops::metrics::Metrics;
 use crate::ops::shutdown::Readiness;
 use crate::queries::archiver::{self, ArchiverService};
-use crate::queries::history::{Histories, HistoryService};
+use crate::queries::history::{Histories, HistoryService, MissedService};
 use crate::queries::names::{NameService, Names};
 use crate::queries::service::{Service, ServiceTable};
 use crate::queries::thread::QueryThread;
@@ -102,9 +102,12 @@ pub async fn run(
         .map(|(archivers, _)| Arc::clone(archivers));
     let registry = Arc::clone(&ingest.registry);
     let histories = Histories::new(registry, history.clone(), archivers.clone());
+    let hello = http::hello(&config)?;
+    let instance = hello.relay_instance;
     let mut services: Vec<Arc<dyn Service>> = vec![
         Arc::new(NameService(Arc::clone(&names))),
         Arc::new(HistoryService(Arc::clone(&histories))),
+        Arc::new(MissedService::new(Arc::clone(&histories), instance)),
     ];
     if let Some(archivers) = &archivers {
         services.push(Arc::new(ArchiverService(Arc::clone(archivers))));
@@ -117,7 +120,7 @@ pub async fn run(
         memory: Memory::with_cpu(limits.memory, limits.cpu),
         pool: pool.handle(),
         metrics: Arc::clone(&metrics),
-        hello: http::hello(&config)?,
+        hello,
         peers: Arc::default(),
         encodings: Arc::new(delivery::encodings(&config, coniql.as_ref())),
         batches,

@@ -47,6 +47,7 @@ mod lifecycle;
 mod login;
 mod max_rate;
 mod metrics;
+mod missed;
 mod monitors;
 mod names;
 mod one_tick;

@@ -197,7 +197,7 @@ fn question_that_is_not_answered_says_why() {
     assert_eq!((page.outcome, page.last), (Outcome::BadName, true));
     assert_eq!(
         page.message,
-        r#"this relay has no service "name"; it has: names, history"#
+        r#"this relay has no service "name"; it has: names, history, missed"#
     );
     let (outcome, message) = answer(&mut client, &json!({ "limit": 0 })).unwrap_err();
     assert_eq!(outcome, Outcome::BadValue);

@@ -2,6 +2,7 @@
 //!
 //! An answer is made piece by piece, so that a long one delays no other work.
 
+mod missed;
 mod page;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,8 @@ use crate::state::history::{
     History, PastBin, PastGap, PastRange, PastSample, PastValue, Position, Thinner,
 };
 use crate::state::registry::Registry;
+
+pub use self::missed::MissedService;
 
 /// Most points of a thinned answer.
 pub const MAX_POINTS: usize = 20_000;

@@ -9,8 +9,10 @@ mod column;
 mod disk;
 mod follower;
 mod journal;
+mod numbering;
 mod range;
 mod ring;
+mod sequel;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -26,7 +28,9 @@ use crate::config::HistoryRule;
 
 pub use self::disk::folder::FolderError;
 pub use self::follower::{History, HistorySink, RunningHistory};
+pub use self::numbering::AbsentCause;
 pub use self::range::PastRange;
+pub use self::sequel::{Sequel, SequelPart};
 pub use self::thin::Thinner;
 
 /// Longest text that is kept, in bytes; a PV with longer ones has gaps in its past.
@@ -130,6 +134,33 @@ pub struct Position {
     pub epoch: u32,
     /// Counts the PV's updates within its epoch.
     pub sequence: u32,
+}
+
+impl Position {
+    /// The update after this one and after `skipped` further ones.
+    #[must_use]
+    pub fn following(self, skipped: u32) -> Self {
+        let sequence = self.sequence.wrapping_add(1).wrapping_add(skipped);
+        Self { sequence, ..self }
+    }
+
+    /// Whether it comes after another one of its PV. Epochs are numbered in their order; numbers wrap around.
+    #[must_use]
+    pub fn is_after(self, other: Self) -> bool {
+        let (one, other) = match self.epoch == other.epoch {
+            true => (self.sequence, other.sequence),
+            false => (self.epoch, other.epoch),
+        };
+        one.wrapping_sub(other).cast_signed() > 0
+    }
+
+    /// How many updates it is ahead of another one of its epoch; 0 if it is not after it.
+    fn ahead_of(self, other: Self) -> u32 {
+        match self.is_after(other) {
+            true => self.sequence.wrapping_sub(other.sequence),
+            false => 0,
+        }
+    }
 }
 
 /// What is kept.

@@ -4,7 +4,7 @@ use pvwire_schema::types::{Alarm, Skips};
 use serde::Serialize;
 
 use super::Piece;
-use crate::state::history::{PastGap, PastValue};
+use crate::state::history::{PastBin, PastGap, PastSample, PastValue};
 
 /// The JSON text of a page. Rows are numbered within their page.
 #[derive(Debug, Serialize)]
@@ -13,6 +13,17 @@ struct Head<'a> {
     preface: Option<PrefaceText>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     gaps: Vec<GapText>,
+    #[serde(flatten)]
+    rows: RowsText<'a>,
+    /// Rows, updates, worst severity and status, and updates left out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    bins: Vec<(u32, u32, u8, u16, u32)>,
+    last: bool,
+}
+
+/// What the text of a page says of its rows.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct RowsText<'a> {
     /// Row, severity and status, where the alarm differs from that of the row before, and of the first row.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     alarms: Vec<(usize, u8, u16)>,
@@ -23,10 +34,6 @@ struct Head<'a> {
     texts: Vec<(usize, &'a str)>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     integers: Vec<(usize, String)>,
-    /// Rows, updates, worst severity and status, and updates left out.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    bins: Vec<(u32, u32, u8, u16, u32)>,
-    last: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -79,47 +86,55 @@ pub(super) fn content(piece: &Piece, is_last: bool) -> Vec<u8> {
             to_ns: to_ns.to_string(),
         }),
     });
-    let mut head = Head {
+    let bin = |bin: &PastBin| {
+        let severity = bin.worst.severity.number();
+        let (status, left_out) = (bin.worst.status, bin.skips.total());
+        (bin.samples, bin.updates, severity, status, left_out)
+    };
+    let head = Head {
         preface,
         gaps: piece.gaps.iter().map(GapText::from).collect(),
-        alarms: Vec::new(),
-        skips: Vec::new(),
-        texts: Vec::new(),
-        integers: Vec::new(),
-        bins: Vec::new(),
+        rows: RowsText::of(&piece.samples),
+        bins: piece.bins.iter().map(bin).collect(),
         last: is_last,
     };
-    let mut alarm: Option<Alarm> = None;
-    for (row, sample) in piece.samples.iter().enumerate() {
-        let now = sample.alarm;
-        if alarm.replace(now) != Some(now) {
-            head.alarms.push((row, now.severity.number(), now.status));
+    with_columns(&head, &piece.samples)
+}
+
+impl<'a> RowsText<'a> {
+    pub(super) fn of(samples: &'a [PastSample]) -> Self {
+        let mut rows = Self::default();
+        let mut alarm: Option<Alarm> = None;
+        for (row, sample) in samples.iter().enumerate() {
+            let now = sample.alarm;
+            if alarm.replace(now) != Some(now) {
+                rows.alarms.push((row, now.severity.number(), now.status));
+            }
+            let skips = sample.skips;
+            if skips != Skips::NONE {
+                (rows.skips).push((row, skips.relay, skips.source, skips.filter, skips.bus));
+            }
+            match &sample.value {
+                PastValue::Number(_) => {}
+                PastValue::Int64(number) => rows.integers.push((row, number.to_string())),
+                PastValue::UInt64(number) => rows.integers.push((row, number.to_string())),
+                PastValue::Text(text) => rows.texts.push((row, text)),
+            }
         }
-        let skips = sample.skips;
-        if skips != Skips::NONE {
-            (head.skips).push((row, skips.relay, skips.source, skips.filter, skips.bus));
-        }
-        match &sample.value {
-            PastValue::Number(_) => {}
-            PastValue::Int64(number) => head.integers.push((row, number.to_string())),
-            PastValue::UInt64(number) => head.integers.push((row, number.to_string())),
-            PastValue::Text(text) => head.texts.push((row, text)),
-        }
+        rows
     }
-    for bin in &piece.bins {
-        let (worst, left_out) = (bin.worst, bin.skips.total());
-        let severity = worst.severity.number();
-        (head.bins).push((bin.samples, bin.updates, severity, worst.status, left_out));
-    }
-    let mut text = serde_json::to_vec(&head).expect("numbers and texts can be written as JSON");
+}
+
+/// A page with this text: the text, then the columns of the rows.
+pub(super) fn with_columns(text: &impl Serialize, samples: &[PastSample]) -> Vec<u8> {
+    let mut text = serde_json::to_vec(text).expect("numbers and texts can be written as JSON");
     text.resize(text.len().next_multiple_of(WORD), b' ');
-    let mut content = Vec::with_capacity(WORD + text.len() + 2 * WORD * piece.samples.len());
+    let mut content = Vec::with_capacity(WORD + text.len() + 2 * WORD * samples.len());
     content.extend((text.len() as u32).to_le_bytes());
-    content.extend((piece.samples.len() as u32).to_le_bytes());
+    content.extend((samples.len() as u32).to_le_bytes());
     content.extend(text);
     content.extend(
-        piece
-            .samples
+        samples
             .iter()
             .flat_map(|sample| sample.time_ns.to_le_bytes()),
     );
@@ -129,7 +144,7 @@ pub(super) fn content(piece: &Piece, is_last: bool) -> Vec<u8> {
         PastValue::UInt64(number) => *number as f64,
         PastValue::Text(_) => f64::NAN,
     };
-    let numbers = piece.samples.iter().map(|sample| number(&sample.value));
+    let numbers = samples.iter().map(|sample| number(&sample.value));
     content.extend(numbers.flat_map(f64::to_le_bytes));
     content
 }

@@ -29,8 +29,8 @@ impl Source for Closed {
     }
 }
 
-/// The past of the PV `A` with these updates, a hundred in a tick.
-fn histories(rows: Vec<ChangedRow>) -> (Arc<Histories>, RunningHistory) {
+/// The past of the PVs with these names, which are numbered in their order, with these updates, a hundred in a tick.
+pub(super) fn histories(names: &[&str], rows: Vec<ChangedRow>) -> (Arc<Histories>, RunningHistory) {
     let registry = Registry::new(
         Intake::new(),
         vec![Box::new(Closed)],
@@ -45,11 +45,12 @@ fn histories(rows: Vec<ChangedRow>) -> (Arc<Histories>, RunningHistory) {
     };
     let history = History::new(HistoryOptions::new(&[rule], usize::MAX));
     let (running, mut sink) = RunningHistory::start(&history, Arc::clone(&registry)).unwrap();
-    let opened = Lifecycle {
-        pv: PvId(0),
-        opened: Some("ca://A".into()),
+    let opened = (0..).zip(names).map(|(pv, name)| Lifecycle {
+        pv: PvId(pv),
+        opened: Some(format!("ca://{name}").into()),
         before: Before::default(),
-    };
+    });
+    let opened: Vec<_> = opened.collect();
     let mut rows = rows.into_iter().peekable();
     let table = Table::new(Duration::ZERO);
     for tick in 1.. {
@@ -57,7 +58,7 @@ fn histories(rows: Vec<ChangedRow>) -> (Arc<Histories>, RunningHistory) {
             tick,
             rows: rows.by_ref().take(100).collect(),
             lifecycles: if tick == 1 {
-                vec![opened.clone()]
+                opened.clone()
             } else {
                 Vec::new()
             },
@@ -75,7 +76,7 @@ fn histories(rows: Vec<ChangedRow>) -> (Arc<Histories>, RunningHistory) {
     (Histories::new(registry, Some(history), None), running)
 }
 
-fn rows(values: &[(i64, RowValue, Option<Alarm>, Skips)]) -> Vec<ChangedRow> {
+pub(super) fn rows(values: &[(i64, RowValue, Option<Alarm>, Skips)]) -> Vec<ChangedRow> {
     let row = |(time_ns, value, alarm, skips): &(i64, RowValue, Option<Alarm>, Skips)| ChangedRow {
         pv: PvId(0),
         time_ns: *time_ns,
@@ -87,10 +88,16 @@ fn rows(values: &[(i64, RowValue, Option<Alarm>, Skips)]) -> Vec<ChangedRow> {
     values.iter().map(row).collect()
 }
 
-/// The pages of an answer: the JSON text, times and numbers of each.
-fn answer(histories: &Histories, query: Query) -> Vec<(Value, Vec<i64>, Vec<f64>)> {
+/// The JSON text, times and numbers of a page.
+pub(super) type PageSeen = (Value, Vec<i64>, Vec<f64>);
+
+fn answer(histories: &Histories, query: Query) -> Vec<PageSeen> {
+    pages_of(histories.read(&Arc::default(), query).unwrap())
+}
+
+/// The pages of an answer.
+pub(super) fn pages_of(reading: impl Pages + 'static) -> Vec<PageSeen> {
     let (sent, got) = channel();
-    let reading = histories.read(&Arc::default(), query).unwrap();
     let mut next: Option<Box<dyn Pages>> = Some(Box::new(reading));
     let mut pages = Vec::new();
     while let Some(reading) = next {
@@ -150,7 +157,7 @@ fn no_page_exceeds_its_limit_whatever_the_values_are() {
             )
         })
         .collect();
-    let (histories, _running) = histories(rows(&values));
+    let (histories, _running) = histories(&["A"], rows(&values));
     let query = |points| Query {
         name: "A".to_owned(),
         points,
@@ -187,7 +194,7 @@ proptest! {
             });
             (time_ns, RowValue::Number(f64::from(*number)), alarm, Skips::NONE)
         }).collect();
-        let (histories, _running) = histories(rows(&values));
+        let (histories, _running) = histories(&["A"], rows(&values));
         let pages = answer(&histories, Query { name: "A".to_owned(), ..Query::default() });
         let mut found = Vec::new();
         for (head, times, numbers) in &pages {

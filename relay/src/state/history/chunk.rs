@@ -3,10 +3,11 @@
 use pvwire_schema::types::{Alarm, Skips};
 
 use super::column;
-use super::{PastSample, PastValue};
+use super::numbering::Mark;
+use super::{PastSample, PastValue, Position};
 
 /// What a sealed chunk uses beside its columns.
-const CHUNK_BYTES: usize = 200;
+const CHUNK_BYTES: usize = 208;
 
 /// Times and values of an open chunk.
 #[derive(Debug)]
@@ -26,6 +27,9 @@ pub(super) struct OpenChunk {
     alarms: Vec<(u32, Alarm)>,
     /// Updates that were left out before a row.
     skips: Vec<(u32, Skips)>,
+    /// The number of the first row; `None` if another relay has counted it.
+    first: Option<Position>,
+    marks: Vec<Mark>,
     text_bytes: usize,
 }
 
@@ -36,6 +40,8 @@ impl OpenChunk {
             alarm: Alarm::NONE,
             alarms: Vec::new(),
             skips: Vec::new(),
+            first: None,
+            marks: Vec::new(),
             text_bytes: 0,
         }
     }
@@ -70,6 +76,26 @@ impl OpenChunk {
         }
     }
 
+    /// Numbers the row that is pushed next, if it is the first one.
+    pub(super) fn begin(&mut self, first: Position) {
+        if self.len() == 0 {
+            self.first = Some(first);
+        }
+    }
+
+    /// Marks the row that is pushed next.
+    pub(super) fn mark(&mut self, mark: Mark) {
+        self.marks.push(mark);
+    }
+
+    pub(super) fn first(&self) -> Option<Position> {
+        self.first
+    }
+
+    pub(super) fn marks(&self) -> &[Mark] {
+        &self.marks
+    }
+
     /// Memory that it uses.
     pub(super) fn bytes(&self) -> usize {
         let rows = match &self.rows {
@@ -78,6 +104,7 @@ impl OpenChunk {
         };
         rows + self.alarms.capacity() * size_of::<(u32, Alarm)>()
             + self.skips.capacity() * size_of::<(u32, Skips)>()
+            + self.marks.capacity() * size_of::<Mark>()
             + self.text_bytes
     }
 
@@ -101,6 +128,8 @@ impl OpenChunk {
             is_mixed,
             alarms: self.alarms.as_slice().into(),
             skips: self.skips.as_slice().into(),
+            first: self.first,
+            marks: self.marks.as_slice().into(),
         }
     }
 
@@ -146,6 +175,9 @@ pub(super) struct SealedChunk {
     pub(super) is_mixed: bool,
     pub(super) alarms: Box<[(u32, Alarm)]>,
     pub(super) skips: Box<[(u32, Skips)]>,
+    /// As of an open chunk. Numbers are not written to the disk: the relay that reads it counts anew.
+    pub(super) first: Option<Position>,
+    pub(super) marks: Box<[Mark]>,
 }
 
 impl SealedChunk {
@@ -164,6 +196,7 @@ impl SealedChunk {
             + self.values.len()
             + self.alarms.len() * size_of::<(u32, Alarm)>()
             + self.skips.len() * size_of::<(u32, Skips)>()
+            + self.marks.len() * size_of::<Mark>()
     }
 
     pub(super) fn samples(&self) -> Vec<PastSample> {

@@ -14,6 +14,7 @@ use pvwire_schema::types::PvId;
 use super::disk::folder::FolderError;
 use super::journal::{DiskState, Journal, RunningJournal};
 use super::range::PastRange;
+use super::sequel::Sequel;
 use super::store::{Missed, Store, Tick};
 use super::{HistoryOptions, Position};
 use crate::limits::memory::Owner;
@@ -124,6 +125,13 @@ impl History {
         let tick = store.tick;
         drop(store);
         Some(PastRange::new(view, (from_ns, to_ns), tick, position))
+    }
+
+    /// What is kept of a PV after one of its updates. `name` as of [`Self::range`]; `None` if nothing is kept of it. Who
+    /// may read it is the caller's to decide.
+    #[must_use]
+    pub fn sequel(&self, name: &str, after: Position) -> Option<Sequel> {
+        self.0.up_to_date().sequel(name, after)
     }
 
     /// Numbers for metrics.

@@ -9,7 +9,9 @@ use pvwire_schema::types::PvId;
 use super::chunk::{OpenChunk, SealedChunk};
 use super::disk::batch::{Content, Piece};
 use super::disk::restore::RingContent;
-use super::{GapCause, PastGap, PastSample};
+use super::numbering::{LeftOut, Mark};
+use super::sequel::Sequel;
+use super::{GapCause, PastGap, PastSample, Position};
 
 /// Samples of a chunk.
 const CHUNK_SAMPLES: usize = 512;
@@ -43,6 +45,16 @@ pub(super) enum Pushed {
     BegunChunk,
 }
 
+/// What an update is among those of its PV, as clients number them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Numbered {
+    pub(super) position: Position,
+    /// What the ring doesn't have since its newest sample.
+    pub(super) left_out: LeftOut,
+    /// The sample only says that values are not kept from here on.
+    pub(super) is_stand_in: bool,
+}
+
 /// The past of one PV.
 #[derive(Debug)]
 pub(super) struct Ring {
@@ -52,6 +64,10 @@ pub(super) struct Ring {
     /// Samples at which the open chunk is sealed.
     full: usize,
     bytes: usize,
+    /// That of the newest sample, unless another relay has counted it.
+    newest: Option<Position>,
+    /// What it doesn't have since then, when its PV was closed.
+    pub(super) rest: LeftOut,
     sealed: VecDeque<(Age, Arc<SealedChunk>)>,
     pub(super) name: Arc<str>,
     pub(super) keep: Duration,
@@ -100,6 +116,8 @@ impl Ring {
             open_age: Age::default(),
             full: CHUNK_SAMPLES / 2 + number * 97 % (CHUNK_SAMPLES / 2),
             bytes,
+            newest: None,
+            rest: LeftOut::default(),
             sealed: VecDeque::new(),
             name,
             keep,
@@ -249,6 +267,7 @@ impl Ring {
     pub(super) fn push(
         &mut self,
         sample: PastSample,
+        numbered: Numbered,
         now_ns: i64,
         order: u64,
         is_first: bool,
@@ -269,6 +288,7 @@ impl Ring {
             _ => Pushed::Appended,
         };
         let before = self.open.bytes();
+        self.number(numbered, sample.skips.total());
         self.open.push(sample);
         self.numbers.next += 1;
         self.open_age.last_ns = now_ns;
@@ -282,6 +302,56 @@ impl Ring {
             self.full = CHUNK_SAMPLES;
         }
         pushed
+    }
+
+    /// Numbers the sample that is pushed next, before which `skipped` updates were left out.
+    fn number(&mut self, numbered: Numbered, skipped: u32) {
+        let Numbered {
+            position,
+            left_out,
+            is_stand_in,
+        } = numbered;
+        self.open.begin(position);
+        let row = self.open.len() as u32;
+        let next = self.newest.map(|newest| newest.following(skipped));
+        let is_next = row == 0 || next == Some(position);
+        if !is_next || left_out != LeftOut::default() || is_stand_in {
+            self.open.mark(Mark {
+                row,
+                position,
+                left_out,
+                is_stand_in,
+            });
+        }
+        self.newest = Some(position);
+    }
+
+    /// What follows an update. `rest`: what the ring doesn't have since its newest sample, up to `end`, the PV's last
+    /// update.
+    pub(super) fn sequel(&self, after: Position, rest: LeftOut, end: Option<Position>) -> Sequel {
+        let mut sequel = Sequel::new(after, rest, end);
+        if end == Some(after) {
+            return sequel;
+        }
+        let is_later = |first: Option<Position>, marks: &[Mark]| {
+            let is_stand_in = |mark: &Mark| mark.row == 0 && mark.is_stand_in;
+            first.is_some_and(|first| {
+                first.is_after(after) || marks.first().is_some_and(is_stand_in)
+            })
+        };
+        let (first, marks) = (self.open.first(), self.open.marks());
+        sequel.open = (self.open.samples_from(0), first, marks.to_vec());
+        if self.open.len() == 0 || is_later(first, marks) {
+            // What another relay has counted is not numbered.
+            let sealed = self.sealed.iter().rev().map(|(_, chunk)| chunk);
+            for chunk in sealed.take_while(|chunk| chunk.first.is_some()) {
+                sequel.sealed.push_front(Arc::clone(chunk));
+                if !is_later(chunk.first, &chunk.marks) {
+                    break;
+                }
+            }
+        }
+        sequel
     }
 
     /// The newest sample that is kept.

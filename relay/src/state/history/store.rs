@@ -9,7 +9,9 @@ use slab::Slab;
 
 use super::disk::batch::Piece;
 use super::disk::restore::Restore;
-use super::ring::{Pushed, Ring, RingView};
+use super::numbering::LeftOut;
+use super::ring::{Numbered, Pushed, Ring, RingView};
+use super::sequel::Sequel;
 use super::{GapCause, HistoryOptions, MAX_TEXT_BYTES, PastGap, PastSample, PastValue, Position};
 use crate::ingest::RowValue;
 use crate::state::table::{Changes, Lifecycle};
@@ -54,6 +56,8 @@ struct Followed {
     lost_ns: Option<i64>,
     /// Its last update.
     position: Position,
+    /// What its ring doesn't have since its newest sample, up to this update.
+    left_out: LeftOut,
     /// The last value was of a kind that isn't kept, and its past says so.
     is_unkept: bool,
 }
@@ -226,6 +230,16 @@ impl Store {
         Some((ring.view(), followed.map(|followed| followed.position)))
     }
 
+    /// What follows an update of a PV; `None` if nothing is kept of the PV.
+    pub(super) fn sequel(&self, name: &str, after: Position) -> Option<Sequel> {
+        let ring = &self.rings[*self.by_name.get(name)?];
+        let followed = ring
+            .pv
+            .and_then(|pv| self.followed.get(pv.index())?.as_ref());
+        let rest = followed.map_or_else(LeftOut::default, |followed| followed.left_out);
+        Some(ring.sequel(after, rest, followed.map(|followed| followed.position)))
+    }
+
     /// Applies one tick.
     pub(super) fn take(&mut self, tick: &Tick) {
         let (changes, now_ns) = (&*tick.changes, tick.now_ns);
@@ -234,6 +248,9 @@ impl Store {
         }
         for (pv, metadata) in &changes.metadata {
             self.take_epoch(*pv, metadata.epoch);
+        }
+        if let Some(missed) = &tick.missed {
+            self.count_lost(missed, changes);
         }
         let first_values: HashSet<PvId> = changes.first_values.iter().copied().collect();
         let (mut row, mut large, mut connection) = (0, 0, 0);
@@ -316,6 +333,41 @@ impl Store {
         }
     }
 
+    /// Counts the updates of discarded ticks: those of a PV up to its last one, without the ones of this tick.
+    fn count_lost(&mut self, missed: &Missed, changes: &Changes) {
+        let rows = changes.rows.iter().map(|row| (row.pv, row.skips));
+        let large = changes.large.iter().map(|row| (row.pv, row.skips));
+        let mut of_tick: HashMap<PvId, u32> = HashMap::new();
+        for (pv, skips) in rows.chain(large) {
+            let count = of_tick.entry(pv).or_default();
+            *count = count.wrapping_add(1).wrapping_add(skips.total());
+        }
+        // What this tick opened has no earlier updates.
+        let new = changes.lifecycles.iter().map(|lifecycle| lifecycle.pv);
+        let new: HashSet<PvId> = new.collect();
+        for (pv, last) in missed.positions.iter().filter(|(pv, _)| !new.contains(pv)) {
+            let Some(followed) = self.followed_mut(*pv) else {
+                continue;
+            };
+            let of_tick = of_tick.get(pv).copied().unwrap_or(0);
+            let before = Position {
+                sequence: last.sequence.wrapping_sub(of_tick),
+                ..*last
+            };
+            let known = match followed.position.epoch == before.epoch {
+                true => followed.position,
+                false => Position {
+                    sequence: 0,
+                    ..before
+                },
+            };
+            let lost = before.ahead_of(known);
+            followed.left_out.lost = followed.left_out.lost.saturating_add(lost);
+            followed.left_out.begin_epoch(before.epoch);
+            followed.position = before;
+        }
+    }
+
     fn followed_mut(&mut self, pv: PvId) -> Option<&mut Followed> {
         self.followed.get_mut(pv.index())?.as_mut()
     }
@@ -326,6 +378,7 @@ impl Store {
             && followed.position.epoch != epoch
         {
             followed.position = Position { epoch, sequence: 0 };
+            followed.left_out.begin_epoch(epoch);
         }
     }
 
@@ -339,6 +392,7 @@ impl Store {
                 let ring = &mut self.rings[index];
                 ring.begin_gap(GapCause::NotMonitored, now_ns);
                 ring.pv = None;
+                ring.rest = followed.left_out;
                 self.queue(index);
             } else {
                 while self.rings.contains(index) {
@@ -351,14 +405,17 @@ impl Store {
         }
         self.followed[index] = lifecycle.opened.as_ref().and_then(|name| {
             let (keep, is_held) = self.options.of(name);
+            let ring = self.by_name.get(name).copied();
+            let rest = ring.map_or_else(LeftOut::default, |ring| self.rings[ring].rest);
             let followed = Followed {
                 name: Arc::clone(name),
                 keep,
                 is_held,
-                ring: self.by_name.get(name).copied(),
+                ring,
                 alarm: Alarm::NONE,
                 lost_ns: Some(now_ns),
                 position: Position::default(),
+                left_out: rest.opened(),
                 is_unkept: false,
             };
             (!keep.is_zero()).then_some(followed)
@@ -449,17 +506,20 @@ impl Store {
         followed.alarm = alarm.unwrap_or(followed.alarm);
         let ahead = skips.total().wrapping_add(1);
         followed.position.sequence = followed.position.sequence.wrapping_add(ahead);
-        let value = match past_value(value) {
+        let (value, is_stand_in) = match past_value(value) {
             Some(value) => {
                 followed.is_unkept = false;
-                value
+                (value, false)
             }
             // What was kept before holds no longer.
             None if followed.ring.is_some() && !followed.is_unkept => {
                 followed.is_unkept = true;
-                PastValue::Number(f64::NAN)
+                (PastValue::Number(f64::NAN), true)
             }
-            None => return,
+            None => {
+                followed.left_out.add_unkept(ahead);
+                return;
+            }
         };
         let index = match followed.ring {
             Some(ring) => ring,
@@ -486,9 +546,22 @@ impl Store {
             alarm: followed.alarm,
             skips,
         };
+        let numbered = Numbered {
+            position: followed.position,
+            left_out: match is_stand_in {
+                true => LeftOut::default(),
+                false => followed.left_out,
+            },
+            is_stand_in,
+        };
         let ring = &mut self.rings[index];
         let before = ring.bytes();
-        let pushed = ring.push(sample, now_ns, self.next_order, is_first);
+        let pushed = ring.push(sample, numbered, now_ns, self.next_order, is_first);
+        match pushed {
+            _ if is_stand_in => followed.left_out.add_unkept(ahead),
+            Pushed::Repeated => followed.left_out.add_repeated(skips.total()),
+            _ => followed.left_out = LeftOut::default(),
+        }
         self.bytes = self.bytes + ring.bytes() - before;
         self.samples_total += u64::from(pushed != Pushed::Repeated);
         if pushed == Pushed::BegunChunk {

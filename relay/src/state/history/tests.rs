@@ -1,5 +1,7 @@
 //! Rings against a plain model, and what ticks do to them.
 
+mod sequel;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;

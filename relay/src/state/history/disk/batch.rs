@@ -428,6 +428,8 @@ fn chunk(reader: &mut Reader<'_>, now_ns: i64) -> Option<(i64, SealedChunk)> {
         is_mixed,
         alarms: alarms.into(),
         skips: skips.into(),
+        first: None,
+        marks: Box::default(),
     };
     Some((last_ns, chunk))
 }
