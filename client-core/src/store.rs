@@ -376,6 +376,12 @@ impl Store {
         self.skipped_total += u64::from(skipped);
     }
 
+    /// Records updates that turn out to be skipped, after those that came later.
+    pub fn skip_late(&mut self, slot: Slot, cause: SkipCause, count: u32) {
+        self.skip(slot, cause, count);
+        self.skipped_total += u64::from(count);
+    }
+
     /// Number of updates received for all PVs.
     #[must_use]
     pub fn updates_total(&self) -> u64 {

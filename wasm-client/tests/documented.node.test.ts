@@ -14,6 +14,7 @@ const ENTRIES = [
   "elements/index.ts",
   "graphql/index.ts",
   "latency/index.ts",
+  "missed/index.ts",
   "react/index.ts",
   "testing/index.ts",
   "widgets/index.ts",

@@ -39,6 +39,9 @@ const MAX_PLAIN_PAGE_GZIP_BYTES = 90 * 1024;
 /** What `pvwire/latency` may add. */
 const MAX_LATENCY_GZIP_BYTES = 2 * 1024;
 
+/** What `pvwire/missed` may add. */
+const MAX_MISSED_GZIP_BYTES = 3 * 1024;
+
 it("is at most 16.5 KB of JavaScript plus the WebAssembly module", async () => {
   const { core, lazy } = await bundle("../ts/index.ts");
   expect(codeOf(core)).toContain("pvwire.v1");
@@ -69,6 +72,13 @@ it("adds at most 2 KB for latency", async () => {
   const latency = weigh((await bundle("../ts/latency/index.ts")).core);
   expect(latency - core).toBeLessThanOrEqual(MAX_LATENCY_GZIP_BYTES);
   console.log(`Latency: ${String(latency - core)} bytes more`);
+});
+
+it("adds at most 3 KB for missed updates", async () => {
+  const core = weigh((await bundle("../ts/index.ts")).core);
+  const missed = weigh((await bundle("../ts/missed/index.ts")).core);
+  expect(missed - core).toBeLessThanOrEqual(MAX_MISSED_GZIP_BYTES);
+  console.log(`Missed updates: ${String(missed - core)} bytes more`);
 });
 
 it("adds at most 2 KB for workers, and 3.8 KB in the worker", async () => {

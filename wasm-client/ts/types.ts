@@ -208,7 +208,7 @@ export interface PvConnection {
 
 /** Counts of values that this client didn't get, by cause. */
 export interface PvSkips {
-  /** This page didn't keep up. */
+  /** This page didn't keep up, or was cut off and can't have them later (with `pvwire/missed`). */
   readonly behind: number;
   /** The page was hidden and got updates at intervals. */
   readonly paced: number;

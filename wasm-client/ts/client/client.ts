@@ -51,11 +51,11 @@ export class Client implements PvClient {
   readonly stats: Stats;
   readonly pvs: Pvs;
   readonly options: ClientOptions;
+  readonly questions: Lazy<Questions>;
   #link: Link;
   #handles: Handles;
   #reads: Lazy<Reads>;
   #operations: Lazy<Operations>;
-  #questions: Lazy<Questions>;
   #isStarted = false;
   #isDisposed = false;
 
@@ -78,7 +78,7 @@ export class Client implements PvClient {
         this.pvs.lost(nowMs, heardMs);
         this.#reads.value?.lost();
         this.#operations.value?.pump();
-        this.#questions.value?.pump();
+        this.questions.value?.pump();
       },
       onSilent: (heardMs) => {
         this.pvs.silent(heardMs);
@@ -104,7 +104,7 @@ export class Client implements PvClient {
           }),
       ),
     );
-    this.#questions = new Lazy(() =>
+    this.questions = new Lazy(() =>
       import("../link/questions.js").then(
         ({ Questions }) =>
           new Questions(clock, link, () => this.pvs.core(), options, { AskError, Lazy, Loader }),
@@ -165,12 +165,12 @@ export class Client implements PvClient {
   }
 
   async names(text: string, options: NamesOptions = {}): Promise<NamesResult> {
-    const questions = await this.#needed(this.#questions, options);
+    const questions = await this.#needed(this.questions, options);
     return questions.names(text, options);
   }
 
   async history(name: string, options: PvHistoryOptions = {}): Promise<PvHistory> {
-    const questions = await this.#needed(this.#questions, options);
+    const questions = await this.#needed(this.questions, options);
     return questions.history(name, options);
   }
 
@@ -282,7 +282,7 @@ export class Client implements PvClient {
         this.#operations.value?.answered(applied, data);
         break;
       case Answered.page:
-        this.#questions.value?.answered(applied, data);
+        this.questions.value?.answered(applied, data);
         break;
       case Answered.ping:
         this.#link.heartbeat.ponged();
@@ -306,7 +306,7 @@ export class Client implements PvClient {
     this.pvs.opened();
     this.#reads.value?.pump();
     this.#operations.value?.pump();
-    this.#questions.value?.pump();
+    this.questions.value?.pump();
     // Loaded before the first put, which must not fail because the page's server was updated
     // meanwhile.
     this.#operations.load().catch(() => undefined);
@@ -315,7 +315,7 @@ export class Client implements PvClient {
   /** A request was refused as a whole. */
   #refused(request: number): void {
     const message = this.pvs.core().core.request_error();
-    const parts = [this.#reads, this.#operations, this.#questions];
+    const parts = [this.#reads, this.#operations, this.questions];
     if (!parts.some(({ value }) => value?.refused(request, message))) this.pvs.subscribed();
   }
 }

@@ -191,6 +191,11 @@ export class Questions {
     });
   }
 
+  /** The pages of the answer to the question what was missed. */
+  missed(question: string): Promise<ArrayBuffer[]> {
+    return this.#ask("missed", question, { timeoutMs: HISTORY_TIMEOUT_MS });
+  }
+
   /** The pages of the answer to a question. */
   #ask(
     service: string,

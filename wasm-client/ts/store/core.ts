@@ -129,10 +129,13 @@ export class Wasm {
     return this.#summary(PONG_PLACE, 2);
   }
 
-  /** A slot's last sequence number, and how many updates were received and skipped. */
+  /**
+   * A slot's last sequence number, how many updates were received and skipped, the PV's epoch, and its state by the
+   * numbers of `store.rs`.
+   */
   inspect(slot: number): Float64Array {
     this.core.inspect(slot);
-    return this.#summary(INSPECTED_PLACE, 3);
+    return this.#summary(INSPECTED_PLACE, 5);
   }
 
   #summary(place: number, count: number): Float64Array {

@@ -8,7 +8,7 @@ mod programs;
 use pvwire_core::ingest::{ArrayRow, Session};
 use pvwire_core::select::execute::{self, Held};
 use pvwire_core::store::{CAUSES, Shown, Slot, Store, kind, part};
-use pvwire_schema::types::{Array, Filter, PutValue, Severity, ValueType};
+use pvwire_schema::types::{Array, Filter, PutValue, Severity, SkipCause, ValueType};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 pub use self::programs::{compile, constants, program, release};
@@ -21,7 +21,7 @@ use pvwire_executor::{Execution, Watchers};
 static MEMORY: talc::wasm::WasmDynamicTalc = talc::wasm::new_wasm_dynamic_allocator();
 
 /// Length of the summary that `Core::apply` writes; `ts/store/core.ts` names its elements.
-const SUMMARY_LEN: usize = 13;
+const SUMMARY_LEN: usize = 15;
 
 /// One client's state, as JavaScript holds it.
 #[wasm_bindgen]
@@ -104,6 +104,8 @@ impl Core {
             0.0,
             0.0,
             0.0,
+            0.0,
+            0.0,
         ];
         true
     }
@@ -182,19 +184,27 @@ impl Core {
         pv.is_some_and(|pv| pv.kind == kind::ARRAY)
     }
 
-    /// Fills the last numbers of the summary: sequence number of a slot's last update, and how many
-    /// updates were received and skipped.
+    /// Fills the last numbers of the summary: sequence number of a slot's last update, how many updates
+    /// were received and skipped, the PV's epoch and its state.
     pub fn inspect(&mut self, slot: Slot) {
         let store = &self.session.live;
         let at = slot as usize;
         let skips = store.skips.get(at * CAUSES..).unwrap_or_default();
-        if let (Some(pv), [.., to_sequence, to_received, to_skipped]) =
+        if let (Some(pv), [.., to_sequence, to_received, to_skipped, to_epoch, to_state]) =
             (store.pvs.get(at), &mut self.summary)
         {
             *to_sequence = f64::from(pv.sequence);
             *to_received = pv.received;
             *to_skipped = skips.iter().take(CAUSES).sum();
+            *to_epoch = f64::from(store.metadata(slot).epoch);
+            *to_state = f64::from(pv.state);
         }
+    }
+
+    /// Counts updates of a slot that this client will not get.
+    pub fn skip(&mut self, slot: Slot, cause: u8, count: u32) {
+        let store = &mut self.session.live;
+        store.skip_late(slot, SkipCause::from_number(cause), count);
     }
 
     /// Makes room for executions, as many numbers, and returns their address.

@@ -1,0 +1,194 @@
+/** Clients that were cut off from a real relay: they have every update once, or know how many they don't have. */
+
+import { randomBytes } from "node:crypto";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { WebSocket as NodeSocket } from "ws";
+
+import { Child } from "../../testbed/ts/child.js";
+import { privateEpicsNetwork, type EpicsNetwork } from "../../testbed/ts/epics.js";
+import { LinkProxy } from "../../testbed/ts/link_proxy.js";
+import { PYTHON } from "../../testbed/ts/paths.js";
+import { Relay } from "../../testbed/ts/relay.js";
+import { createClient, type PvClient, type PvInspection } from "../ts/index.js";
+import { watchMissed, type MissedWatch, type PvMissed } from "../ts/missed/index.js";
+import { wasm } from "./golden.js";
+
+const COUNTERS = 20;
+
+const prefix = `T${randomBytes(4).toString("hex")}`;
+const NAMES = Array.from({ length: COUNTERS }, (_, at) => `${prefix}:n${String(at)}`);
+const [FIRST = ""] = NAMES;
+
+let folder: string;
+let ioc: Child;
+let network: EpicsNetwork;
+
+beforeAll(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), "pvwire-missed-"));
+  const database = path.join(folder, "records.db");
+  const records = NAMES.map(
+    (name) => `record(calc, "${name}") { field(SCAN, ".1 second") field(CALC, "VAL+1") }`,
+  );
+  await writeFile(database, records.join("\n"));
+  network = await privateEpicsNetwork();
+  ioc = Child.start({
+    what: "softIOC",
+    command: PYTHON,
+    args: ["-m", "pvxslibs.ioc", "-d", database],
+    env: network.env,
+  });
+  await ioc.waitForOutput(/complete/);
+});
+
+afterAll(async () => {
+  await ioc.kill();
+  await rm(folder, { recursive: true });
+});
+
+const clientOf = (port: number): PvClient =>
+  createClient({
+    url: `ws://127.0.0.1:${String(port)}/ws`,
+    // Node 20 has none.
+    webSocket: NodeSocket as unknown as typeof WebSocket,
+    maxRetryDelayMs: 200,
+    // No busy machine makes the page reconnect.
+    pingTimeoutMs: 60_000,
+    ...(wasm && { wasm }),
+  });
+
+interface Seen {
+  readonly value: { readonly number: number } | null;
+}
+
+const NOTHING: PvInspection = { sequence: NaN, updatesReceived: NaN, skipped: NaN };
+
+/** A client that takes all updates, by way of a line that can be cut. */
+class Page {
+  readonly client: PvClient;
+  readonly watch: MissedWatch;
+  readonly missed: PvMissed[] = [];
+  /** The numbers of each PV by the numbers of its updates. */
+  readonly live = new Map(NAMES.map((name) => [name, new Map<number, number>()]));
+
+  constructor(readonly link: LinkProxy) {
+    this.client = clientOf(link.port);
+    this.watch = watchMissed(this.client, (missed) => this.missed.push(missed));
+    for (const name of NAMES) {
+      const pv = this.client.pv<Seen>(name, "{ value { number } }");
+      pv.subscribe(() => {
+        const number = pv.getSnapshot()?.value?.number;
+        const sequence = this.client.inspect(name)?.sequence;
+        if (number !== undefined && sequence !== undefined) {
+          this.live.get(name)?.set(sequence, number);
+        }
+      });
+    }
+  }
+
+  inspected(): PvInspection[] {
+    return NAMES.map((name) => this.client.inspect(name) ?? NOTHING);
+  }
+
+  get newest(): number {
+    return Math.max(0, ...(this.live.get(FIRST)?.values() ?? []));
+  }
+
+  async counted(more: number): Promise<void> {
+    const { newest } = this;
+    await expect.poll(() => this.newest, { timeout: 20_000 }).toBeGreaterThan(newest + more);
+  }
+
+  /** Is cut off until another client has counted on. */
+  async away(port: number, more: number): Promise<void> {
+    this.link.cut();
+    await expect.poll(() => this.client.connection.getSnapshot().state).toBe("lost");
+    const { newest } = this;
+    const other = clientOf(port);
+    const pvs = NAMES.map((name) => other.pv<Seen>(name, "{ value { number } }"));
+    for (const pv of pvs) pv.subscribe(() => undefined);
+    await expect.poll(() => pvs[0]?.getSnapshot()?.value?.number).toBeGreaterThan(newest + more);
+    this.link.restore();
+    await this.counted(more + 5);
+    await expect.poll(() => this.watch.getSnapshot().waiting).toBe(0);
+    other.dispose();
+  }
+
+  end(): void {
+    this.watch.end();
+    this.client.dispose();
+    this.link.end();
+  }
+}
+
+/** On a busy machine the IOC or the relay may skip updates. */
+const STARVED = { retry: 2, timeout: 60_000 };
+
+it("has every update once after several cuts, and has skipped none", STARVED, async () => {
+  const relay = await Relay.start(network, [`--history=${prefix}:*=1h`]);
+  const page = new Page(await LinkProxy.start(relay.port));
+  await page.counted(5);
+  const before = page.inspected();
+  for (const more of [25, 10]) await page.away(relay.port, more);
+  const after = page.inspected();
+  for (const [at, name] of NAMES.entries()) {
+    const live = page.live.get(name) ?? new Map<number, number>();
+    const missed = page.missed.filter((one) => one.name === name);
+    expect(missed.map(({ absent }) => absent)).toEqual([[], []]);
+    const all = new Map(live);
+    for (const { numbers, sequences } of missed) {
+      const [first = 0] = sequences;
+      sequences.forEach((sequence, row) => {
+        expect(sequence).toBe(first + row);
+        expect(all.has(sequence), `${name}: ${String(sequence)} came twice`).toBe(false);
+        all.set(sequence, numbers[row] ?? NaN);
+      });
+    }
+    const offsets = new Set([...all].map(([sequence, number]) => number - sequence));
+    expect(offsets.size, name).toBe(1);
+    const [from = NOTHING, to = NOTHING] = [before[at], after[at]];
+    const later = missed.reduce((sum, { sequences }) => sum + sequences.length, 0);
+    const received = to.updatesReceived - from.updatesReceived;
+    expect(received + later, name).toBe(to.sequence - from.sequence);
+    expect(to.skipped).toBe(0);
+  }
+  const { absentTotal, unknownTotal, updatesTotal } = page.watch.getSnapshot();
+  expect({ absentTotal, unknownTotal }).toEqual({ absentTotal: 0, unknownTotal: 0 });
+  expect(updatesTotal).toBeGreaterThan(COUNTERS * 30);
+  page.end();
+  await relay.kill();
+});
+
+it("counts as skipped what a relay has not kept, and tells a restart", STARVED, async () => {
+  const relay = await Relay.start(network, ["--no-history"]);
+  const page = new Page(await LinkProxy.start(relay.port));
+  await page.counted(5);
+  const before = page.inspected();
+  await page.away(relay.port, 10);
+  const after = page.inspected();
+  let skipped = 0;
+  for (const [at, name] of NAMES.entries()) {
+    const [from = NOTHING, to = NOTHING] = [before[at], after[at]];
+    const received = to.updatesReceived - from.updatesReceived;
+    const count = to.sequence - from.sequence - received;
+    const [missed] = page.missed.filter((one) => one.name === name);
+    expect(missed?.absent).toEqual([{ cause: "not kept", count }]);
+    expect(to.skipped).toBe(count);
+    skipped += count;
+  }
+  expect(page.watch.getSnapshot().absentTotal).toBe(skipped);
+  expect(skipped).toBeGreaterThan(COUNTERS * 8);
+  await relay.restart();
+  await expect
+    .poll(() => page.watch.getSnapshot(), { timeout: 20_000 })
+    .toMatchObject({ unknownTotal: COUNTERS, waiting: 0 });
+  const restarted = page.missed.slice(COUNTERS);
+  expect(restarted.map(({ absent }) => absent)).toEqual(
+    NAMES.map(() => [{ cause: "restarted", count: undefined }]),
+  );
+  page.end();
+  await relay.kill();
+});

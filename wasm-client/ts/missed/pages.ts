@@ -1,0 +1,208 @@
+/** Answers of the service `missed`: the updates of several PVs, and what of them is not there. */
+
+import type { PvAbsent, PvMissed } from "./types.js";
+
+/** An update, by its number among those of its PV. */
+export interface Position {
+  readonly epoch: number;
+  readonly sequence: number;
+}
+
+/** Updates that were left out just before a row: by relay, source, filter and bus. */
+export type LeftOut = readonly [relay: number, source: number, filter: number, bus: number];
+
+/** The rows of a page. */
+interface Rows {
+  readonly times: BigInt64Array;
+  readonly numbers: Float64Array;
+  readonly severities: Uint8Array;
+  readonly statuses: Uint16Array;
+  readonly texts: ReadonlyMap<number, string>;
+  readonly integers: ReadonlyMap<number, string>;
+  readonly skips: ReadonlyMap<number, LeftOut>;
+}
+
+/** Rows of one PV that follow each other, from one of a page on. */
+export interface Run {
+  readonly rows: Rows;
+  readonly begin: number;
+  readonly epoch: number;
+  readonly sequences: Uint32Array;
+  /** Before these rows. */
+  readonly leftOut: readonly LeftOut[];
+}
+
+/** What of an answer is older than the first update after a reconnect. */
+export interface Kept {
+  readonly runs: readonly Run[];
+  /** Updates that were left out before that one. */
+  readonly first: LeftOut;
+  readonly absent: readonly PvAbsent[];
+}
+
+/** What a relay tells of one PV. */
+export interface Told {
+  readonly runs: Run[];
+  readonly absent: PvAbsent[];
+  /** The last update that is considered; `undefined` if the answer is not complete. */
+  end: Position | undefined;
+  /** Why there is nothing else. */
+  refused: string | undefined;
+}
+
+/** The JSON text of a page, as PROTOCOL.md describes it. */
+interface Head {
+  readonly runs?: readonly (readonly [pv: number, rows: number, epoch: number, first: number])[];
+  readonly absent?: readonly (readonly [pv: number, PvAbsent["cause"], number | null])[];
+  readonly ends?: readonly (readonly [pv: number, epoch: number, sequence: number])[];
+  readonly refused?: readonly (readonly [pv: number, reason: string])[];
+  readonly alarms?: readonly (readonly [row: number, severity: number, status: number])[];
+  readonly skips?: readonly (readonly [row: number, ...LeftOut])[];
+  readonly texts?: readonly (readonly [row: number, string])[];
+  readonly integers?: readonly (readonly [row: number, string])[];
+}
+
+/** Bytes of the two lengths before the text. */
+const LENGTHS = 8;
+
+const NONE: LeftOut = [0, 0, 0, 0];
+
+const total = (counts: readonly number[]): number => counts.reduce((sum, count) => sum + count, 0);
+
+/** By how many updates one is ahead of another one of its epoch. Numbers wrap around. */
+export const ahead = (one: number, other: number): number => (one - other) | 0;
+
+/** What these pages tell of so many PVs. */
+export function told(pages: readonly ArrayBuffer[], pvs: number): Told[] {
+  const all = Array.from({ length: pvs }, (): Told => ({
+    runs: [],
+    absent: [],
+    end: undefined,
+    refused: undefined,
+  }));
+  for (const page of pages) read(page, all);
+  return all;
+}
+
+function read(page: ArrayBuffer, all: readonly Told[]): void {
+  const lengths = new DataView(page);
+  const [textLength, count] = [lengths.getUint32(0, true), lengths.getUint32(4, true)];
+  const text = new Uint8Array(page, LENGTHS, textLength);
+  const head = JSON.parse(new TextDecoder().decode(text)) as Head;
+  const { absent = [], alarms = [], ends = [], refused = [], runs = [], skips = [] } = head;
+  const at = LENGTHS + textLength;
+  const severities = new Uint8Array(count);
+  const statuses = new Uint16Array(count);
+  for (const [row, severity, status] of alarms) {
+    severities.fill(severity, row);
+    statuses.fill(status, row);
+  }
+  const rows: Rows = {
+    times: new BigInt64Array(page, at, count),
+    numbers: new Float64Array(page, at + 8 * count, count),
+    severities,
+    statuses,
+    texts: new Map(head.texts),
+    integers: new Map(head.integers),
+    skips: new Map(skips.map(([row, ...counts]) => [row, counts])),
+  };
+  let begin = 0;
+  for (const [pv, length, epoch, first] of runs) {
+    const sequences = new Uint32Array(length);
+    let sequence = first;
+    for (let row = 0; row < length; row += 1) {
+      if (row > 0) sequence += 1 + total(rows.skips.get(begin + row) ?? NONE);
+      sequences[row] = sequence;
+    }
+    all[pv]?.runs.push(run(rows, begin, epoch, sequences));
+    begin += length;
+  }
+  for (const [pv, cause, updates] of absent) {
+    all[pv]?.absent.push({ cause, count: updates ?? undefined });
+  }
+  for (const [pv, epoch, sequence] of ends) {
+    const one = all[pv];
+    if (one !== undefined) one.end = { epoch, sequence };
+  }
+  for (const [pv, reason] of refused) {
+    const one = all[pv];
+    if (one !== undefined) one.refused = reason;
+  }
+}
+
+function run(rows: Rows, begin: number, epoch: number, sequences: Uint32Array): Run {
+  const end = begin + sequences.length;
+  const leftOut = [...rows.skips].filter(([row]) => row >= begin && row < end);
+  return { rows, begin, epoch, sequences, leftOut: leftOut.map(([, counts]) => counts) };
+}
+
+/** What of an answer is older than this update. */
+export function kept({ absent, end, runs }: Told, first: Position): Kept {
+  let firstLeftOut = NONE;
+  // Of the updates from it on, those that the answer has or that nobody got.
+  let later = 0;
+  const older = runs.map((one) => {
+    if (one.epoch !== first.epoch) return one;
+    const { begin, epoch, rows, sequences } = one;
+    const begins = sequences.findIndex((sequence) => ahead(sequence, first.sequence) >= 0);
+    const count = begins < 0 ? sequences.length : begins;
+    for (let row = count; row < sequences.length; row += 1) {
+      const leftOut = rows.skips.get(begin + row) ?? NONE;
+      const isFirst = sequences[row] === first.sequence;
+      if (isFirst) firstLeftOut = leftOut;
+      later += 1 + (isFirst ? 0 : total(leftOut));
+    }
+    return run(rows, begin, epoch, sequences.subarray(0, count));
+  });
+  const isLater = end?.epoch === first.epoch;
+  const all = isLater ? Math.max(0, ahead(end.sequence, first.sequence) + 1) : 0;
+  // The others are absent, but not missing.
+  let received = Math.max(0, all - later);
+  const missing = absent.map(({ cause, count }) => {
+    const less = cause === "not monitored" ? 0 : Math.min(received, count ?? 0);
+    received -= less;
+    return { cause, count: count === undefined ? undefined : count - less };
+  });
+  return {
+    runs: older.filter(({ sequences }) => sequences.length > 0),
+    first: firstLeftOut,
+    absent: missing.filter(({ count }) => count !== 0),
+  };
+}
+
+/** The columns of these runs. */
+export function joined(name: string, runs: readonly Run[]): Omit<PvMissed, "absent"> {
+  const count = runs.reduce((sum, { sequences }) => sum + sequences.length, 0);
+  const columns = {
+    epochs: new Uint32Array(count),
+    sequences: new Uint32Array(count),
+    timeNs: new BigInt64Array(count),
+    numbers: new Float64Array(count),
+    severities: new Uint8Array(count),
+    statuses: new Uint16Array(count),
+  };
+  const texts = new Map<number, string>();
+  const integers = new Map<number, bigint>();
+  const skipped = new Map<number, number>();
+  let at = 0;
+  for (const { begin, epoch, rows, sequences } of runs) {
+    const end = begin + sequences.length;
+    columns.epochs.fill(epoch, at, at + sequences.length);
+    columns.sequences.set(sequences, at);
+    columns.timeNs.set(rows.times.subarray(begin, end), at);
+    columns.numbers.set(rows.numbers.subarray(begin, end), at);
+    columns.severities.set(rows.severities.subarray(begin, end), at);
+    columns.statuses.set(rows.statuses.subarray(begin, end), at);
+    const place = (row: number): number => at + row - begin;
+    const isInside = ([row]: readonly [number, unknown]): boolean => row >= begin && row < end;
+    for (const [row, text] of [...rows.texts].filter(isInside)) texts.set(place(row), text);
+    for (const [row, digits] of [...rows.integers].filter(isInside)) {
+      integers.set(place(row), BigInt(digits));
+    }
+    for (const [row, counts] of [...rows.skips].filter(isInside)) {
+      skipped.set(place(row), total(counts));
+    }
+    at += sequences.length;
+  }
+  return { name, ...columns, texts, integers, skipped };
+}

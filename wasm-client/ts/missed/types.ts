@@ -1,0 +1,71 @@
+/** What an application gets of missed updates. */
+
+import type { Readable } from "../types.js";
+
+/** Updates that a client has missed and can't have. */
+export interface PvAbsent {
+  /**
+   * They are no longer kept (`evicted`); nothing is kept of the PV or of values of this kind, such as arrays
+   * (`not kept`); the relay was too slow (`lost`); the server sent the update before again (`repeated`, nothing is
+   * missing); no client had the PV (`not monitored`); the relay was restarted or is another one (`restarted`); this
+   * client may not read the PV any more (`not allowed`); or the relay can't tell (`not answered`).
+   */
+  readonly cause:
+    | "evicted"
+    | "not kept"
+    | "lost"
+    | "repeated"
+    | "not monitored"
+    | "restarted"
+    | "not allowed"
+    | "not answered";
+  /** Number of updates; `undefined` if it is not known. */
+  readonly count: number | undefined;
+}
+
+/**
+ * Updates of a PV that the client has missed while it was cut off, in the order in which the relay received them. All are
+ * older than the first update that came after the reconnect. Columns have one element per update.
+ */
+export interface PvMissed {
+  /** The PV's name. */
+  readonly name: string;
+  /** Changes when the PV has another type, or the relay has monitored it anew. */
+  readonly epochs: Uint32Array;
+  /** Numbers of the updates within their epoch, as `inspect` has them. */
+  readonly sequences: Uint32Array;
+  /** Time stamps of the IOC, in nanoseconds past 1970. */
+  readonly timeNs: BigInt64Array;
+  /** Numbers; of an enum, its index; NaN for a text. */
+  readonly numbers: Float64Array;
+  /** Values that are texts, by row. */
+  readonly texts: ReadonlyMap<number, string>;
+  /** Integers outside ±2^53, by row. */
+  readonly integers: ReadonlyMap<number, bigint>;
+  /** 0 NO_ALARM, 1 MINOR, 2 MAJOR, 3 INVALID. */
+  readonly severities: Uint8Array;
+  /** Alarm conditions, 0 to 21 as in EPICS's alarm.h; 100 plus the status class of a pvAccess alarm. */
+  readonly statuses: Uint16Array;
+  /** Updates that no client got, just before a row, where there are any. */
+  readonly skipped: ReadonlyMap<number, number>;
+  /** What else was missed. */
+  readonly absent: readonly PvAbsent[];
+}
+
+/** Counts over all reconnects. */
+export interface MissedSnapshot {
+  /** Missed updates that were had afterwards. */
+  readonly updatesTotal: number;
+  /** Missed updates that can't be had; each is also in the PV's `skips`. */
+  readonly absentTotal: number;
+  /** PVs of which updates may be missing without a count, once for each time without connection. */
+  readonly unknownTotal: number;
+  /** PVs whose missed updates are not known yet. */
+  readonly waiting: number;
+}
+
+/** Asks for missed updates until it is ended. */
+export interface MissedWatch extends Readable<MissedSnapshot> {
+  /** Ends it. */
+  readonly end: () => void;
+}
