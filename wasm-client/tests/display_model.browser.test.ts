@@ -14,6 +14,7 @@ import { DEFAULT_PALETTE } from "../ts/display/model/palette.js";
 import { Props } from "../ts/display/model/props.js";
 import { evaluate, rulesOf, type RulePv } from "../ts/display/model/rules.js";
 import { typedNumber, typedValue } from "../ts/display/model/typed.js";
+import type { NumericArray } from "../ts/index.js";
 import { WIDGETS } from "../ts/display/registry.js";
 import { firstPages, presentOf, turn, waysOf } from "../ts/display/pages.js";
 
@@ -537,3 +538,16 @@ it("goes back and forward in each tab, and to a tab that has the display already
   pages = turn(pages, { kind: "close", tab: 0 });
   expect(presentOf(pages).file).toBe("c");
 });
+  it("is the text of an array of characters that is shown as one", () => {
+    const put = (array: NumericArray, format: string) =>
+      typedValue(
+        "/data/run 1, [a]",
+        { value: { text: null, array }, display: { type: "Int8", units: "", choices: null } },
+        format as "STRING",
+      );
+    expect(put(Int8Array.of(47, 0), "STRING")).toBe("/data/run 1, [a]");
+    expect(put(Uint8Array.of(47, 0), "STRING")).toBe("/data/run 1, [a]");
+    expect(put(Int8Array.of(47, 0), "DEFAULT")).toEqual(["/data/run", "1", "[a"]);
+    expect(put(Float64Array.of(1), "STRING")).toEqual(["/data/run", "1", "[a"]);
+  });
+

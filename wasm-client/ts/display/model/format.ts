@@ -1,6 +1,6 @@
 /** A value as a text widget shows it: format, precision and units of the widget, else of the PV. */
 
-import type { PvDisplay, PvValue } from "../../types.js";
+import type { NumericArray, PvDisplay, PvValue } from "../../types.js";
 import type { Props } from "./props.js";
 
 /** How a number is shown, in Phoebus's order. */
@@ -60,8 +60,12 @@ function plainText(value: Value, display: Display, how: ValueFormat): string {
   return isOfPv ? string : numberText(bigint ?? number, display, how);
 }
 
+/** Whether an array has characters of one byte. */
+export const isBytes = (array: PvValue["array"] | undefined): array is NumericArray =>
+  ArrayBuffer.isView(array) && array.BYTES_PER_ELEMENT === 1;
+
 function arrayText(array: NonNullable<Value["array"]>, display: Display, how: ValueFormat): string {
-  if (how.format === "STRING" && ArrayBuffer.isView(array) && array.BYTES_PER_ELEMENT === 1) {
+  if (how.format === "STRING" && isBytes(array)) {
     const bytes = new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
     const end = bytes.indexOf(0);
     return new TextDecoder().decode(end < 0 ? bytes : bytes.subarray(0, end));

@@ -1,7 +1,7 @@
 /** What an operator typed or an action says, as the PV takes it. */
 
 import type { PutValue, PvDisplay, PvValue } from "../../types.js";
-import type { ValueFormat } from "./format.js";
+import { isBytes, type ValueFormat } from "./format.js";
 
 type Format = ValueFormat["format"];
 
@@ -17,6 +17,8 @@ export function typedValue(text: string, pv: TypedPv | undefined, format: Format
   if (type === "String" || (pv?.value?.text ?? null) !== null) return text;
   const hasUnits = units !== "" && text.trim().endsWith(units);
   const plain = hasUnits ? text.slice(0, text.lastIndexOf(units)) : text;
+  // An array of characters that is shown as a text takes one.
+  if (format === "STRING" && isBytes(pv?.value?.array)) return text;
   if (pv?.value?.array != null) return typedArray(plain, type, format);
   if (type === "Enum") return valueToPut(text, { type, choices });
   // Units may be digits of a number too, such as the A of 0x1A.
