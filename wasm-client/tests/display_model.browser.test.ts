@@ -13,9 +13,10 @@ import { clientName } from "../ts/display/model/names.js";
 import { DEFAULT_PALETTE } from "../ts/display/model/palette.js";
 import { Props } from "../ts/display/model/props.js";
 import { evaluate, rulesOf, type RulePv } from "../ts/display/model/rules.js";
-import { typedNumber, typedValue } from "../ts/display/model/typed.js";
 import type { NumericArray } from "../ts/index.js";
+import { typedNumber, typedValue } from "../ts/display/model/typed.js";
 import { WIDGETS } from "../ts/display/registry.js";
+import { partOf } from "../ts/display/widgets/files.js";
 import { firstPages, presentOf, turn, waysOf } from "../ts/display/pages.js";
 
 const display = (inside: string): string => `<display version="2.0.0">${inside}</display>`;
@@ -397,6 +398,27 @@ describe("a file's address", () => {
     expect(resolveFile("b.bob", from, root.slice(0, -1)).problem).toBe(undefined);
   });
 
+  it.each([
+    ["FULL", "/data/run 1/a.b.txt"],
+    ["DIRECTORY", "/data/run 1"],
+    ["FULLNAME", "a.b.txt"],
+    ["BASENAME", "a.b"],
+  ])("has parts that a file selector writes: %s", (component, part) => {
+    expect(partOf("/data/run 1/a.b.txt", component)).toBe(part);
+  });
+
+  it("at the top or without a folder has parts too", () => {
+    const parts = ["/a", "a", ".hidden", "C:\\x\\y.txt"].map((path) =>
+      ["DIRECTORY", "FULLNAME", "BASENAME"].map((component) => partOf(path, component)),
+    );
+    expect(parts).toEqual([
+      ["/", "a", "a"],
+      ["", "a", "a"],
+      ["", ".hidden", ".hidden"],
+      ["C:\\x", "y.txt", "y"],
+    ]);
+  });
+
   it("has a name for people, also with a % that encodes nothing", () => {
     expect([fileName("/a/b%20c.bob"), fileName("/a/50%.bob")]).toEqual(["b c.bob", "50%.bob"]);
   });
@@ -508,6 +530,19 @@ describe("what is typed", () => {
       "DEFAULT",
     );
 
+  it("is the text of an array of characters that is shown as one", () => {
+    const put = (array: NumericArray, format: string) =>
+      typedValue(
+        "/data/run 1, [a]",
+        { value: { text: null, array }, display: { type: "Int8", units: "", choices: null } },
+        format as "STRING",
+      );
+    expect(put(Int8Array.of(47, 0), "STRING")).toBe("/data/run 1, [a]");
+    expect(put(Uint8Array.of(47, 0), "STRING")).toBe("/data/run 1, [a]");
+    expect(put(Int8Array.of(47, 0), "DEFAULT")).toEqual(["/data/run", "1", "[a"]);
+    expect(put(Float64Array.of(1), "STRING")).toEqual(["/data/run", "1", "[a"]);
+  });
+
   it("is a number before its units are cut, and a label before it is an index", () => {
     expect([value("0x1A", "Int32"), value("3 A", "Int32")]).toEqual([26, 3]);
     const choices = ["1", "0", "2 A"];
@@ -538,16 +573,3 @@ it("goes back and forward in each tab, and to a tab that has the display already
   pages = turn(pages, { kind: "close", tab: 0 });
   expect(presentOf(pages).file).toBe("c");
 });
-  it("is the text of an array of characters that is shown as one", () => {
-    const put = (array: NumericArray, format: string) =>
-      typedValue(
-        "/data/run 1, [a]",
-        { value: { text: null, array }, display: { type: "Int8", units: "", choices: null } },
-        format as "STRING",
-      );
-    expect(put(Int8Array.of(47, 0), "STRING")).toBe("/data/run 1, [a]");
-    expect(put(Uint8Array.of(47, 0), "STRING")).toBe("/data/run 1, [a]");
-    expect(put(Int8Array.of(47, 0), "DEFAULT")).toEqual(["/data/run", "1", "[a"]);
-    expect(put(Float64Array.of(1), "STRING")).toEqual(["/data/run", "1", "[a"]);
-  });
-

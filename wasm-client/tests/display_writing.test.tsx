@@ -310,6 +310,127 @@ describe("a spinner", () => {
   });
 });
 
+describe("a knob", () => {
+  const knob = (inside = ""): string =>
+    pv("knob", "TEMP", `<width>200</width><height>200</height>${inside}`);
+  const dial = (): HTMLElement => part("knob", '[role="slider"]');
+  const target = (): Element | null => box("knob").querySelector("[data-target]");
+
+  /** Presses at three o'clock and turns clockwise by this many degrees, in steps. */
+  function turn(degrees: number, isReleased = true): void {
+    const { height, left, top, width } = dial().getBoundingClientRect();
+    const fire = (type: string, at: number): void => {
+      const angle = (at * Math.PI) / 180;
+      const clientX = left + width / 2 + 60 * Math.cos(angle);
+      const clientY = top + height / 2 + 60 * Math.sin(angle);
+      dial().dispatchEvent(
+        new PointerEvent(type, { bubbles: true, pointerId: 1, clientX, clientY, button: 0 }),
+      );
+    };
+    // There is no real pointer that could be captured.
+    dial().setPointerCapture = () => undefined;
+    fire("pointerdown", 0);
+    for (let at = 1; at <= 9; at += 1) fire("pointermove", (degrees * at) / 9);
+    if (isReleased) fire("pointerup", degrees);
+  }
+
+  const ready = async (inside = ""): Promise<void> => {
+    await open(knob(inside));
+    await when(() => dial().ariaDisabled === "false" && dial().ariaValueNow === "21.5");
+  };
+
+  it("writes once it is released, and its needle shows the PV's value meanwhile", async () => {
+    await ready();
+    // 270 degrees are 100.
+    turn(27, false);
+    await when(() => target() !== null);
+    expect(box("knob").textContent).toContain("21.5 °C → 31.5");
+    expect(sent()).toEqual([]);
+    turn(27);
+    await when(() => sent().length > 0);
+    expect(sent()).toEqual([31.5]);
+    await when(() => target() === null);
+  });
+
+  it("that is only pressed writes nothing, and one that is turned far ends at the limit", async () => {
+    await ready();
+    turn(0);
+    turn(180);
+    await when(() => sent().length > 0);
+    // 21.5 and 66.7 are within the limits of 0 to 90.
+    expect(sent()).toEqual([88.2]);
+    relay.set("TEMP", 88.2);
+    await when(() => dial().ariaValueNow === "88.2");
+    turn(90);
+    await when(() => sent().length > 1);
+    expect(sent()[1]).toBe(90);
+  });
+
+  it("writes while it is turned if the display wants that", async () => {
+    await ready("<write_on_release>false</write_on_release>");
+    turn(27, false);
+    await when(() => sent().at(-1) === 31.5);
+  });
+
+  it("is turned by arrow keys, and asks before it writes if the display does", async () => {
+    await ready(confirm);
+    press(dial(), "ArrowUp");
+    await when(() => dialog() !== null);
+    expect(sent()).toEqual([]);
+    const [ok] = [...page.querySelectorAll<HTMLElement>("dialog button")];
+    ok?.click();
+    await when(() => sent().length > 0);
+    expect(sent()).toEqual([22.5]);
+  });
+
+  it("isn't turned without a right to write", async () => {
+    relay.set("TEMP", { mutable: false });
+    await open(knob());
+    await when(() => dial().ariaDisabled === "true");
+    turn(27);
+    press(dial(), "ArrowUp");
+    expect(target()).toBe(null);
+    expect(box("knob").dataset.readOnly).toBe("true");
+    expect(sent()).toEqual([]);
+  });
+});
+
+describe("a file selector", () => {
+  const input = (): HTMLInputElement => page.querySelector("dialog input") as HTMLInputElement;
+
+  it("writes the part of the typed path that the display names", async () => {
+    relay.set("PATH", { value: "/data/old.txt" });
+    await open(pv("fileselector", "PATH", "<component>1</component>"));
+    await when(() => !part<HTMLButtonElement>("fileselector", "button").disabled);
+    part("fileselector", "button").click();
+    await when(() => dialog() !== null);
+    expect(input().value).toBe("/data/old.txt");
+    await userEvent.fill(input(), "/data/new/a.txt");
+    await userEvent.keyboard("{Enter}");
+    await when(() => sent().length > 0);
+    expect(sent()).toEqual(["/data/new"]);
+    expect(dialog()).toBe(null);
+  });
+
+  it("writes nothing if the question is cancelled, or nothing may be written any more", async () => {
+    relay.set("PATH", { value: "a" });
+    await open(pv("fileselector", "PATH") + pv("spinner", "BITS"));
+    await when(() => !part<HTMLButtonElement>("fileselector", "button").disabled);
+    part("fileselector", "button").click();
+    await when(() => dialog() !== null);
+    const [, cancel] = [...page.querySelectorAll<HTMLElement>("dialog button")];
+    cancel?.click();
+    await when(() => dialog() === null);
+    part("fileselector", "button").click();
+    await when(() => dialog() !== null);
+    relay.set("PATH", { mutable: false });
+    await when(() => box("fileselector").dataset.readOnly === "true");
+    input().form?.requestSubmit();
+    await when(() => status().includes("Refused"));
+    await nothingWrittenBefore("spinner", 7);
+  });
+});
+
 describe("an action", () => {
   const action = (inside: string): string =>
     `<widget type="action_button"><name>b</name><macros><W>w</W></macros><actions>${inside}</actions></widget>`;

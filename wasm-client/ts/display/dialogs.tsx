@@ -1,4 +1,4 @@
-/** What a display asks an operator: to confirm, for a password, or to choose one of some actions. */
+/** What a display asks an operator: to confirm, for a password or a text, or to choose one of some actions. */
 
 import {
   createContext,
@@ -34,6 +34,8 @@ export interface MenuRequest {
 interface Dialogs {
   /** Whether the operator confirms, and knows the password if there is one. */
   readonly confirm: (message: string, password?: string) => Promise<boolean>;
+  /** The text as the operator has changed it; `undefined` if the question was cancelled. */
+  readonly prompt: (message: string, text: string) => Promise<string | undefined>;
   readonly menu: (request: MenuRequest) => void;
 }
 
@@ -50,29 +52,39 @@ interface Question {
   readonly key: number;
   readonly message: string;
   readonly password: string;
-  readonly answer: (isConfirmed: boolean) => void;
+  /** The text that may be changed; absent where the question is only to be confirmed. */
+  readonly text?: string;
+  /** `undefined`: cancelled. */
+  readonly answer: (typed: string | undefined) => void;
 }
 
 export function DialogsProvider({ children }: { readonly children: ReactNode }): ReactNode {
   const [question, setQuestion] = useState<Question>();
   const [menu, setMenu] = useState<MenuRequest>();
   const open = useRef<Question>(undefined);
-  const confirm = useCallback(
-    (message: string, password = "") =>
-      new Promise<boolean>((resolve) => {
+  const ask = useCallback(
+    (asked: Omit<Question, "key" | "answer">) =>
+      new Promise<string | undefined>((resolve) => {
         const key = (open.current?.key ?? 0) + 1;
-        // A second question answers the one that is open.
-        open.current?.answer(false);
-        const answer = (isConfirmed: boolean): void => {
+        // A second question cancels the one that is open.
+        open.current?.answer(undefined);
+        const answer = (typed: string | undefined): void => {
           setQuestion((now) => (now?.key === key ? undefined : now));
-          resolve(isConfirmed);
+          resolve(typed);
         };
-        open.current = { key, message, password, answer };
+        open.current = { ...asked, key, answer };
         setQuestion(open.current);
       }),
     [],
   );
-  const dialogs = useMemo(() => ({ confirm, menu: setMenu }), [confirm]);
+  const dialogs = useMemo(
+    (): Dialogs => ({
+      confirm: async (message, password = "") => (await ask({ message, password })) !== undefined,
+      prompt: (message, text) => ask({ message, password: "", text }),
+      menu: setMenu,
+    }),
+    [ask],
+  );
   const closeMenu = useCallback(() => {
     setMenu(undefined);
   }, []);
@@ -88,12 +100,13 @@ export function DialogsProvider({ children }: { readonly children: ReactNode }):
 function Confirmation({ question }: { readonly question: Question }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const cancel = useRef<HTMLButtonElement>(null);
-  const [typed, setTyped] = useState("");
+  const { password, text } = question;
+  const [typed, setTyped] = useState(text ?? "");
   const [isWrong, setWrong] = useState(false);
   useEffect(() => {
     dialog.current?.showModal();
     // A second Enter of the one that asked doesn't confirm.
-    if (question.password === "") cancel.current?.focus();
+    if (question.password === "" && question.text === undefined) cancel.current?.focus();
   }, [question]);
   return (
     <dialog
@@ -101,22 +114,22 @@ function Confirmation({ question }: { readonly question: Question }) {
       className="pvwire-display-dialog"
       onKeyDown={pressOnce}
       onCancel={() => {
-        question.answer(false);
+        question.answer(undefined);
       }}
     >
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          if (typed === question.password) question.answer(true);
+          if (text !== undefined || typed === password) question.answer(typed);
           else setWrong(true);
         }}
       >
         <p>{question.message}</p>
-        {question.password !== "" && (
+        {(password !== "" || text !== undefined) && (
           <label>
-            Password{" "}
+            {text === undefined ? "Password " : "Text "}
             <input
-              type="password"
+              type={text === undefined ? "password" : "text"}
               autoComplete="off"
               value={typed}
               onChange={(event) => {
@@ -132,7 +145,7 @@ function Confirmation({ question }: { readonly question: Question }) {
             ref={cancel}
             type="button"
             onClick={() => {
-              question.answer(false);
+              question.answer(undefined);
             }}
           >
             Cancel

@@ -10,6 +10,8 @@ import { ArrayWidget, Group, Tabs } from "./widgets/containers.js";
 import { Clock, Dial, DigitalClock } from "./widgets/dials.js";
 import { Embedded, NavTabs, Template } from "./widgets/embedded.js";
 import { Spinner, TextEntry } from "./widgets/entries.js";
+import { FileSelector } from "./widgets/files.js";
+import { Knob } from "./widgets/knob.js";
 import { ByteMonitor, Led, MultiStateLed } from "./widgets/lamps.js";
 import { Picture, Symbol } from "./widgets/pictures.js";
 import { Arc, Ellipse, Polygon, Polyline, Rectangle } from "./widgets/shapes.js";
@@ -52,10 +54,11 @@ export const WIDGETS: ReadonlyMap<string, WidgetComponent> = new Map(
     digital_clock: DigitalClock,
     ellipse: Ellipse,
     embedded: Embedded,
+    fileselector: FileSelector,
     gauge: Dial,
     group: Group,
     image: onDemand("Image"),
-    knob: Dial,
+    knob: Knob,
     label: Label,
     led: Led,
     linearmeter: LinearMeter,

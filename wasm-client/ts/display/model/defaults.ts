@@ -483,6 +483,7 @@ const OWN: Readonly<Record<string, Defaults>> = {
   webbrowser: { ...size(800, 600), url: "", show_toolbar: true },
 };
 
+  fileselector: { ...PV, ...size(40, 25), component: 0, enabled: true },
 /** The defaults of a type; `undefined` for a type that isn't shown. */
 export function defaultsOf(type: string): Defaults | undefined {
   const known = cache.get(type);

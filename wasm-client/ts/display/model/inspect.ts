@@ -42,11 +42,14 @@ export function notesOf(widget: WidgetSource): Omit<DisplayNote, "count">[] {
   };
   const defaults = defaultsOf(type);
   if (defaults === undefined) note("type", `widgets of type ${type || "(none)"}`);
-  if (type === "knob") note("action", "a knob is shown, but can't be turned");
   if (type === "table" && !["false", "0"].includes(textOf(node, "editable")?.trim() ?? "")) {
     note("property", "a table is shown, but can't be edited");
   }
   if (type === "databrowser") {
+  if (type === "fileselector") {
+    note("property", "the path of a file is typed: a page sees no files of the control system");
+  }
+  if (type === "image") noteImage(node, note);
     note("property", "a data browser shows values since it was opened, not those of an archive");
   }
   // Macros are replaced where the widget is shown; here each is something that a name or number may be.

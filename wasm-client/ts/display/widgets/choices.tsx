@@ -75,12 +75,8 @@ function useChoices({ name, problem, props, widget }: WidgetProps): Choices {
   };
 }
 
-/** Asks if the display wants that. */
-export async function isConfirmed(
-  props: Props,
-  confirm: (message: string, password?: string) => Promise<boolean>,
-  isPush = true,
-): Promise<boolean> {
+/** Whether the display wants a question before a write. */
+export function asksBefore(props: Props, isPush = true): boolean {
   const kinds = ["NONE", "BOTH", "PUSH", "RELEASE"];
   const written = props.text("show_confirm_dialog");
   const kind = /^(?:true|false)$/.test(written)
@@ -88,10 +84,18 @@ export async function isConfirmed(
       ? "BOTH"
       : "NONE"
     : props.choice("show_confirm_dialog", kinds);
-  const password = props.text("password");
   const isAsked = kind === "BOTH" || kind === (isPush ? "PUSH" : "RELEASE");
-  if (!isAsked && password === "") return true;
-  return await confirm(props.text("confirm_message"), password);
+  return isAsked || props.text("password") !== "";
+}
+
+/** Asks if the display wants that. */
+export async function isConfirmed(
+  props: Props,
+  confirm: (message: string, password?: string) => Promise<boolean>,
+  isPush = true,
+): Promise<boolean> {
+  if (!asksBefore(props, isPush)) return true;
+  return await confirm(props.text("confirm_message"), props.text("password"));
 }
 
 /** A list. A choice by keys is written by Enter: each that the arrow keys pass would be another put. */

@@ -1,9 +1,9 @@
-/** Dials: meter, gauge and knob; and clocks. */
+/** Dials: meter and gauge, and that of the knob; and clocks. */
 
-import { useEffect, useState, type ReactNode } from "react";
+import { useEffect, useState, type HTMLAttributes, type ReactNode } from "react";
 
 import { ticksOf } from "../../widgets/ticks.js";
-import { formatOf, valueText } from "../model/format.js";
+import { formatOf, numberText, valueText } from "../model/format.js";
 import { cssColour } from "../model/palette.js";
 import { cssFont, placeOf } from "../place.js";
 import { useWidgetPv } from "../use_widget_pv.js";
@@ -15,7 +15,25 @@ import { sectorPath } from "./shapes.js";
 /** Where a dial begins and how far it goes, in degrees anticlockwise from three o'clock. */
 const DIALS = { meter: [170, -160], gauge: [225, -270], knob: [225, -270] } as const;
 
-export function Dial({ name, problem, props, widget }: WidgetProps): ReactNode {
+/** How far a knob turns from one end to the other. */
+export const TURN_DEGREES = 270;
+
+export function Dial(of: WidgetProps): ReactNode {
+  return <DialView of={of} problem={of.problem} />;
+}
+
+interface DialViewProps {
+  readonly of: WidgetProps;
+  readonly problem: string | undefined;
+  readonly outcome?: string | undefined;
+  /** A number that is about to be written, marked beside the needle, which shows the PV's value. */
+  readonly target?: number | undefined;
+  /** What makes it a control; absent where it only shows. */
+  readonly control?: HTMLAttributes<HTMLDivElement>;
+}
+
+export function DialView({ control, of, outcome, problem, target }: DialViewProps): ReactNode {
+  const { name, props, widget } = of;
   const { condition, pv, value } = useWidgetPv(name);
   const { height, width } = placeOf(props);
   const range = rangeOf(props, pv?.display);
@@ -25,6 +43,7 @@ export function Dial({ name, problem, props, widget }: WidgetProps): ReactNode {
   const [x, y] = [width / 2, isFlat ? height * 0.88 : height / 2];
   const isLog = props.flag("log_scale");
   const position = positionOn(range, value?.number, isLog);
+  const targeted = positionOn(range, target, isLog);
   const at = (share: number, distance: number): readonly [number, number] => {
     const angle = ((from + total * share) * Math.PI) / 180;
     return [x + distance * Math.cos(angle), y - distance * Math.sin(angle)];
@@ -34,106 +53,131 @@ export function Dial({ name, problem, props, widget }: WidgetProps): ReactNode {
   const small = Math.max(7, Math.min(font.size, radius / 5));
   const ticks = ticksOf(range, Math.max(2, Math.floor(radius / 16)));
   const levels = props.flag("show_limits") ? levelsOf(props, pv?.display, range) : [];
-  const shown = value === undefined ? "–" : valueText(value, pv?.display ?? null, formatOf(props));
+  const how = formatOf(props);
+  const present = value === undefined ? "–" : valueText(value, pv?.display ?? null, how);
+  const shown =
+    target === undefined ? present : `${present} → ${numberText(target, pv?.display ?? null, how)}`;
   const arc = sectorPath([x, y], [radius, radius], from, total).arc;
   const needle = at(position ?? 0, radius * 0.85);
+  const mark = at(targeted ?? 0, radius);
+  const view = (
+    <svg
+      className="pvwire-display-dial"
+      width={width}
+      height={height}
+      role="img"
+      aria-label={`${name ?? props.text("name")}: ${shown}`}
+      style={cssFont(font)}
+    >
+      <path
+        d={arc}
+        fill="none"
+        stroke={cssColour(props.colour("bar_background_color"))}
+        strokeWidth={4}
+      />
+      {levels.map(([level, kind]) => {
+        const share = positionOn(range, level, isLog) ?? 0;
+        const [start, end] = [at(share, radius - 4), at(share, radius + 4)];
+        return (
+          <line
+            key={`${kind} ${String(level)}`}
+            data-level={kind}
+            x1={start[0]}
+            y1={start[1]}
+            x2={end[0]}
+            y2={end[1]}
+          />
+        );
+      })}
+      {ticks.at.map((tick, index) => {
+        const share = positionOn(range, tick, isLog) ?? 0;
+        const [start, end, label] = [
+          at(share, radius),
+          at(share, radius - 6),
+          at(share, radius - 8 - small),
+        ];
+        return (
+          <g key={tick}>
+            <line x1={start[0]} y1={start[1]} x2={end[0]} y2={end[1]} stroke={ink} />
+            <text
+              x={label[0]}
+              y={label[1]}
+              fill={ink}
+              fontSize={small}
+              textAnchor="middle"
+              dominantBaseline="central"
+            >
+              {ticks.labels[index]}
+            </text>
+          </g>
+        );
+      })}
+      {position !== undefined && (
+        <line
+          x1={x}
+          y1={y}
+          x2={needle[0]}
+          y2={needle[1]}
+          stroke={cssColour(props.colour("needle_color"))}
+          strokeWidth={Math.max(2, radius / 25)}
+        />
+      )}
+      {targeted !== undefined && (
+        <circle
+          data-target
+          cx={mark[0]}
+          cy={mark[1]}
+          r={Math.max(3, radius / 14)}
+          fill="none"
+          stroke={cssColour(props.colour("needle_color"))}
+          strokeWidth={2}
+        />
+      )}
+      <circle
+        cx={x}
+        cy={y}
+        r={Math.max(3, radius / 12)}
+        fill={cssColour(props.colour("knob_color"))}
+      />
+      {props.flag("show_value") && props.flag("value_visible") && (
+        <text
+          x={x}
+          y={isFlat ? y - radius / 3 : y + radius / 2}
+          fill={ink}
+          fontSize={small * 1.2}
+          textAnchor="middle"
+        >
+          {shown}
+        </text>
+      )}
+      {props.text("title") !== "" && (
+        <text x={x} y={small + 2} fill={ink} fontSize={small} textAnchor="middle">
+          {props.text("title")}
+        </text>
+      )}
+    </svg>
+  );
   return (
     <Box
       widget={widget}
       props={props}
       condition={condition}
       name={name}
-      problem={widget.type === "knob" ? (problem ?? "Shown without turning it") : problem}
+      problem={problem}
+      outcome={outcome}
       style={
         props.flag("transparent")
           ? {}
           : { backgroundColor: cssColour(props.colour("background_color")) }
       }
     >
-      <svg
-        className="pvwire-display-dial"
-        width={width}
-        height={height}
-        role="img"
-        aria-label={`${name ?? props.text("name")}: ${shown}`}
-        style={cssFont(font)}
-      >
-        <path
-          d={arc}
-          fill="none"
-          stroke={cssColour(props.colour("bar_background_color"))}
-          strokeWidth={4}
-        />
-        {levels.map(([level, kind]) => {
-          const share = positionOn(range, level, isLog) ?? 0;
-          const [start, end] = [at(share, radius - 4), at(share, radius + 4)];
-          return (
-            <line
-              key={`${kind} ${String(level)}`}
-              data-level={kind}
-              x1={start[0]}
-              y1={start[1]}
-              x2={end[0]}
-              y2={end[1]}
-            />
-          );
-        })}
-        {ticks.at.map((tick, index) => {
-          const share = positionOn(range, tick, isLog) ?? 0;
-          const [start, end, label] = [
-            at(share, radius),
-            at(share, radius - 6),
-            at(share, radius - 8 - small),
-          ];
-          return (
-            <g key={tick}>
-              <line x1={start[0]} y1={start[1]} x2={end[0]} y2={end[1]} stroke={ink} />
-              <text
-                x={label[0]}
-                y={label[1]}
-                fill={ink}
-                fontSize={small}
-                textAnchor="middle"
-                dominantBaseline="central"
-              >
-                {ticks.labels[index]}
-              </text>
-            </g>
-          );
-        })}
-        {position !== undefined && (
-          <line
-            x1={x}
-            y1={y}
-            x2={needle[0]}
-            y2={needle[1]}
-            stroke={cssColour(props.colour("needle_color"))}
-            strokeWidth={Math.max(2, radius / 25)}
-          />
-        )}
-        <circle
-          cx={x}
-          cy={y}
-          r={Math.max(3, radius / 12)}
-          fill={cssColour(props.colour("knob_color"))}
-        />
-        {props.flag("show_value") && props.flag("value_visible") && (
-          <text
-            x={x}
-            y={isFlat ? y - radius / 3 : y + radius / 2}
-            fill={ink}
-            fontSize={small * 1.2}
-            textAnchor="middle"
-          >
-            {shown}
-          </text>
-        )}
-        {props.text("title") !== "" && (
-          <text x={x} y={small + 2} fill={ink} fontSize={small} textAnchor="middle">
-            {props.text("title")}
-          </text>
-        )}
-      </svg>
+      {control === undefined ? (
+        view
+      ) : (
+        <div className="pvwire-display-knob" {...control}>
+          {view}
+        </div>
+      )}
     </Box>
   );
 }
