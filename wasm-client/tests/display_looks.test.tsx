@@ -2,7 +2,18 @@
 
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import { display, box, FILES, notes, open, part, pv, value, when } from "./display_page.js";
+import {
+  display,
+  box,
+  FILES,
+  isShown,
+  notes,
+  open,
+  part,
+  pv,
+  value,
+  when,
+} from "./display_page.js";
 import { eachWithWidgetPage, page, relay } from "./widget_page.js";
 
 eachWithWidgetPage();
@@ -205,6 +216,18 @@ describe("an image", () => {
     page.querySelector(".pvwire-colour-bar")?.getAttribute("aria-label") ?? null;
   const size = "<data_width>2</data_width><data_height>1</data_height>";
 
+  /** The colours of the first row that is painted. */
+  function colours(): number[][] {
+    const canvas = page.querySelector("canvas");
+    if (canvas === null || canvas.hidden) return [];
+    const copy = new OffscreenCanvas(canvas.width, 1);
+    const context = copy.getContext("2d");
+    context?.drawImage(canvas, 0, 0);
+    const data = context?.getImageData(0, 0, canvas.width, 1).data ?? [];
+    return Array.from({ length: canvas.width }, (_, at) => [...data.slice(4 * at, 4 * at + 3)]);
+  }
+  const pixels = (): (number | undefined)[] => colours().map(([red]) => red);
+
   it("reads integers with a sign as unsigned if the display says so, and only its rows", async () => {
     relay.set("RAW", { value: Int8Array.of(1, -1, 127, -128) });
     await open(pv("image", "RAW", size));
@@ -214,6 +237,50 @@ describe("an image", () => {
     relay.set("RAW16", { value: Int16Array.of(1, -1) });
     await open(pv("image", "RAW16", `${size}<unsigned>true</unsigned>`));
     await when(() => range() === "Colours from 1 to 65535");
+  });
+
+  it("of a logarithmic scale has the values themselves beside its colours", async () => {
+    relay.set("RAW", { value: Uint16Array.of(0, 10, 100, 1000) });
+    const four = "<data_width>4</data_width><log_scale>true</log_scale><color_map>GRAY</color_map>";
+    await open(pv("image", "RAW", four));
+    await when(() => range() === "Colours from 10 to 1000");
+    await when(() => pixels().join() === "0,0,127,255");
+    const own = "<autoscale>false</autoscale><minimum>1</minimum><maximum>1000</maximum>";
+    await open(pv("image", "RAW", four + own));
+    await when(() => range() === "Colours from 1 to 1000");
+    await when(() => pixels().join() === "85,85,170,255");
+  });
+
+  it("takes the PV's limits if the display wants them", async () => {
+    relay.set("RAW", { value: Uint8Array.of(10, 20), displayRange: { min: 0, max: 40 } });
+    const own = `${size}<autoscale>false</autoscale><maximum>99</maximum>`;
+    await open(pv("image", "RAW", `${own}<limits_from_pv>true</limits_from_pv>`));
+    await when(() => range() === "Colours from 0 to 40");
+    await open(pv("image", "RAW", own));
+    await when(() => range() === "Colours from 0 to 99");
+  });
+
+  it("of three elements a pixel is in colours, in the order that the display says", async () => {
+    const red = [200, 0, 0];
+    const green = [0, 100, 0];
+    relay.set("RGB1", { value: Uint8Array.from([...red, ...green, 9]) });
+    await open(pv("image", "RGB1", `${size}<color_mode>RGB1</color_mode>`));
+    await when(() => colours().join(" ") === "200,0,0 0,100,0");
+    expect(range()).toBe(null);
+    relay.set("RGB3", { value: Uint8Array.of(200, 0, 0, 100, 0, 0) });
+    await open(pv("image", "RGB3", `${size}<color_mode>4</color_mode>`));
+    await when(() => colours().join(" ") === "200,0,0 0,100,0");
+  });
+
+  it("hides its colour bar if the display does", async () => {
+    relay.set("RAW", { value: Uint8Array.of(1, 2) });
+    await open(
+      pv("image", "RAW", `${size}<color_bar><visible>false</visible></color_bar>`) +
+        pv("image", "RAW", size).replace(">image<", ">barred<"),
+    );
+    await when(() => page.querySelectorAll(".pvwire-colour-bar").length === 2);
+    expect(part("barred", ".pvwire-colour-bar").offsetHeight).toBeGreaterThan(0);
+    expect(part("image", ".pvwire-colour-bar").offsetHeight).toBe(0);
   });
 });
 

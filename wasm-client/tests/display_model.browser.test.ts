@@ -15,8 +15,10 @@ import { Props } from "../ts/display/model/props.js";
 import { evaluate, rulesOf, type RulePv } from "../ts/display/model/rules.js";
 import type { NumericArray } from "../ts/index.js";
 import { typedNumber, typedValue } from "../ts/display/model/typed.js";
+import { coloursOf } from "../ts/display/plot/colours.js";
 import { WIDGETS } from "../ts/display/registry.js";
 import { partOf } from "../ts/display/widgets/files.js";
+import type { Colours } from "../ts/widgets/pixels.js";
 import { firstPages, presentOf, turn, waysOf } from "../ts/display/pages.js";
 
 const display = (inside: string): string => `<display version="2.0.0">${inside}</display>`;
@@ -71,16 +73,17 @@ describe("a file", () => {
     expect(isWhole(inspectDisplay(display('<widget type="led"><sparkle/></widget>')))).toBe(true);
   });
 
-  it("says that an image's scale and colours aren't as it is written", () => {
-    const notes = inspectDisplay(
-      display(`<widget type="image"><color_mode>RGB1</color_mode><log_scale>true</log_scale>
-        <limits_from_pv>true</limits_from_pv><data_height>5</data_height><unsigned>true</unsigned></widget>`),
-    );
-    expect(notes.map(({ text }) => text)).toEqual([
-      "image.color_mode",
-      "image.log_scale",
-      "image.limits_from_pv",
+  it("says that an image has no axes, and which colours it can't show", () => {
+    const texts = (inside: string): string[] =>
+      inspectDisplay(display(`<widget type="image">${inside}</widget>`)).map(({ text }) => text);
+    const hidden =
+      "<x_axis><visible>false</visible></x_axis><y_axis><visible>false</visible></y_axis>";
+    const known = `<color_mode>RGB1</color_mode><log_scale>true</log_scale><limits_from_pv>true</limits_from_pv>`;
+    expect(texts(known + hidden)).toEqual([]);
+    expect(texts(`<color_mode>YUV444</color_mode>${hidden}`)).toEqual([
+      "an image of the colour mode YUV444",
     ]);
+    expect(texts("")).toEqual(["an image is shown without its axes"]);
   });
 
   it("has a component for each type that has defaults", () => {
@@ -159,6 +162,48 @@ describe("properties", () => {
         X: "1",
       }).text("text");
     expect(text(action)).toBe("Go 1");
+  });
+});
+
+describe("the colours of an image", () => {
+  const map = (inside: string): Colours =>
+    coloursOf(first(`<widget type="image"><color_map>${inside}</color_map></widget>`).node);
+  const at = (inside: string, ...levels: number[]) => {
+    const colours = map(inside);
+    return typeof colours === "string" ? colours : levels.map((level) => colours[level]);
+  };
+
+  it("are Phoebus's maps by name or number, else viridis", () => {
+    expect(coloursOf(first('<widget type="image"/>').node)).toBe("viridis");
+    expect(map("<name>GRAY</name>")).toBe("grey");
+    expect(map("<map>1</map>")).toBe("grey");
+    expect(map("<name>PLAID</name>")).toBe("viridis");
+    expect(at("<name>JET</name>", 0, 93, 255)).toEqual([
+      [0, 0, 143],
+      [0, 255, 255],
+      [128, 0, 0],
+    ]);
+    expect(at("<map>5</map>", 0, 255)).toEqual([
+      [0, 255, 255],
+      [255, 0, 255],
+    ]);
+  });
+
+  it("may be the display's own, in any order", () => {
+    const sections = `<section value="200" red="0" green="100" blue="0"/>
+      <section value="100" red="0" green="0" blue="0"/><section value="x" red="9"/>`;
+    expect(at(sections, 0, 100, 150, 255)).toEqual([
+      [0, 0, 0],
+      [0, 0, 0],
+      [0, 50, 0],
+      [0, 100, 0],
+    ]);
+    const older = `<map><e red="0" green="0" blue="0">0.0</e><e red="255" green="255" blue="255">1.0</e></map>`;
+    expect(at(older, 0, 51, 255)).toEqual([
+      [0, 0, 0],
+      [51, 51, 51],
+      [255, 255, 255],
+    ]);
   });
 });
 

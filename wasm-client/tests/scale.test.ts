@@ -3,7 +3,8 @@
 import { describe, expect, it } from "vitest";
 
 import { layOutAxes } from "../ts/widgets/axes.js";
-import { endTexts, givenRange, positionIn, rangeAround, type Range } from "../ts/widgets/scale.js";
+import { endTexts } from "../ts/widgets/end_texts.js";
+import { givenRange, positionIn, rangeAround, type Range } from "../ts/widgets/scale.js";
 import { choiceTicks, ticksOf, timeTicks } from "../ts/widgets/ticks.js";
 import { next, randomNumbers } from "./random.js";
 

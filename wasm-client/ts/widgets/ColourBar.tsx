@@ -2,11 +2,12 @@
 
 import type { ReactNode } from "react";
 
-import { gradientOf, type ColourMap } from "./pixels.js";
-import { endTexts, type Range } from "./scale.js";
+import { endTexts } from "./end_texts.js";
+import { gradientOf, type Colours } from "./pixels.js";
+import type { Range } from "./scale.js";
 
 export interface ColourBarProps {
-  readonly map: ColourMap;
+  readonly map: Colours;
   readonly range: Range;
 }
 

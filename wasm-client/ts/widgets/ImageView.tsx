@@ -10,7 +10,14 @@ import { Frame, kindOf, Nothing } from "./Frame.js";
 import type { Painter } from "./gl.js";
 import { givenRange } from "./scale.js";
 import { perPv } from "./per_pv.js";
-import { codecOf, pictureOf, rangeOf, type ColourMap, type Picture } from "./pixels.js";
+import {
+  codecOf,
+  pictureOf,
+  rangeOf,
+  type ColourMap,
+  type Colours,
+  type Picture,
+} from "./pixels.js";
 
 const SELECTION = `{
   value { array structure text }
@@ -45,9 +52,13 @@ export interface ImageViewProps {
 }
 
 /** For widgets around it. */
-export interface PreparedImageProps extends ImageViewProps {
+export interface PreparedImageProps extends Omit<ImageViewProps, "colourMap"> {
+  /** Also colours of the widget's own. @default "grey" */
+  readonly colourMap?: Colours;
   /** Changes each picture before it is painted. Another function paints it again. @default none */
   readonly prepare?: (picture: Picture) => Picture;
+  /** The value that a prepared element stands for, for the colour bar. @default the element */
+  readonly toValue?: (element: number) => number;
 }
 
 /** An image: mono or RGB, of 8, 16 or more bits. */
@@ -60,6 +71,7 @@ export const ImageView = perPv(function ImageView(props: PreparedImageProps): Re
     range,
     rateHz,
     staleAfterMs,
+    toValue = Number,
     width,
   } = props;
   const pv = usePv<ImageData_>(name, SELECTION, { rateHz });
@@ -116,7 +128,7 @@ export const ImageView = perPv(function ImageView(props: PreparedImageProps): Re
         hidden={picture === undefined || painter === undefined}
       />
       {picture?.order === "mono" && drawn !== undefined && (
-        <ColourBar map={colourMap} range={drawn} />
+        <ColourBar map={colourMap} range={[toValue(drawn[0]), toValue(drawn[1])]} />
       )}
     </Frame>
   );

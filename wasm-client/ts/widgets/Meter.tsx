@@ -7,7 +7,8 @@ import type { PvDisplay, PvValue } from "../types.js";
 import { CONDITION_FIELDS, useCondition, type ConditionData } from "./condition.js";
 import { Frame, kindOf, Nothing } from "./Frame.js";
 import { beyondOf, RangeBar } from "./RangeBar.js";
-import { endTexts, type Range } from "./scale.js";
+import { endTexts } from "./end_texts.js";
+import type { Range } from "./scale.js";
 
 const SELECTION = `{
   value { string(units: true) number array structure text }

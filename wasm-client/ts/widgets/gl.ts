@@ -2,11 +2,11 @@
  * Colours an image with WebGL: levels are uploaded unchanged, and a shader looks up the colours.
  */
 
-import { coloursOf, paint, type ColourMap, type Picture } from "./pixels.js";
+import { coloursOf, paint, type Colours, type Picture } from "./pixels.js";
 
 /** Paints pictures on a canvas. */
 export interface Painter {
-  paint: (picture: Picture, range: readonly [number, number], map: ColourMap) => void;
+  paint: (picture: Picture, range: readonly [number, number], map: Colours) => void;
   end: () => void;
 }
 
@@ -67,7 +67,7 @@ export function createGlPainter(
   gl.uniform1i(place("levels"), 0);
   gl.uniform1i(place("colours"), 1);
   const textures = [textureOf(gl, gl.TEXTURE0), textureOf(gl, gl.TEXTURE1)];
-  let shown: ColourMap | undefined;
+  let shown: Colours | undefined;
   const lost = (): void => {
     onFailed();
   };
@@ -136,7 +136,7 @@ function levelsOf(
   gl: WebGL2RenderingContext,
   picture: Picture,
   range: readonly [number, number],
-  map: ColourMap,
+  map: Colours,
 ): Levels {
   const { elements, height, order, width } = picture;
   const one = { elements, isMono: true, format: gl.RED_INTEGER };

@@ -5,6 +5,9 @@ import { Seam } from "../history/seam.js";
 import type { Points } from "./decimate.js";
 import type { PastRow } from "./past.js";
 
+/** Interval at which a chart's time axis moves if no data arrives. */
+export const STEP_MS = 250;
+
 /** What a PV has sent, at one moment. */
 export interface Sight {
   /** `undefined` while the PV isn't connected, doesn't respond, or has no value. */

@@ -13,6 +13,12 @@ export interface Picture {
 /** The colours of an image: from black to white, or through false colours. */
 export type ColourMap = "grey" | "viridis" | "heat";
 
+/** Colours at equal distances; colours between them are interpolated. */
+export type ColourStops = readonly (readonly [red: number, green: number, blue: number])[];
+
+/** A colour map by its name, or by its colours. */
+export type Colours = ColourMap | ColourStops;
+
 /** In the order of areaDetector's ColorMode. */
 const ORDERS: Readonly<Record<number, Picture["order"]>> = {
   0: "mono",
@@ -98,7 +104,7 @@ function unsignedRange(elements: Unsigned): readonly [number, number] {
 export function paint(
   { elements, height, order, width }: Picture,
   [low, high]: readonly [number, number],
-  map: ColourMap,
+  map: Colours,
   rgba: Uint8ClampedArray,
 ): void {
   const scale = high > low ? 255 / (high - low) : 0;
@@ -150,8 +156,7 @@ function levelColours(
   return table;
 }
 
-/** Colours at equal distances; colours between them are interpolated. */
-const STOPS: Readonly<Record<ColourMap, readonly (readonly [number, number, number])[]>> = {
+const STOPS: Readonly<Record<ColourMap, ColourStops>> = {
   grey: [
     [0, 0, 0],
     [255, 255, 255],
@@ -171,18 +176,22 @@ const STOPS: Readonly<Record<ColourMap, readonly (readonly [number, number, numb
   ],
 };
 
+const stopsOf = (map: Colours): ColourStops => (typeof map === "string" ? STOPS[map] : map);
+
 /** The same colours from bottom to top, as a CSS gradient. */
-export function gradientOf(map: ColourMap): string {
-  return `linear-gradient(to top, ${STOPS[map].map((stop) => `rgb(${stop.join(" ")})`).join(", ")})`;
+export function gradientOf(map: Colours): string {
+  return `linear-gradient(to top, ${stopsOf(map)
+    .map((stop) => `rgb(${stop.join(" ")})`)
+    .join(", ")})`;
 }
 
-const tables = new Map<ColourMap, Uint32Array>();
+const tables = new WeakMap<ColourStops, Uint32Array>();
 
 /** 256 colours in memory order: red, green, blue, opacity. */
-export function coloursOf(map: ColourMap): Uint32Array {
-  const made = tables.get(map);
+export function coloursOf(map: Colours): Uint32Array {
+  const stops = stopsOf(map);
+  const made = tables.get(stops);
   if (made !== undefined) return made;
-  const stops = STOPS[map];
   const bytes = new Uint8ClampedArray(4 * 256);
   for (let level = 0; level < 256; level += 1) {
     const place = (level / 255) * (stops.length - 1);
@@ -195,6 +204,6 @@ export function coloursOf(map: ColourMap): Uint32Array {
     bytes[4 * level + 3] = 255;
   }
   const table = new Uint32Array(bytes.buffer);
-  tables.set(map, table);
+  tables.set(stops, table);
   return table;
 }

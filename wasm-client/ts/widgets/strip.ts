@@ -2,12 +2,9 @@
 
 import type { PvClient } from "../types.js";
 import { POINT_FIELDS, feed, type PointData } from "./feed.js";
-import { History, type ByArrival } from "./history.js";
+import { History, STEP_MS, type ByArrival } from "./history.js";
 import { createPlot } from "./plot.js";
 import type { Range } from "./scale.js";
-
-/** Interval at which the axis moves if no data arrives. */
-export const STEP_MS = 250;
 
 const BOOLEANS = ["false", "true"] as const;
 

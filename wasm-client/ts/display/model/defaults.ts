@@ -476,14 +476,17 @@ const OWN: Readonly<Record<string, Defaults>> = {
     data_height: 100,
     interpolation: 0,
     unsigned: false,
+    color_mode: "",
     autoscale: true,
+    log_scale: false,
+    limits_from_pv: false,
     minimum: 0,
     maximum: 255,
   },
+  fileselector: { ...PV, ...size(40, 25), component: 0, enabled: true },
   webbrowser: { ...size(800, 600), url: "", show_toolbar: true },
 };
 
-  fileselector: { ...PV, ...size(40, 25), component: 0, enabled: true },
 /** The defaults of a type; `undefined` for a type that isn't shown. */
 export function defaultsOf(type: string): Defaults | undefined {
   const known = cache.get(type);

@@ -3,7 +3,7 @@
 import { defaultsOf, WITHOUT_EFFECT } from "./defaults.js";
 import { actionsOf, allWidgets, type DisplayFile, type WidgetSource } from "./file.js";
 import { rulesOf } from "./rules.js";
-import { childOf, textOf } from "./xml.js";
+import { childOf, textOf, type XmlNode } from "./xml.js";
 
 /** Something that isn't shown or can't be done, with how often. */
 export interface DisplayNote {
@@ -85,6 +85,15 @@ export function inspect(file: DisplayFile): DisplayNote[] {
   const all = [...allWidgets(file.widgets)].flatMap(notesOf);
   const own = childOf(file.node, "scripts")?.children ?? [];
   for (const script of own) {
+function noteImage(node: XmlNode, note: (kind: DisplayNote["kind"], text: string) => void): void {
+  const mode = textOf(node, "color_mode")?.trim() ?? "";
+  if (/bayer|yuv/i.test(mode)) note("property", `an image of the colour mode ${mode}`);
+  const axes = ["x_axis", "y_axis"].map((name) => childOf(node, name));
+  if (!axes.every((axis) => axis && textOf(axis, "visible")?.trim() === "false")) {
+    note("property", "an image is shown without its axes");
+  }
+}
+
     all.push({ kind: "script", text: `scripts: ${script.attributes.file ?? ""} are not run` });
   }
   return counted(all);

@@ -1,14 +1,11 @@
-/** Plots and images. Loaded with the first of them. */
+/** Plots, images and tables. Loaded with the first of them. */
 
-import { useCallback, useEffect, useMemo, useState, type ReactNode } from "react";
+import { useEffect, useMemo, useState, type ReactNode } from "react";
 
 import { useClient, usePvs } from "../../react/index.js";
-import type { NumericArray, PvData } from "../../types.js";
-import { History } from "../../widgets/history.js";
-import { ImageView } from "../../widgets/ImageView.js";
-import type { ColourMap, Picture } from "../../widgets/pixels.js";
+import type { PvData } from "../../types.js";
+import { History, STEP_MS } from "../../widgets/history.js";
 import { POINT_FIELDS, taker, type PointData } from "../../widgets/feed.js";
-import { STEP_MS } from "../../widgets/strip.js";
 import { TableView } from "../../widgets/TableView.js";
 import { useShown } from "../context.js";
 import { resolveFile } from "../model/address.js";
@@ -26,6 +23,8 @@ import { Canvas } from "./Canvas.js";
 import { stripOf } from "./databrowser.js";
 import type { Curve } from "./draw.js";
 import { axisOf, lookOf, tracesOf, yAxesOf, type Trace } from "./read.js";
+
+export { Image } from "./image.js";
 
 const FIELDS = `{
   value { number array }
@@ -257,65 +256,6 @@ export function DataBrowser(of: WidgetProps): ReactNode {
   return (
     <Box widget={widget} props={props} problem={problem} className="pvwire-display-unknown">
       <span>{problem}</span>
-    </Box>
-  );
-}
-
-const MAPS: ReadonlyMap<string, ColourMap> = new Map([
-  ["GRAY", "grey"],
-  ["GREY", "grey"],
-  ["HOT", "heat"],
-]);
-
-/** The same bits as integers without a sign. */
-function unsigned(elements: NumericArray): NumericArray {
-  const { buffer, byteOffset, length } = elements;
-  if (elements instanceof Int8Array) return new Uint8Array(buffer, byteOffset, length);
-  if (elements instanceof Int16Array) return new Uint16Array(buffer, byteOffset, length);
-  if (elements instanceof Int32Array) return new Uint32Array(buffer, byteOffset, length);
-  return elements;
-}
-
-export function Image({ name, problem, props, widget }: WidgetProps): ReactNode {
-  const { condition, pv } = useWidgetPv(name);
-  // A plain array may be longer than its image; an NTNDArray has dimensions.
-  const rows = pv?.value?.array == null ? Infinity : Math.max(1, props.integer("data_height"));
-  const isUnsigned = props.flag("unsigned");
-  const prepare = useCallback(
-    ({ elements, height, order, width }: Picture): Picture => {
-      const shown = height > rows ? elements.subarray(0, rows * width) : elements;
-      return {
-        elements: isUnsigned ? unsigned(shown) : shown,
-        height: Math.min(height, rows),
-        order,
-        width,
-      };
-    },
-    [isUnsigned, rows],
-  );
-  const map = props.sub("color_map").text("name", props.text("color_map")).trim();
-  const isAuto = props.flag("autoscale");
-  return (
-    <Box
-      widget={widget}
-      props={props}
-      condition={condition}
-      name={name}
-      problem={problem}
-      className="pvwire-display-hosted"
-      style={{ backgroundColor: cssColour(props.colour("background_color")) }}
-    >
-      {name !== undefined && (
-        <ImageView
-          name={name}
-          width={Math.max(1, props.integer("data_width"))}
-          colourMap={MAPS.get(map.toUpperCase()) ?? "viridis"}
-          prepare={prepare}
-          {...(isAuto
-            ? {}
-            : { range: [props.number("minimum"), props.number("maximum")] as const })}
-        />
-      )}
     </Box>
   );
 }
