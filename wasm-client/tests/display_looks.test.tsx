@@ -284,6 +284,70 @@ describe("an image", () => {
   });
 });
 
+describe("a page of dark colours", () => {
+  /** The brightness of a colour as CSS writes it, 0 to 255. */
+  const brightness = (colour: string): number =>
+    Math.max(...(colour.match(/[\d.]+/g) ?? []).slice(0, 3).map(Number));
+  const looks = (selector: string) => {
+    const { backgroundColor, color } = getComputedStyle(page.querySelector(selector) as Element);
+    return { ground: brightness(backgroundColor), ink: brightness(color) };
+  };
+  const openIn = async (colorScheme: string): Promise<void> => {
+    document.documentElement.style.colorScheme = colorScheme;
+    onTestFinished(() => {
+      document.documentElement.style.colorScheme = "";
+    });
+    const confirm = "<show_confirm_dialog>1</show_confirm_dialog>";
+    const action = '<action type="open_webpage"><url>https://a.example</url></action>';
+    await open(
+      `<widget type="combo"><name>c</name><pv_name>MODE</pv_name>${confirm}</widget>
+       <widget type="3dviewer"/><widget type="action_button"><name>b</name><actions>${action}${action}</actions></widget>`,
+    );
+  };
+
+  it.each(["light", "dark"])(
+    "has a bar, a menu and questions of its colours: %s",
+    async (scheme) => {
+      await openIn(scheme);
+      const isDark = scheme === "dark";
+      part("b", "button").click();
+      await when(() => page.querySelector(".pvwire-display-menu") !== null);
+      for (const selector of [
+        ".pvwire-display-bar",
+        ".pvwire-display-bar button",
+        ".pvwire-display-menu",
+      ]) {
+        const { ground, ink } = looks(selector);
+        expect(ground < 80, selector).toBe(isDark);
+        expect(ink > 200, selector).toBe(isDark);
+      }
+      document.body.dispatchEvent(new PointerEvent("pointerdown", { bubbles: true }));
+      const list = part<HTMLSelectElement>("c", "select");
+      await when(() => !list.disabled);
+      list.value = "0";
+      list.dispatchEvent(new Event("change", { bubbles: true }));
+      await when(() => page.querySelector("dialog") !== null);
+      for (const selector of ["dialog", "dialog button"]) {
+        const { ground, ink } = looks(selector);
+        expect(Math.abs(ground - ink), selector).toBeGreaterThan(150);
+        expect(ground < 80, selector).toBe(isDark);
+      }
+    },
+  );
+
+  it("changes nothing of the display itself", async () => {
+    const look = (): string[] => {
+      const { color, colorScheme } = getComputedStyle(box("c"));
+      return [color, colorScheme, getComputedStyle(part("c", "select")).color];
+    };
+    await openIn("light");
+    const light = look();
+    await openIn("dark");
+    expect(look()).toEqual(light);
+    expect(light[1]).toBe("light");
+  });
+});
+
 it("a limit outside the scale isn't marked at the scale's end", async () => {
   // TEMP warns at 60 and alarms at 80.
   const limits = `<limits_from_pv>false</limits_from_pv><minimum>0</minimum><maximum>70</maximum>
