@@ -1,14 +1,12 @@
 /** One of the facility's displays. Its address has the path, the macros, and how it is scaled. */
 
-import { useCallback, useEffect, useMemo, useState, type ReactNode } from "react";
+import { useCallback, useEffect, useState, type ReactNode } from "react";
 import {
   DEFAULT_PALETTE,
   Display,
-  paletteOf,
   type DisplayWays,
   type OpenRequest,
   type Palette,
-  type ScreenFile,
 } from "pvwire/display";
 import "pvwire/display.css";
 
@@ -23,7 +21,7 @@ const FIT_TITLES = ["100 %", "Width", "Whole"];
 export default function DisplayPage({ route }: { readonly route: Route }): ReactNode {
   const { files, problem } = useScreenFiles();
   const { macros, name, settings } = route;
-  const palette = usePalette(files, name);
+  const palette = usePalette(files !== undefined, name);
   const fit = FITS.find((one) => one === settings.fit) ?? "none";
   useTitle(name.replace(/^.*\//, ""), "NONE");
   const onOpen = useCallback(
@@ -108,41 +106,14 @@ function waysOfBrowser(): DisplayWays {
   };
 }
 
-/** The path of a file of this name in the display's folder or the nearest one around it. */
-function nearest(files: readonly ScreenFile[], display: string, name: string): string | undefined {
-  const known = new Set(files.map(({ path }) => path));
-  const folders = display.split("/").slice(0, -1);
-  for (let depth = folders.length; depth >= 0; depth -= 1) {
-    const path = [...folders.slice(0, depth), name].join("/");
-    if (known.has(path)) return path;
-  }
-  return undefined;
-}
-
-async function textOf(path: string | undefined): Promise<string> {
-  if (path === undefined) return "";
-  const answer = await fetch(screens.addressOf(path), { cache: "no-cache" });
-  return answer.ok ? await answer.text() : "";
-}
-
-/** The colours and fonts of the nearest `color.def` and `font.def`; `undefined` while they are read. */
-function usePalette(
-  files: readonly ScreenFile[] | undefined,
-  display: string,
-): Palette | undefined {
+/** The colours, fonts and classes of the nearest files of a display; `undefined` while they are read. */
+function usePalette(isListed: boolean, display: string): Palette | undefined {
   const [palette, setPalette] = useState<Palette>();
-  const paths = useMemo(
-    () =>
-      files && (["color.def", "font.def"] as const).map((name) => nearest(files, display, name)),
-    [files, display],
-  );
-  const [colours, fonts] = paths ?? [];
-  const isListed = paths !== undefined;
   useEffect(() => {
     if (!isListed) return;
     let isWanted = true;
-    Promise.all([textOf(colours), textOf(fonts)])
-      .then(([colours, fonts]) => paletteOf({ colours, fonts }))
+    screens
+      .palette(display)
       .catch(() => DEFAULT_PALETTE)
       .then((read) => {
         if (isWanted) setPalette(read);
@@ -151,6 +122,6 @@ function usePalette(
     return () => {
       isWanted = false;
     };
-  }, [isListed, colours, fonts]);
+  }, [isListed, display]);
   return palette;
 }

@@ -5,7 +5,7 @@ import { readdirSync, readFileSync, statSync } from "node:fs";
 import path from "node:path";
 import process from "node:process";
 
-import { checkDisplay, checkReport } from "../dist/display/check.js";
+import { checkFolder, checkReport } from "../dist/display/check.js";
 
 const USAGE = `Usage: pvwire-display check [--strict] [--json] DIR
 
@@ -18,26 +18,28 @@ Reads all displays (.bob) below DIR and prints which would be shown whole, what 
 /** The exit status for a wrong call, as the relay has it. */
 const WRONG_USE = 64;
 
+function isFile(file) {
+  try {
+    return statSync(file).isFile();
+  } catch {
+    // A link that leads nowhere.
+    return false;
+  }
+}
+
 /** Paths of all files below a folder, relative to it and with slashes, without hidden ones. */
 function filesBelow(folder) {
   return readdirSync(folder, { recursive: true, encoding: "utf8" })
     .map((file) => file.split(path.sep).join("/"))
     .filter((file) => !/(?:^|\/)\./.test(file))
+    .filter((file) => isFile(path.join(folder, file)))
     .sort();
 }
 
 function check(folder, { isJson, isStrict }) {
-  const files = filesBelow(folder);
-  const all = new Set(files);
-  const displays = files
-    .filter(
-      (file) =>
-        /\.bob$/i.test(file) &&
-        statSync(path.join(folder, file), { throwIfNoEntry: false })?.isFile(),
-    )
-    .map((file) =>
-      checkDisplay(file, readFileSync(path.join(folder, file), "utf8"), (name) => all.has(name)),
-    );
+  const displays = checkFolder(filesBelow(folder), (file) =>
+    readFileSync(path.join(folder, file), "utf8"),
+  );
   if (isJson) for (const display of displays) process.stdout.write(`${JSON.stringify(display)}\n`);
   else process.stdout.write(checkReport(displays));
   return isStrict && displays.some(({ isWhole }) => !isWhole) ? 1 : 0;

@@ -7,7 +7,7 @@ import path from "node:path";
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { checkDisplay, checkReport } from "../ts/display/check.js";
+import { checkDisplay, checkFolder, checkReport } from "../ts/display/check.js";
 import { parsePlainXml } from "../ts/display/model/plain_xml.js";
 
 const display = (inside: string): string =>
@@ -93,6 +93,56 @@ describe("a check", () => {
     expect(report).toContain("  2 in 1  type: widgets of type 3dviewer");
     expect(report).toContain("  c.bob: line 1: <display> isn't closed");
     expect(report).toMatch(/ {2}b\.bob: 2 × type, 1 × script/);
+  });
+});
+
+describe("a check of a folder", () => {
+  const files: Record<string, string> = {
+    "classes.bcf": display(
+      `<widget type="label"><name>TITLE</name><x use_class="true">1</x></widget>`,
+    ),
+    "ops/classes.bcf": "<display>",
+    "a.bob": display(`<widget type="label"><class>TITLE</class></widget>`),
+    "b.bob": display(`<widget type="label"><class>NOTE</class><sparkle/></widget>`),
+    "ops/c.bob": display(`<widget type="label"><sparkle/></widget>`),
+    "notes.txt": "",
+  };
+  const found = checkFolder([...Object.keys(files), "gone.bob"], (path) => {
+    const text = files[path];
+    if (text === undefined) throw new Error("permission denied");
+    return text;
+  });
+  const textsOf = (path: string): (string | undefined)[] => {
+    const one = found.find((each) => each.path === path);
+    return one?.error === undefined ? (one?.notes ?? []).map(({ text }) => text) : [one.error];
+  };
+
+  it("takes the classes of the nearest file, and says if that can't be read", () => {
+    expect(found.map(({ path }) => path)).toEqual(["a.bob", "b.bob", "ops/c.bob", "gone.bob"]);
+    expect(textsOf("a.bob")).toEqual([]);
+    expect(textsOf("b.bob")).toEqual(["the class NOTE of label: not defined", "label.sparkle"]);
+    expect(textsOf("ops/c.bob")).toEqual([
+      "label.sparkle",
+      "ops/classes.bcf: line 1: <display> isn't closed",
+    ]);
+    expect(textsOf("gone.bob")).toEqual(["permission denied"]);
+  });
+
+  it("lists what has other looks apart from what isn't shown", () => {
+    const report = checkReport(found);
+    expect(report).toContain("4 displays: 2 are shown whole (50.0 %), 1 in part, 1 can't be read");
+    const [, looks = ""] = report.split(
+      "Shown with other looks (how often, in how many displays):",
+    );
+    expect(
+      looks
+        .trim()
+        .split("\n")
+        .map((line) => line.trim()),
+    ).toEqual([
+      "2 in 2  property: label.sparkle",
+      "1 in 1  class: the class NOTE of label: not defined",
+    ]);
   });
 });
 

@@ -2,6 +2,7 @@
 
 import { describe, expect, it, onTestFinished } from "vitest";
 
+import { paletteOf } from "../ts/display/index.js";
 import {
   display,
   box,
@@ -345,6 +346,23 @@ describe("a page of dark colours", () => {
     await openIn("dark");
     expect(look()).toEqual(light);
     expect(light[1]).toBe("light");
+  });
+});
+
+describe("a widget of a class", () => {
+  it("looks as the facility's classes say, and the page lists one that isn't defined", async () => {
+    const classes = `<display version="2.0.0"><widget type="label"><name>TITLE</name>
+      <foreground_color use_class="true"><color red="1" green="2" blue="3"/></foreground_color></widget></display>`;
+    await open(
+      `<widget type="label"><name>t</name><class>TITLE</class></widget>
+       <widget type="label"><name>o</name><class>OTHER</class></widget>`,
+      { palette: paletteOf({ classes }) },
+    );
+    await when(() => isShown("t"));
+    expect(getComputedStyle(box("t")).color).toBe("rgb(1, 2, 3)");
+    expect(getComputedStyle(box("o")).color).toBe("rgb(0, 0, 0)");
+    await when(() => notes.length > 0);
+    expect(notes.map(({ text }) => text)).toEqual(["the class OTHER of label: not defined"]);
   });
 });
 

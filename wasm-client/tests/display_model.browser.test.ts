@@ -3,14 +3,15 @@
 import { describe, expect, it } from "vitest";
 
 import { inspectDisplay, isWhole, paletteOf } from "../ts/display/index.js";
-import { fileName, resolveFile, webPage } from "../ts/display/model/address.js";
+import { fileName, nearestFile, resolveFile, webPage } from "../ts/display/model/address.js";
 import { defaultsOf, KNOWN_TYPES } from "../ts/display/model/defaults.js";
+import { withClasses } from "../ts/display/model/classes.js";
 import { compile, isTrue, type ExpressionValue } from "../ts/display/model/expression.js";
-import { parseDisplay } from "../ts/display/model/file.js";
+import { parseDisplay, type WidgetSource } from "../ts/display/model/file.js";
 import { numberText, valueText } from "../ts/display/model/format.js";
 import { expand, innerMacros } from "../ts/display/model/macros.js";
 import { clientName } from "../ts/display/model/names.js";
-import { DEFAULT_PALETTE } from "../ts/display/model/palette.js";
+import { DEFAULT_PALETTE, type Palette } from "../ts/display/model/palette.js";
 import { Props } from "../ts/display/model/props.js";
 import { evaluate, rulesOf, type RulePv } from "../ts/display/model/rules.js";
 import type { NumericArray } from "../ts/index.js";
@@ -162,6 +163,61 @@ describe("properties", () => {
         X: "1",
       }).text("text");
     expect(text(action)).toBe("Go 1");
+  });
+});
+
+describe("a widget class", () => {
+  const bcf = `<display version="2.0.0"><grid_visible use_class="true">false</grid_visible>
+    <widget type="label"><name>TITLE</name><text>no</text><x use_class="true">0</x>
+      <foreground_color use_class="true"><color red="1" green="2" blue="3"/></foreground_color></widget>
+    <widget type="label"><name>TITLE</name><transparent use_class="true">false</transparent></widget>
+    <widget type="led"><name>TITLE</name><x use_class="true">99</x></widget>
+    <widget type="led"><name>DEFAULT</name><square use_class="true">true</square></widget>
+    <widget type="led"><square use_class="true">false</square></widget></display>`;
+  const { classes = new Map() } = paletteOf({ classes: bcf });
+  const classed = (inside: string, version = "2.0.0"): Props => {
+    const file = parseDisplay(`<display version="${version}">${inside}</display>`);
+    const { node, type } = withClasses(file, classes).widgets[0] as WidgetSource;
+    const context = { lookup: () => undefined, palette: DEFAULT_PALETTE };
+    return new Props(node, defaultsOf(type) ?? {}, context);
+  };
+  const title = `<widget type="label"><class>TITLE</class><x use_class="true">5</x><y>6</y>
+    <text use_class="true">mine</text></widget>`;
+
+  it("sets what it marks, and the rest is the widget's", () => {
+    const props = classed(title);
+    expect([props.number("x"), props.number("y")]).toEqual([0, 6]);
+    expect([props.text("text"), props.flag("transparent")]).toEqual(["mine", false]);
+    expect(props.colour("foreground_color")).toEqual([1, 2, 3, 255]);
+  });
+
+  it("is of one type, and DEFAULT is that of widgets that name none", () => {
+    expect(classed('<widget type="led"><class>TITLE</class></widget>').number("x")).toBe(99);
+    expect(classed('<widget type="led"/>').flag("square")).toBe(true);
+    expect(classed('<widget type="led"><class></class></widget>').flag("square")).toBe(false);
+    expect(classed('<widget type="led"/>', "1.0.0").flag("square")).toBe(false);
+  });
+
+  it("is in groups and tabs too", () => {
+    const inside = `<widget type="group">${title}</widget>
+      <widget type="tabs"><tabs><tab><children>${title}</children></tab></tabs></widget>`;
+    const [group, tabs] = withClasses(parseDisplay(display(inside)), classes).widgets;
+    for (const { node } of [...(group?.children ?? []), ...(tabs?.pages[0] ?? [])]) {
+      expect(node.children.find(({ name }) => name === "x")?.text).toBe("0");
+    }
+  });
+
+  it("that isn't defined is listed, and the widget's own looks hold", () => {
+    const texts = (text: string, palette?: Palette): string[] =>
+      inspectDisplay(display(text), palette).map((note) => `${note.kind}: ${note.text}`);
+    const palette = paletteOf({ classes: bcf });
+    expect(texts(title)).toEqual(["class: the class TITLE of label: not defined"]);
+    expect(texts(title, palette)).toEqual([]);
+    expect(texts('<widget type="led"><x use_class="true">1</x></widget>')).toEqual([
+      "class: led.x of a widget class",
+    ]);
+    expect(texts(title, paletteOf({ classes: "<display>" }))).toEqual(texts(title));
+    expect(paletteOf({ classes: "<opi/>", colours: "A = 1,2,3" }).colours.has("a")).toBe(true);
   });
 });
 
@@ -441,6 +497,15 @@ describe("a file's address", () => {
     const other = "https://site.example/screens2/a.bob";
     expect(resolveFile(other, from, root.slice(0, -1)).problem).toBeTypeOf("string");
     expect(resolveFile("b.bob", from, root.slice(0, -1)).problem).toBe(undefined);
+  });
+
+  it("of the facility's colours is the nearest one around a display", () => {
+    const paths = new Set(["color.def", "a/b/color.def"]);
+    const found = ["x.bob", "a/x.bob", "a/b/x.bob", "a/b/c/x.bob"].map((display) =>
+      nearestFile(paths, display, "color.def"),
+    );
+    expect(found).toEqual(["color.def", "color.def", "a/b/color.def", "a/b/color.def"]);
+    expect(nearestFile(paths, "a/x.bob", "font.def")).toBe(undefined);
   });
 
   it.each([

@@ -1,6 +1,8 @@
 /** Says of the files of a folder which displays would be shown whole, what not and why. No browser is needed. */
 
+import { classesOf, withClasses, type WidgetClasses } from "./model/classes.js";
 import { actionsOf, allWidgets, parseDisplay, type WidgetSource } from "./model/file.js";
+import { nearestFile } from "./model/address.js";
 import { defaultsOf } from "./model/defaults.js";
 import { counted, inspect, isWhole, type DisplayNote } from "./model/inspect.js";
 import { clientName } from "./model/names.js";
@@ -24,23 +26,77 @@ export interface CheckedDisplay {
 
 type Note = Omit<DisplayNote, "count">;
 
+/** The classes of widgets that displays have, or why they can't be read. */
+interface FoundClasses {
+  readonly classes: WidgetClasses;
+  readonly problem?: string;
+}
+
+/**
+ * Checks all displays of a folder. `files` are the paths of its files, relative and with slashes;
+ * `read` gives the text of one of them.
+ */
+export function checkFolder(
+  files: readonly string[],
+  read: (path: string) => string,
+): CheckedDisplay[] {
+  const all = new Set(files);
+  const known = new Map<string, FoundClasses>();
+  const classesFor = (display: string): FoundClasses => {
+    const path = nearestFile(all, display, "classes.bcf") ?? "";
+    const found = known.get(path) ?? readClasses(path, read);
+    known.set(path, found);
+    return found;
+  };
+  return files
+    .filter((path) => /\.bob$/i.test(path))
+    .map((path) => {
+      let text: string;
+      try {
+        text = read(path);
+      } catch (error) {
+        return unreadable(path, error);
+      }
+      return checkDisplay(path, text, (name) => all.has(name), classesFor(path));
+    });
+}
+
+function readClasses(path: string, read: (path: string) => string): FoundClasses {
+  if (path === "") return NO_CLASSES;
+  try {
+    return { classes: classesOf(parseDisplay(read(path), path, "display", parsePlainXml)) };
+  } catch (error) {
+    return { ...NO_CLASSES, problem: `${path}: ${reasonOf(error)}` };
+  }
+}
+
+const NO_CLASSES: FoundClasses = { classes: new Map() };
+
+const reasonOf = (error: unknown): string =>
+  error instanceof Error ? error.message : String(error);
+
 /** Checks the text of one file. `exists` says whether the folder has a file. */
 export function checkDisplay(
   path: string,
   text: string,
   exists: (path: string) => boolean,
+  { classes, problem }: FoundClasses = NO_CLASSES,
 ): CheckedDisplay {
   try {
-    const file = parseDisplay(text, path, "display", parsePlainXml);
+    const file = withClasses(parseDisplay(text, path, "display", parsePlainXml), classes);
     const widgets = [...allWidgets(file.widgets)];
     const found = widgets.flatMap((widget) => [...filesOf(widget, path, exists), ...pvsOf(widget)]);
+    if (problem !== undefined) found.push({ kind: "file", text: problem });
     const notes = [...inspect(file), ...counted(found)];
     const known = widgets.filter(({ type }) => defaultsOf(type) !== undefined).length;
     return { path, widgets: widgets.length, known, notes, isWhole: isWhole(notes) };
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    return { path, error: why, widgets: 0, known: 0, notes: [], isWhole: false };
+    return unreadable(path, error);
   }
+}
+
+function unreadable(path: string, error: unknown): CheckedDisplay {
+  return { path, error: reasonOf(error), widgets: 0, known: 0, notes: [], isWhole: false };
 }
 
 /** Files that a widget names and that aren't in the folder. */
@@ -105,18 +161,24 @@ export function checkReport(displays: readonly CheckedDisplay[]): string {
     for (const { error = "", path } of broken) lines.push(`  ${path}: ${error}`);
   }
   if (parts.length > 0) {
-    lines.push("", "Not shown (how often, in how many displays):", ...frequent(parts));
+    lines.push("", "Not shown (how often, in how many displays):", ...frequent(parts, hides));
     lines.push("", "Displays shown in part:");
     for (const { notes, path } of parts) lines.push(`  ${path}: ${kindsOf(notes)}`);
   }
+  const looks = frequent(displays, (note) => !hides(note));
+  if (looks.length > 0)
+    lines.push("", "Shown with other looks (how often, in how many displays):", ...looks);
   return `${lines.join("\n")}\n`;
 }
 
 const hides = (note: DisplayNote): boolean => !isWhole([note]);
 
-function frequent(displays: readonly CheckedDisplay[]): string[] {
+function frequent(
+  displays: readonly CheckedDisplay[],
+  isCounted: (note: DisplayNote) => boolean,
+): string[] {
   const sums = new Map<string, { text: string; count: number; files: number }>();
-  for (const { kind, text, count } of displays.flatMap(({ notes }) => notes.filter(hides))) {
+  for (const { kind, text, count } of displays.flatMap(({ notes }) => notes.filter(isCounted))) {
     const before = sums.get(`${kind} ${text}`) ?? { text: `${kind}: ${text}`, count: 0, files: 0 };
     sums.set(`${kind} ${text}`, {
       text: before.text,

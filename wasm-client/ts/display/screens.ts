@@ -1,4 +1,7 @@
-/** Displays that a relay serves: their list, and which of their files have changed. */
+/** Displays that a relay serves: their list, their colours, and which of their files have changed. */
+
+import { nearestFile } from "./model/address.js";
+import { paletteOf, type Palette } from "./model/palette.js";
 
 /** A file of the list. */
 export interface ScreenFile {
@@ -21,6 +24,12 @@ export interface Screens {
   /** The path of an address; `undefined` for other addresses. */
   readonly pathOf: (address: string) => string | undefined;
   /**
+   * The palette of a display's path: of the `color.def`, `font.def` and `classes.bcf` in its folder or
+   * in the nearest one around it. A file that can't be read is left out.
+   * @throws Error that says why the list can't be read
+   */
+  readonly palette: (path: string) => Promise<Palette>;
+  /**
    * Calls `changed` with the addresses of files that have changed since they were last listed, until
    * the returned function is called. Pages that aren't visible wait.
    */
@@ -28,6 +37,9 @@ export interface Screens {
 }
 
 const TIMEOUT_MS = 10_000;
+
+/** The files of a palette. */
+const PALETTE_FILES = ["color.def", "font.def", "classes.bcf"] as const;
 
 /**
  * The displays of a relay.
@@ -62,6 +74,33 @@ export function createScreens(url: string | URL, options: { pollMs?: number } = 
       return undefined;
     }
   };
+  const palettes = new Map<string, Promise<Palette>>();
+  const text = async (path: string | undefined): Promise<string> => {
+    if (path === undefined) return "";
+    const signal = AbortSignal.timeout(TIMEOUT_MS);
+    const answer = await fetch(addressOf(path), { cache: "no-cache", signal });
+    if (!answer.ok) throw new Error(`${path}: HTTP status ${String(answer.status)}`);
+    return await answer.text();
+  };
+  const palette: Screens["palette"] = async (display) => {
+    const versions = new Map((last ?? (await list())).map((file) => [file.path, file.version]));
+    const paths = PALETTE_FILES.map((name) => nearestFile(new Set(versions.keys()), display, name));
+    // Another palette would render all widgets again.
+    const key = JSON.stringify(paths.map((path) => [path, versions.get(path ?? "")]));
+    const known = palettes.get(key);
+    if (known !== undefined) return await known;
+    const readable = (path: string | undefined): Promise<string> =>
+      text(path).catch(() => {
+        // It is read again for the next display.
+        palettes.delete(key);
+        return "";
+      });
+    const read = Promise.all(paths.map(readable)).then(([colours = "", fonts = "", classes = ""]) =>
+      paletteOf({ colours, fonts, classes }),
+    );
+    palettes.set(key, read);
+    return await read;
+  };
   const watch: Screens["watch"] = (changed) => {
     let timer: ReturnType<typeof setTimeout> | undefined;
     let isOver = false;
@@ -84,7 +123,7 @@ export function createScreens(url: string | URL, options: { pollMs?: number } = 
       clearTimeout(timer);
     };
   };
-  return { list, addressOf, pathOf, watch };
+  return { list, addressOf, pathOf, palette, watch };
 }
 
 function changedIn(before: readonly ScreenFile[], now: readonly ScreenFile[]): string[] {

@@ -1,8 +1,9 @@
 /** The file of an address, as a component sees it. */
 
-import { useEffect, useState } from "react";
+import { useEffect, useMemo, useState } from "react";
 
 import { useShown } from "./context.js";
+import { withClasses } from "./model/classes.js";
 import type { DisplayFile, FileKind } from "./model/file.js";
 
 /** A file, why it can't be shown, or neither while it is read. */
@@ -11,9 +12,9 @@ export interface FileState {
   readonly problem?: string | undefined;
 }
 
-/** A file that has changed is read again; until it can be read, the former one is shown. */
+/** A file with the classes of its widgets. One that has changed is read again; until it can be read, the former one is shown. */
 export function useFile(address: string | undefined, kind?: FileKind): FileState {
-  const { listen, load } = useShown();
+  const { listen, load, palette } = useShown();
   const [state, setState] = useState<FileState & { readonly of: string }>();
   useEffect(() => {
     if (address === undefined) return;
@@ -43,6 +44,12 @@ export function useFile(address: string | undefined, kind?: FileKind): FileState
       stop();
     };
   }, [address, kind, listen, load]);
-  // What was read for another address isn't shown for this one.
-  return state !== undefined && state.of === address ? state : {};
+  const { classes } = palette;
+  return useMemo(() => {
+    // What was read for another address isn't shown for this one.
+    if (state === undefined || state.of !== address) return {};
+    const { file, problem } = state;
+    const isPlain = file === undefined || classes === undefined || kind === "databrowser";
+    return { file: isPlain ? file : withClasses(file, classes), problem };
+  }, [state, address, classes, kind]);
 }

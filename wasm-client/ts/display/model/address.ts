@@ -52,6 +52,20 @@ export function resolveFile(
   return { address: address.href };
 }
 
+/** The path of a file of this name in a display's folder, or in the nearest one around it. */
+export function nearestFile(
+  paths: ReadonlySet<string>,
+  display: string,
+  name: string,
+): string | undefined {
+  const folders = display.split("/").slice(0, -1);
+  for (let depth = folders.length; depth >= 0; depth -= 1) {
+    const path = [...folders.slice(0, depth), name].join("/");
+    if (paths.has(path)) return path;
+  }
+  return undefined;
+}
+
 /** The address of a web page that a display names; `undefined` unless it is one of http(s). */
 export function webPage(url: string): string | undefined {
   try {

@@ -1,5 +1,6 @@
 /** What of a display file isn't shown, or not as it is written. Nothing is left out silently. */
 
+import { classNameOf, hasOwnClass, isOfClass } from "./classes.js";
 import { defaultsOf, WITHOUT_EFFECT } from "./defaults.js";
 import { actionsOf, allWidgets, type DisplayFile, type WidgetSource } from "./file.js";
 import { rulesOf } from "./rules.js";
@@ -45,11 +46,11 @@ export function notesOf(widget: WidgetSource): Omit<DisplayNote, "count">[] {
   if (type === "table" && !["false", "0"].includes(textOf(node, "editable")?.trim() ?? "")) {
     note("property", "a table is shown, but can't be edited");
   }
-  if (type === "databrowser") {
   if (type === "fileselector") {
     note("property", "the path of a file is typed: a page sees no files of the control system");
   }
   if (type === "image") noteImage(node, note);
+  if (type === "databrowser") {
     note("property", "a data browser shows values since it was opened, not those of an archive");
   }
   // Macros are replaced where the widget is shown; here each is something that a name or number may be.
@@ -71,8 +72,12 @@ export function notesOf(widget: WidgetSource): Omit<DisplayNote, "count">[] {
   for (const { type: action } of actionsOf(node).actions) {
     if (!KNOWN_ACTIONS.has(action)) note("action", `actions ${action} are not available`);
   }
-  for (const { attributes, name } of node.children) {
-    if (attributes.use_class === "true") note("class", `${type}.${name} of a widget class`);
+  // With its class, a widget is inspected without the name of the class.
+  const isClassless = hasOwnClass(node);
+  if (isClassless) note("class", `the class ${classNameOf(node)} of ${type}: not defined`);
+  for (const child of node.children) {
+    const { name } = child;
+    if (isOfClass(child) && !isClassless) note("class", `${type}.${name} of a widget class`);
     if (defaults === undefined || Object.hasOwn(defaults, name)) continue;
     if (name === "class" || WITHOUT_EFFECT.has(name)) continue;
     note("property", `${type}.${name}`);
@@ -80,11 +85,6 @@ export function notesOf(widget: WidgetSource): Omit<DisplayNote, "count">[] {
   return notes;
 }
 
-/** The notes of a file, equal ones counted, the most frequent first. */
-export function inspect(file: DisplayFile): DisplayNote[] {
-  const all = [...allWidgets(file.widgets)].flatMap(notesOf);
-  const own = childOf(file.node, "scripts")?.children ?? [];
-  for (const script of own) {
 function noteImage(node: XmlNode, note: (kind: DisplayNote["kind"], text: string) => void): void {
   const mode = textOf(node, "color_mode")?.trim() ?? "";
   if (/bayer|yuv/i.test(mode)) note("property", `an image of the colour mode ${mode}`);
@@ -94,6 +94,11 @@ function noteImage(node: XmlNode, note: (kind: DisplayNote["kind"], text: string
   }
 }
 
+/** The notes of a file, equal ones counted, the most frequent first. */
+export function inspect(file: DisplayFile): DisplayNote[] {
+  const all = [...allWidgets(file.widgets)].flatMap(notesOf);
+  const own = childOf(file.node, "scripts")?.children ?? [];
+  for (const script of own) {
     all.push({ kind: "script", text: `scripts: ${script.attributes.file ?? ""} are not run` });
   }
   return counted(all);

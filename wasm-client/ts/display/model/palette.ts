@@ -1,4 +1,7 @@
-/** Colours and fonts by name: those that every display has, and those of a facility's files. */
+/** Colours, fonts and classes by name: those that every display has, and those of a facility's files. */
+
+import { classesOf, type WidgetClasses } from "./classes.js";
+import { parseDisplay } from "./file.js";
 
 /** Red, green, blue and alpha, each 0 to 255. */
 export type Rgba = readonly [red: number, green: number, blue: number, alpha: number];
@@ -15,12 +18,14 @@ export interface Font {
   readonly italic: boolean;
 }
 
-/** The named colours and fonts that displays refer to. */
+/** The named colours and fonts, and the classes of widgets, that displays refer to. */
 export interface Palette {
   /** By name in small letters. */
   readonly colours: ReadonlyMap<string, Rgba>;
   /** By name. */
   readonly fonts: ReadonlyMap<string, Font>;
+  /** Of a `classes.bcf`. @default none */
+  readonly classes?: WidgetClasses;
 }
 
 const opaque = (red: number, green: number, blue: number): Rgba => [red, green, blue, 255];
@@ -69,8 +74,11 @@ const FONTS: readonly (readonly [string, Font])[] = [
 /** The palette of a facility without its own files. */
 export const DEFAULT_PALETTE: Palette = { colours: new Map(COLOURS), fonts: new Map(FONTS) };
 
-/** The palette with the contents of a `color.def` and a `font.def`. Lines with errors are left out. */
-export function paletteOf(files: { colours?: string; fonts?: string }): Palette {
+/**
+ * The palette with the contents of a `color.def`, a `font.def` and a `classes.bcf`. Lines with errors
+ * are left out, and classes of a file that isn't XML; displays that name these classes list them.
+ */
+export function paletteOf(files: { colours?: string; fonts?: string; classes?: string }): Palette {
   const colours = new Map(COLOURS);
   for (const [name, value] of linesOf(files.colours)) {
     const colour = /^alias\s*\((.*)\)$/i.exec(value)?.[1] ?? value;
@@ -85,7 +93,15 @@ export function paletteOf(files: { colours?: string; fonts?: string }): Palette 
     const found = value.startsWith("@") ? fonts.get(value.slice(1).trim()) : lineFont(value);
     if (found !== undefined) fonts.set(plain, found);
   }
-  return { colours, fonts };
+  return { colours, fonts, classes: classesIn(files.classes) };
+}
+
+function classesIn(text = ""): WidgetClasses {
+  try {
+    return text === "" ? new Map() : classesOf(parseDisplay(text));
+  } catch {
+    return new Map();
+  }
 }
 
 function linesOf(text = ""): (readonly [name: string, value: string])[] {
