@@ -11,6 +11,7 @@ import { build } from "vite";
 
 /** What a page with values needs is in one file; these parts are loaded on demand. */
 const ON_DEMAND = {
+  "elements/display": "display",
   "elements/forced_colours": "contrast",
   "elements/input": "input",
   "elements/plot": "plot",
@@ -39,6 +40,16 @@ const inFewFiles = {
     return imports.length === 0 ? undefined : { code: imports.join("") + changed, map: null };
   },
 };
+
+/** Displays use more of React than the other widgets, and have more of it than Preact's core. */
+const withCompatibility = (react) => ({
+  name: "with-compatibility",
+  enforce: "pre",
+  transform(code, id) {
+    if (!/\/dist\/(?:display\/.*|elements\/display)\.js$/.test(id)) return undefined;
+    return { code: code.replace(/\bfrom "react"/g, `from ${JSON.stringify(react)}`), map: null };
+  },
+});
 
 /** Vite's loader of style sheets, which there are none to load. */
 const withoutPreload = {
@@ -80,7 +91,12 @@ export async function buildElements(folder) {
     base: "./",
     logLevel: "warn",
     publicDir: false,
-    plugins: [inFewFiles, withoutPreload, minifiedTwice],
+    plugins: [
+      inFewFiles,
+      withCompatibility(path.join(elements, "compatible.js")),
+      withoutPreload,
+      minifiedTwice,
+    ],
     resolve: {
       alias: [
         { find: /^\.\.\/widgets\/css\//, replacement: path.join(folder, "ts/widgets/css/") },
@@ -117,6 +133,7 @@ export async function buildElements(folder) {
     },
   });
   for (const file of readdirSync(elements)) {
-    if (!file.endsWith(".d.ts") || file === "preact.d.ts") rmSync(path.join(elements, file));
+    if (!file.endsWith(".d.ts") || /^(?:preact|compatible)\./.test(file))
+      rmSync(path.join(elements, file));
   }
 }

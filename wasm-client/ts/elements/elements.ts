@@ -1,6 +1,6 @@
 /** The custom elements. */
 
-import { PageElement, PvElement, type Widget } from "./pv_element.js";
+import { PageElement, PvElement, WidgetElement, type Widget } from "./pv_element.js";
 import { relaysChanged } from "./relays.js";
 import { valueWidget } from "./value.js";
 
@@ -53,6 +53,30 @@ export class PvPlot extends PvElement {
 
   protected override async load(): Promise<Widget> {
     return (await import("./plot.js")).plotWidget;
+  }
+}
+
+/**
+ * `<pv-display file="screens/main.bob">`: one of a facility's displays. Attributes: `file`, `macros`
+ * (a JSON object), `screens` (the address of the displays that a relay serves, such as `/screens/`),
+ * `root`, `fit` (`none`, `width` or `whole`), `read-only`. Before an action opens a display, the element
+ * has an event `pv-open` with the request in `detail`; a page that opens it itself prevents its default.
+ */
+export class PvDisplay extends WidgetElement {
+  /** Attributes whose changes take effect. */
+  static readonly observedAttributes: readonly string[] = [
+    "file",
+    "macros",
+    "screens",
+    "root",
+    "fit",
+    "read-only",
+  ];
+
+  protected override readonly subject: string = "file";
+
+  protected override async load(): Promise<Widget> {
+    return (await import("./display.js")).displayWidget;
   }
 }
 

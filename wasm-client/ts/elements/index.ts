@@ -1,12 +1,13 @@
 /**
- * pvwire/elements: custom elements for pages without a framework, `<pv-value>`, `<pv-input>` and
- * `<pv-plot>`, and `<pv-relay>` for the relay's address. Importing the module defines them.
+ * pvwire/elements: custom elements for pages without a framework, `<pv-value>`, `<pv-input>`,
+ * `<pv-plot>` and `<pv-display>`, and `<pv-relay>` for the relay's address. Importing the module
+ * defines them.
  */
 
-import { PvInput, PvPlot, PvRelay, PvValue } from "./elements.js";
+import { PvDisplay, PvInput, PvPlot, PvRelay, PvValue } from "./elements.js";
 
 export * from "../index.js";
-export { PvInput, PvPlot, PvRelay, PvValue };
+export { PvDisplay, PvInput, PvPlot, PvRelay, PvValue };
 
 declare global {
   interface HTMLElementTagNameMap {
@@ -14,6 +15,7 @@ declare global {
     "pv-value": PvValue;
     "pv-input": PvInput;
     "pv-plot": PvPlot;
+    "pv-display": PvDisplay;
   }
 }
 
@@ -22,6 +24,7 @@ const ELEMENTS = {
   "pv-value": PvValue,
   "pv-input": PvInput,
   "pv-plot": PvPlot,
+  "pv-display": PvDisplay,
 } as const;
 
 // Not on a server, and only once if a page loads two copies of this module.

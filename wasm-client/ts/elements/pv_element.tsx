@@ -1,4 +1,4 @@
-/** The base of the custom elements: one widget inside the element, with the client of its relay. */
+/** The bases of the custom elements: one widget inside the element, with the client of its relay. */
 
 import type { ReactNode } from "react";
 import { createRoot, type Root } from "react-dom/client";
@@ -13,10 +13,12 @@ export const PageElement =
   typeof HTMLElement === "function" ? HTMLElement : (Object as unknown as typeof HTMLElement);
 
 /** Makes an element's widget from its attributes. */
-export type Widget = (attributes: Attributes) => ReactNode;
+export type Widget = (attributes: Attributes, element: Element) => ReactNode;
 
-/** An element that shows the PV of its attribute `name`. */
-export abstract class PvElement extends PageElement {
+/** An element that shows a widget. */
+export abstract class WidgetElement extends PageElement {
+  /** The attribute without which nothing is shown. */
+  protected readonly subject: string = "name";
   readonly #attributes = new Attributes(this);
   #root: Root | undefined;
   #widget: Widget | undefined;
@@ -68,7 +70,7 @@ export abstract class PvElement extends PageElement {
     this.draw();
   }
 
-  /** Shows the PV with the present attributes; nothing without a name. */
+  /** Shows the widget with the present attributes; nothing without a subject. */
   draw(): void {
     if (this.#widget === undefined || !shown.has(this)) return;
     if (this.#root === undefined) {
@@ -76,15 +78,18 @@ export abstract class PvElement extends PageElement {
       this.replaceChildren();
       this.#root = createRoot(this);
     }
-    const widget = this.name !== "" && (
-      <PvProvider urls={relaysOf(this)}>{this.#widget(this.#attributes)}</PvProvider>
+    const widget = this.getAttribute(this.subject) && (
+      <PvProvider urls={relaysOf(this)}>{this.#widget(this.#attributes, this)}</PvProvider>
     );
     this.#root.render(widget);
   }
+}
 
+/** An element that shows the PV of its attribute `name`. */
+export abstract class PvElement extends WidgetElement {
   /** The PV. A change ends the subscription of the PV before, and drops what was typed for it. */
   get name(): string {
-    return this.#attributes.pv.name;
+    return this.getAttribute("name") ?? "";
   }
 
   /** Shows another PV. */
@@ -94,7 +99,7 @@ export abstract class PvElement extends PageElement {
 
   /** What the widget and screen readers call the PV. @default the PV's name */
   get label(): string {
-    return this.#attributes.pv.label;
+    return this.getAttribute("label") ?? this.name;
   }
 
   /** Changes what the PV is called. */

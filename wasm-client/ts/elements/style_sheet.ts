@@ -4,10 +4,11 @@
  */
 
 /** The parts in their order, which is that of `widgets.css`; missing ones are not loaded yet. */
-const parts: Record<"base" | "plot" | "input" | "last", string> = {
+const parts: Record<"base" | "plot" | "input" | "display" | "last", string> = {
   base: "",
   plot: "",
   input: "",
+  display: "",
   last: "",
 };
 

@@ -5,7 +5,8 @@
 export { usePvHistory, type UsePvHistoryOptions } from "./history.js";
 export { PvProvider, useClient, type PvProviderProps } from "./provider.js";
 export { usePut, type PutHandle } from "./put.js";
-export { usePv, usePvs, usePvSelector, type SelectorOptions } from "./pv.js";
+export { usePv } from "./pv.js";
+export { usePvs, usePvSelector, type SelectorOptions } from "./pvs.js";
 export type { Selected } from "./selected.js";
 export { usePvSummary, type PvSummary } from "./summary.js";
 export { useConnection, useRate, useSkipped, useStats, type Skipped } from "./state.js";
