@@ -65,6 +65,13 @@ describe("a check", () => {
     expect(checked.error).toBe(undefined);
   });
 
+  it("finds the display that is shown for one of an older format", () => {
+    const opens = `<widget type="embedded"><file>../part.opi</file></widget>
+      <widget type="embedded"><file>../gone.opi</file></widget>`;
+    const { notes } = checkDisplay("ops/main.bob", display(opens), exists);
+    expect(notes.map(({ text }) => text)).toEqual(["../gone.opi: there is no such file"]);
+  });
+
   it("counts types, scripts, actions, files and PVs that aren't shown", () => {
     const checked = checkDisplay("ops/part.bob", PART, exists);
     expect(checked).toMatchObject({ widgets: 5, known: 3, isWhole: false });

@@ -446,6 +446,13 @@ describe("an action", () => {
     await when(() => page.querySelector('[data-name="next"]') !== null);
   });
 
+  it("opens today's format of a display that it names by the older one", async () => {
+    FILES["detail.bob"] = display('<widget type="label"><name>next</name></widget>');
+    await open(action('<action type="open_display"><file>detail.opi</file></action>'));
+    part("b", "button").click();
+    await when(() => page.querySelector('[data-name="next"]') !== null);
+  });
+
   it("doesn't write a value whose macro has none", async () => {
     await open(
       action('<action type="write_pv"><pv_name>TEMP</pv_name><value>$(X)1</value></action>') +

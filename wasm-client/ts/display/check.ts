@@ -2,7 +2,7 @@
 
 import { classesOf, withClasses, type WidgetClasses } from "./model/classes.js";
 import { actionsOf, allWidgets, parseDisplay, type WidgetSource } from "./model/file.js";
-import { nearestFile } from "./model/address.js";
+import { nearestFile, presentFormat } from "./model/address.js";
 import { defaultsOf } from "./model/defaults.js";
 import { counted, inspect, isWhole, type DisplayNote } from "./model/inspect.js";
 import { clientName } from "./model/names.js";
@@ -128,7 +128,7 @@ function fileProblem(
       parts.push(part);
     }
   }
-  return exists(parts.join("/")) ? undefined : "there is no such file";
+  return exists(presentFormat(parts.join("/"))) ? undefined : "there is no such file";
 }
 
 /** PVs of kinds that aren't available. */

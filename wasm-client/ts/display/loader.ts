@@ -1,5 +1,6 @@
 /** Reads display files, each once. */
 
+import { presentFormat } from "./model/address.js";
 import { DisplayError } from "./model/xml.js";
 import { parseDisplay, type DisplayFile, type FileKind } from "./model/file.js";
 
@@ -39,7 +40,8 @@ export function createLoader(read: (address: string) => Promise<string> = fetchT
     return parseDisplay(text, address, kind);
   };
   return {
-    load: async (address, kind) => {
+    load: async (named, kind) => {
+      const address = presentFormat(named);
       const known = files.get(address) ?? parsed(address, kind);
       files.delete(address);
       files.set(address, known);
@@ -47,7 +49,8 @@ export function createLoader(read: (address: string) => Promise<string> = fetchT
       if (files.size > MAX_FILES && oldest !== undefined) files.delete(oldest);
       return await known;
     },
-    listen: (address, changed) => {
+    listen: (named, changed) => {
+      const address = presentFormat(named);
       const all = listeners.get(address) ?? new Set();
       listeners.set(address, all.add(changed));
       return () => {

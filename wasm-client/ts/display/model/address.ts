@@ -52,6 +52,12 @@ export function resolveFile(
   return { address: address.href };
 }
 
+/**
+ * The display that is shown for one of BOY's (`.opi`): that of the same name in today's format, which
+ * Phoebus prefers too. Displays that were converted still name each other by the older ending.
+ */
+export const presentFormat = (file: string): string => file.replace(/\.opi(?=$|[?#])/i, ".bob");
+
 /** The path of a file of this name in a display's folder, or in the nearest one around it. */
 export function nearestFile(
   paths: ReadonlySet<string>,
