@@ -15,6 +15,8 @@ import { DEFAULT_PALETTE, type Palette } from "../ts/display/model/palette.js";
 import { Props } from "../ts/display/model/props.js";
 import { evaluate, rulesOf, type RulePv } from "../ts/display/model/rules.js";
 import type { NumericArray } from "../ts/index.js";
+import { stepsOf } from "../ts/display/model/script.js";
+import type { XmlNode } from "../ts/display/model/xml.js";
 import { typedNumber, typedValue } from "../ts/display/model/typed.js";
 import { coloursOf } from "../ts/display/plot/colours.js";
 import { WIDGETS } from "../ts/display/registry.js";
@@ -442,6 +444,73 @@ describe("a rule", () => {
     const rules = rule(`<exp bool_exp="import os"><value>1</value></exp>`);
     expect(rules.rules).toEqual([]);
     expect(rules.problems).toHaveLength(1);
+  });
+});
+
+describe("a script of a button", () => {
+  const steps = (text: string, file = "EmbeddedPy") => {
+    const script = `<script file="${file}"><text><![CDATA[${text}]]></text></script>`;
+    const { node } = first(
+      `<widget type="action_button"><actions><action type="execute">${script}</action></actions></widget>`,
+    );
+    return stepsOf(node.children[0]?.children[0] as XmlNode)?.map((step) =>
+      step.kind === "close"
+        ? "close"
+        : [step.type, ...step.node.children.map(({ text }) => text)].join(" "),
+    );
+  };
+  const imports =
+    "# Stops it\nfrom org.csstudio.display.builder.runtime.script import PVUtil, ScriptUtil\n\n";
+
+  it("is known if each line is a known step", () => {
+    const stop = `name = widget.getPropertyValue('pv_name')  # the "record"
+A = name + ".EN" + "BL"
+PVUtil.writePV(A, 0, 1000)
+PVUtil.writePV(widget.propPVName().getValue() + '.TXT', "a, b # c")
+ScriptUtil.openDisplay(widget, "x.bob", "TAB", None)
+ScriptUtil.closeDisplay(widget)`;
+    expect(steps(imports + stop)).toEqual([
+      "write_pv $(pv_name).ENBL 0",
+      "write_pv $(pv_name).TXT a, b # c",
+      "open_display x.bob tab",
+      "close",
+    ]);
+  });
+
+  it.each([
+    "",
+    "print('x')",
+    "import os\nPVUtil.writePV('a', 1)",
+    "from java.lang import Runtime\nPVUtil.writePV('a', 1)",
+    "if True:\n    PVUtil.writePV('a', 1)",
+    "  PVUtil.writePV('a', 1)",
+    "PVUtil.writePV('a', 1) if x else 0",
+    "PVUtil.writePV('a', b)",
+    "PVUtil.writePV('a', 1 + 2)",
+    "PVUtil.writePV('a' 'b', 1)",
+    "PVUtil.writePV('a' +, 1)",
+    "PVUtil.writePV('a',)",
+    "PVUtil.writePV(1, 1)",
+    "PVUtil.writePV('a\\'', 1)",
+    "PVUtil.writePV('a', PVUtil.getDouble(pvs[0]))",
+    "PVUtil.writePV('a', 1); x()",
+    "ScriptUtil.closeDisplay(other)",
+    "ScriptUtil.openDisplay(widget, 'x.bob', 'TAB', {'A': '1'})",
+    "a = b\nPVUtil.writePV('a', 1)",
+  ])("isn't known with another line: %j", (text) => {
+    expect(steps(text)).toBe(undefined);
+  });
+
+  it("in a file isn't known", () => {
+    expect(steps("PVUtil.writePV('a', 1)", "stop.py")).toBe(undefined);
+  });
+
+  it("is listed unless it is known", () => {
+    const action = (text: string): string =>
+      display(`<widget type="action_button"><actions><action type="execute">
+        <script file="EmbeddedPy"><text>${text}</text></script></action></actions></widget>`);
+    expect(isWhole(inspectDisplay(action("ScriptUtil.closeDisplay(widget)")))).toBe(true);
+    expect(isWhole(inspectDisplay(action("exit()")))).toBe(false);
   });
 });
 

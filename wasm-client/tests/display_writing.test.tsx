@@ -446,6 +446,44 @@ describe("an action", () => {
     await when(() => page.querySelector('[data-name="next"]') !== null);
   });
 
+  it("runs the steps of a script in their order, and none after a write that was refused", async () => {
+    relay.set("TEMP.A", 1);
+    relay.set("TEMP.B", { value: 0, choices: ["1", "0"] });
+    FILES["next.bob"] = display('<widget type="label"><name>next</name></widget>');
+    const script = `name = widget.getPropertyValue('pv_name')
+PVUtil.writePV(name + '.A', 7)
+PVUtil.writePV(name + '.B', 0, 1000)
+ScriptUtil.openDisplay(widget, 'next.bob', 'REPLACE', None)`;
+    const button = action(
+      `<action type="execute"><script file="EmbeddedPy"><text>${script}</text></script></action>`,
+    ).replace("</name>", "</name><pv_name>TEMP</pv_name>");
+    let isRefused = true;
+    relay.onPut = ({ name }) => (isRefused && name === "TEMP.A" ? "not now" : undefined);
+    await open(button + pv("textupdate", "TEMP.B"));
+    await when(() => value("textupdate") === "1");
+    part("b", "button").click();
+    await when(() => status().includes("Refused"));
+    expect(sent()).toEqual(["7"]);
+    isRefused = false;
+    part("b", "button").click();
+    await when(() => page.querySelector('[data-name="next"]') !== null);
+    // The index 0, and not the choice of this name.
+    expect(sent()).toEqual(["7", "7", 0]);
+  });
+
+  it("closes a display: the one before it comes back", async () => {
+    FILES["next.bob"] = display(
+      action(
+        '<action type="execute"><script file="EmbeddedPy"><text>ScriptUtil.closeDisplay(widget)</text></script></action>',
+      ).replace("<name>b<", "<name>close<"),
+    );
+    await open(action('<action type="open_display"><file>next.bob</file></action>'));
+    part("b", "button").click();
+    await when(() => page.querySelector('[data-name="close"]') !== null);
+    part("close", "button").click();
+    await when(() => page.querySelector('[data-name="b"]') !== null);
+  });
+
   it("opens today's format of a display that it names by the older one", async () => {
     FILES["detail.bob"] = display('<widget type="label"><name>next</name></widget>');
     await open(action('<action type="open_display"><file>detail.opi</file></action>'));

@@ -20,7 +20,7 @@ import { createLoader } from "./loader.js";
 import { folderAddress } from "./model/address.js";
 import type { DisplayNote } from "./model/inspect.js";
 import { DEFAULT_PALETTE, type Palette } from "./model/palette.js";
-import { firstPages, presentOf, turn } from "./pages.js";
+import { firstPages, presentOf, turn, waysOf } from "./pages.js";
 import { useRuntimeNotes } from "./notes.js";
 import { WIDGETS } from "./registry.js";
 import { ComponentsContext } from "./widget.js";
@@ -101,6 +101,17 @@ function Pages(props: DisplayProps & { readonly macros: Readonly<Record<string, 
     const { target } = request;
     dispatch({ kind: target === "replace" ? "replace" : "tab", ...request });
   }, []);
+  const latest = useRef({ pages, ways });
+  useEffect(() => {
+    latest.current = { pages, ways };
+  }, [pages, ways]);
+  const close = useCallback(() => {
+    const { pages: now, ways: own } = latest.current;
+    if (waysOf(now).back) dispatch({ kind: "back" });
+    else if (now.tabs.length > 1) dispatch({ kind: "close", tab: now.at });
+    else if (own?.back !== undefined) own.back();
+    else window.close();
+  }, []);
   useEffect(() => watch?.(loader.refresh), [watch, loader]);
   const report = useCallback((news: Report) => {
     // One line a PV, the newest first.
@@ -115,10 +126,11 @@ function Pages(props: DisplayProps & { readonly macros: Readonly<Record<string, 
       root,
       readOnly,
       open,
+      close,
       note: notes.add,
       report,
     }),
-    [palette, id, present.id, loader, root, readOnly, open, notes.add, report],
+    [palette, id, present.id, loader, root, readOnly, open, close, notes.add, report],
   );
   return (
     <ShownContext.Provider value={shown}>

@@ -40,6 +40,8 @@ export interface Shown {
   /** Nothing is written. */
   readonly readOnly: boolean;
   readonly open: (request: OpenRequest) => void;
+  /** Closes the present display: goes back to the one before it, or closes its tab or window. */
+  readonly close: () => void;
   /** Adds to the list of what isn't shown; the returned function takes it back. */
   readonly note: (note: Omit<DisplayNote, "count">) => () => void;
   readonly report: (report: Report) => void;

@@ -11,8 +11,9 @@ import { actionsOf, macrosOf, type ActionSource } from "./model/file.js";
 import { expand, innerMacros, type Lookup } from "./model/macros.js";
 import { clientName } from "./model/names.js";
 import type { Props } from "./model/props.js";
+import { stepsOf, type ScriptStep } from "./model/script.js";
 import { valueToPut } from "./model/typed.js";
-import { textOf, type XmlNode } from "./model/xml.js";
+import { childOf, textOf, type XmlNode } from "./model/xml.js";
 import { READ_ONLY, reportOf } from "./use_widget_pv.js";
 import type { Widget } from "./widget.js";
 
@@ -75,14 +76,52 @@ function readyAction(source: ActionSource, context: ActionContext): Action {
     }
     case "open_file":
       return openFile(node, described, context);
-    default:
+    default: {
+      const steps = type === "execute" ? stepsOf(node) : undefined;
+      if (steps !== undefined) return runSteps(steps, described, context);
       return {
         type,
         label: described || type,
         problem: `Actions ${type} are not available on a page`,
         run: () => undefined,
       };
+    }
   }
+}
+
+/** The steps of a script, one after the other; a write that fails is the last. */
+function runSteps(steps: readonly ScriptStep[], described: string, context: ActionContext): Action {
+  const ready = steps.map((step): Step => {
+    if (step.kind === "close") {
+      return { label: "Close", run: () => done(context.shown.close) };
+    }
+    if (step.type === "open_display") {
+      const { label, problem, run } = openDisplay(step.node, "", context);
+      return { label, problem, run: () => done(run) };
+    }
+    const { label, problem, put, pv } = writePv(step.node, "", context);
+    return { label, problem, pv, run: put };
+  });
+  const run = async (): Promise<void> => {
+    for (const step of ready) if (!(await step.run())) return;
+  };
+  return {
+    type: "execute",
+    label: described || ready.map(({ label }) => label).join(", "),
+    pv: ready.find(({ pv }) => pv !== undefined)?.pv,
+    problem: ready.find(({ problem }) => problem !== undefined)?.problem,
+    run: () => void run(),
+  };
+}
+
+/** A step that is ready to run; its promise says whether the next one follows. */
+interface Step extends Pick<Action, "label" | "problem" | "pv"> {
+  readonly run: () => Promise<boolean>;
+}
+
+async function done(run: () => void): Promise<boolean> {
+  run();
+  return await Promise.resolve(true);
 }
 
 const lastPart = (path: string): string => path.replace(/^.*[/\\]/, "");
@@ -139,29 +178,40 @@ interface TypeData {
   readonly display: Pick<PvDisplay, "type" | "choices"> | null;
 }
 
-function writePv(node: XmlNode, described: string, context: ActionContext): Action {
+interface Writing extends Action {
+  /** Whether it was written. */
+  readonly put: () => Promise<boolean>;
+}
+
+function writePv(node: XmlNode, described: string, context: ActionContext): Writing {
   const { client, expandText, shown } = context;
   const written = expandText(textOf(node, "pv_name") ?? "");
   const value = expandText(textOf(node, "value") ?? "");
+  const isNumber = childOf(node, "value")?.attributes.type === "number";
   const named = clientName(written);
   const problem = shown.readOnly
     ? READ_ONLY
     : named === undefined
       ? "The action names no PV"
       : (named.problem ?? (/\$[({]/.test(value) ? `${value}: a macro has no value` : undefined));
-  const run = async (name: string): Promise<void> => {
+  const put = async (): Promise<boolean> => {
+    const name = named?.name;
+    if (name === undefined || problem !== undefined) return false;
     shown.report({ pv: name, kind: "sending", text: "Sending…" });
     const type = client.pv<TypeData>(name, TYPE).getSnapshot();
-    const put = valueToPut(value, type?.display ?? null);
-    shown.report(reportOf(name, await client.put(name, put, { checkLimits: true })));
+    // A script's number is an enum's index, also where a label has its digits.
+    const isIndex = type?.display?.type === "Enum" && isNumber;
+    const taken = isIndex ? Number(value) : valueToPut(value, type?.display ?? null);
+    const result = await client.put(name, taken, { checkLimits: true });
+    shown.report(reportOf(name, result));
+    return result.ok;
   };
   return {
     type: "write_pv",
     label: described || `Write ${value} to ${written}`,
     pv: named?.name,
     problem,
-    run: () => {
-      if (named?.name !== undefined && problem === undefined) void run(named.name);
-    },
+    put,
+    run: () => void put(),
   };
 }

@@ -4,6 +4,7 @@ import { classNameOf, hasOwnClass, isOfClass } from "./classes.js";
 import { defaultsOf, WITHOUT_EFFECT } from "./defaults.js";
 import { actionsOf, allWidgets, type DisplayFile, type WidgetSource } from "./file.js";
 import { rulesOf } from "./rules.js";
+import { stepsOf } from "./script.js";
 import { childOf, textOf, type XmlNode } from "./xml.js";
 
 /** Something that isn't shown or can't be done, with how often. */
@@ -69,8 +70,10 @@ export function notesOf(widget: WidgetSource): Omit<DisplayNote, "count">[] {
     const file = script.attributes.file ?? script.attributes.path ?? "";
     note("script", `scripts${file === "" ? "" : `: ${file}`} are not run`);
   }
-  for (const { type: action } of actionsOf(node).actions) {
-    if (!KNOWN_ACTIONS.has(action)) note("action", `actions ${action} are not available`);
+  for (const { node: action, type: kind } of actionsOf(node).actions) {
+    const isKnown =
+      KNOWN_ACTIONS.has(kind) || (kind === "execute" && stepsOf(action) !== undefined);
+    if (!isKnown) note("action", `actions ${kind} are not available`);
   }
   // With its class, a widget is inspected without the name of the class.
   const isClassless = hasOwnClass(node);
