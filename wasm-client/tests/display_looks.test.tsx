@@ -68,6 +68,25 @@ describe("a rule", () => {
   });
 });
 
+it("tabs follow a PV and the operator, the later of both", async () => {
+  relay.set("TAB", 0);
+  const tab = (name: string): string => `<tab><name>${name}</name><children>
+    <widget type="label"><name>${name}</name></widget></children></tab>`;
+  const script = `<scripts><script file="EmbeddedPy"><text>widget.setPropertyValue("active_tab", PVUtil.getInt(pvs[0]))
+    </text><pv_name>TAB</pv_name></script></scripts>`;
+  await open(
+    `<widget type="tabs"><name>t</name>${script}<tabs>${tab("one")}${tab("two")}${tab("three")}</tabs></widget>`,
+  );
+  await when(() => isShown("one"));
+  relay.set("TAB", 2);
+  await when(() => isShown("three") && !isShown("one"));
+  [...box("t").querySelectorAll<HTMLElement>('[role="tab"]')][1]?.click();
+  await when(() => isShown("two") && !isShown("three"));
+  relay.set("TAB", 0);
+  await when(() => isShown("one") && !isShown("two"));
+  expect(notes).toEqual([]);
+});
+
 describe("an embedded display", () => {
   const embed = (size: number, resize: number): string => {
     FILES["part.bob"] = `<display><width>100</width><height>20</height>

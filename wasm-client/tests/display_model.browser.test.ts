@@ -514,6 +514,53 @@ ScriptUtil.closeDisplay(widget)`;
   });
 });
 
+describe("a script of a widget", () => {
+  const scripted = (text: string): string => `<widget type="rectangle"><scripts>
+    <script file="EmbeddedPy"><text>from org.csstudio.display.builder.runtime.script import PVUtil
+${text}</text><pv_name>A</pv_name><pv_name trigger="false">B</pv_name></script></scripts></widget>`;
+  const pv = (text: string, number: number, severity = 0): RulePv => ({
+    number,
+    integer: undefined,
+    text,
+    severity,
+  });
+  const set = (text: string, property: string, one: RulePv, other: RulePv, isLegacy = false) => {
+    const rules = rulesOf(first(scripted(text)).node, () => undefined, isLegacy);
+    expect(rules.names).toEqual(["A", "B"]);
+    const found = evaluate(rules, [one, other], () => "").get(property);
+    return typeof found === "object" ? found.children[0]?.attributes.name : found;
+  };
+
+  it("that sets a property to a PV's value is a rule", () => {
+    const setter = (get: string) =>
+      `# Follows it\nwidget.setPropertyValue("x", PVUtil.${get}(pvs[1]))`;
+    const [one, other] = [pv("n", 1), pv("t", 2.5)];
+    expect(set(setter("getString"), "x", one, other)).toBe("t");
+    expect(set(setter("getDouble"), "x", one, other)).toBe(2.5);
+    expect(set(setter("getInt"), "x", one, other)).toBe(2);
+    expect(isWhole(inspectDisplay(display(scripted(setter("getLong")))))).toBe(true);
+  });
+
+  it("that colours by an alarm is a rule, with the same severities in files of version 1", () => {
+    const colour = `sevr = PVUtil.getSeverity(pvs[0])
+cn = ( 'OK', 'MINOR', 'MAJOR', 'INVALID', 'DISCONNECTED' )[sevr]
+widget.setPropertyValue('line_color', WidgetColorService.getColor(cn))`;
+    const named = [0, 1, 2, 3].map((severity) =>
+      set(colour, "line_color", pv("", 0, severity), pv("", 0), true),
+    );
+    expect(named).toEqual(["OK", "MINOR", "MAJOR", "INVALID"]);
+  });
+
+  it("is listed if it does anything else, and not if it only prints", () => {
+    const kinds = (text: string) => inspectDisplay(display(scripted(text))).map(({ kind }) => kind);
+    expect(kinds("print 'Hello'\nprint('x')  # y")).toEqual([]);
+    expect(kinds("print x()")).toEqual(["script"]);
+    expect(kinds('widget.setPropertyValue("x", PVUtil.getInt(pvs[0]) + f())')).toEqual(["script"]);
+    expect(kinds('widget.setPropertyValue("x", 1)\npvs[1].write(1)')).toEqual(["script"]);
+    expect(kinds('widget.setPropertyValue("class", PVUtil.getString(pvs[0]))')).toEqual(["rule"]);
+  });
+});
+
 describe("a PV's name", () => {
   it.each([
     ["X:Y.VAL ", "X:Y.VAL"],

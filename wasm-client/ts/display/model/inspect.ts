@@ -4,7 +4,7 @@ import { classNameOf, hasOwnClass, isOfClass } from "./classes.js";
 import { defaultsOf, WITHOUT_EFFECT } from "./defaults.js";
 import { actionsOf, allWidgets, type DisplayFile, type WidgetSource } from "./file.js";
 import { rulesOf } from "./rules.js";
-import { stepsOf } from "./script.js";
+import { scriptRules, stepsOf } from "./script.js";
 import { childOf, textOf, type XmlNode } from "./xml.js";
 
 /** Something that isn't shown or can't be done, with how often. */
@@ -66,7 +66,7 @@ export function notesOf(widget: WidgetSource): Omit<DisplayNote, "count">[] {
       note("rule", `rules that set ${property} of ${type}`);
     }
   }
-  for (const script of childOf(node, "scripts")?.children ?? []) {
+  for (const script of scriptRules(node).unknown) {
     const file = script.attributes.file ?? script.attributes.path ?? "";
     note("script", `scripts${file === "" ? "" : `: ${file}`} are not run`);
   }

@@ -4,6 +4,7 @@ import { compile, isTrue, type Compiled, type Variables } from "./expression.js"
 import { expand, type Lookup } from "./macros.js";
 import { clientName } from "./names.js";
 import type { Overrides } from "./props.js";
+import { scriptRules } from "./script.js";
 import { childOf, type XmlNode } from "./xml.js";
 
 /** What rules see of a PV; `undefined` while it has no current value. */
@@ -43,18 +44,21 @@ export interface Rules {
 
 const NONE: Rules = { rules: [], names: [], problems: [] };
 
-/** The rules of a widget's element. `isLegacy`: its file has another order of severities. */
+/** The rules of a widget's element, and its scripts that are rules. `isLegacy`: its file has another order of severities. */
 export function rulesOf(node: XmlNode, lookup: Lookup, isLegacy = false): Rules {
-  const written = childOf(node, "rules")?.children ?? [];
-  if (written.length === 0) return NONE;
+  const own = childOf(node, "rules")?.children ?? [];
+  const ofScripts = scriptRules(node).rules;
+  if (own.length + ofScripts.length === 0) return NONE;
   const names: string[] = [];
   const problems: string[] = [];
   const indexOf = (name: string): number => {
     if (!names.includes(name)) names.push(name);
     return names.indexOf(name);
   };
-  const rules = written.flatMap((rule) => {
+  const rules = [...own, ...ofScripts].flatMap((rule) => {
     const property = rule.attributes.prop_id ?? "";
+    // Scripts have the same numbers of severities in files of every version.
+    const isOlder = isLegacy && !ofScripts.includes(rule);
     try {
       const pvs = rule.children
         .filter(({ name }) => name === "pv_name" || name === "pv")
@@ -63,7 +67,7 @@ export function rulesOf(node: XmlNode, lookup: Lookup, isLegacy = false): Rules 
           if (named?.name === undefined) throw new Error(named?.problem ?? "a PV has no name");
           return indexOf(named.name);
         });
-      return [{ property, branches: branchesOf(rule, lookup, isLegacy), pvs }];
+      return [{ property, branches: branchesOf(rule, lookup, isOlder), pvs }];
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error);
       problems.push(`${rule.attributes.name ?? ""} (${property}): ${why}`);

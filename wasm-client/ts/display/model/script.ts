@@ -1,6 +1,7 @@
 /**
- * Scripts that buttons run, as far as they are known steps: they write PVs, and open or close displays.
- * Nothing is evaluated: a script with any other line isn't available.
+ * Scripts as far as they are known steps: those of buttons write PVs, and open or close displays; those
+ * of other widgets do what a rule does. Nothing is evaluated: a script with any other line isn't
+ * available.
  */
 
 import type { XmlNode } from "./xml.js";
@@ -112,6 +113,76 @@ class Script {
     const value = name === undefined ? (double ?? single) : this.#values.get(name);
     return value ?? fail(name ?? "");
   }
+}
+
+const SETTER =
+  /^widget\.setPropertyValue\(\s*["']([\w.[\]]+)["']\s*,\s*PVUtil\.get(String|Double|Int|Long)\(\s*pvs\[(\d+)\]\s*\)\s*\)$/;
+
+/** As the converter of EDM's displays writes colours that follow an alarm. */
+const ALARM_COLOUR =
+  /^(\w+)\s*=\s*PVUtil\.getSeverity\(pvs\[(\d+)\]\)\n(\w+)\s*=\s*\(([\w\s,'"]*)\)\[\1\]\nwidget\.setPropertyValue\(["'](\w+_color)["'],\s*WidgetColorService\.getColor\(\3\)\)$/;
+
+/** Has no effect on a page. */
+const PRINT = /^print[\s(]\s*(?:"[^"]*"|'[^']*')\s*\)?$/;
+
+const VARIABLES: Readonly<Record<string, string>> = { String: "pvStr", Double: "pv" };
+
+/** The scripts of a widget that are rules, as rules, and the others. */
+export function scriptRules(widget: XmlNode): {
+  readonly rules: readonly XmlNode[];
+  readonly unknown: readonly XmlNode[];
+} {
+  const rules: XmlNode[] = [];
+  const unknown: XmlNode[] = [];
+  for (const script of childOf(widget, "scripts")?.children ?? []) {
+    const isEmbedded = script.attributes.file === "EmbeddedPy";
+    const code = isEmbedded ? codeOf(textOf(script, "text") ?? "") : undefined;
+    const rule = code === undefined ? undefined : ruleOf(code, script);
+    if (rule !== undefined) rules.push(rule);
+    else if (code !== "") unknown.push(script);
+  }
+  return { rules, unknown };
+}
+
+/** The lines that have an effect. */
+const codeOf = (text: string): string =>
+  text
+    .split(/\r?\n/)
+    .map((line) => withoutComment(line).trimEnd())
+    .filter((line) => line !== "" && !IMPORT.test(line) && !PRINT.test(line))
+    .join("\n");
+
+function ruleOf(code: string, script: XmlNode): XmlNode | undefined {
+  const pvs = script.children.filter(({ name }) => name === "pv_name");
+  const rule = (
+    property: string,
+    isExpression: boolean,
+    branches: readonly XmlNode[],
+  ): XmlNode => ({
+    name: "rule",
+    attributes: { name: "script", prop_id: property, out_exp: String(isExpression) },
+    children: [...branches, ...pvs],
+    text: "",
+  });
+  const branch = (condition: string, value: XmlNode): XmlNode => ({
+    name: "exp",
+    attributes: { bool_exp: condition },
+    children: [value],
+    text: "",
+  });
+  const [, property, kind = "", at = ""] = SETTER.exec(code) ?? [];
+  if (property !== undefined) {
+    const variable = `${VARIABLES[kind] ?? "pvInt"}${at}`;
+    return rule(property, true, [branch("true", element("expression", variable))]);
+  }
+  const [, , severity = "", , names = "", colour] = ALARM_COLOUR.exec(code) ?? [];
+  if (colour === undefined) return undefined;
+  const branches = [...names.matchAll(/["'](\w+)["']/g)].map(([, name = ""], index) => {
+    const named = { name: "color", attributes: { name }, children: [], text: "" };
+    const value = { ...element("value", ""), children: [named] };
+    return branch(`pvSev${severity} == ${String(index)}`, value);
+  });
+  return rule(colour, false, branches);
 }
 
 function element(name: string, value: Value): XmlNode {

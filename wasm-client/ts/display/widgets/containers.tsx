@@ -1,6 +1,6 @@
 /** Widgets around other widgets of the same file: groups, tabs and arrays. */
 
-import { useMemo, useState, type CSSProperties, type ReactNode } from "react";
+import { useMemo, type CSSProperties, type ReactNode } from "react";
 
 import { innerScope, ScopeContext, useScope, useShown } from "../context.js";
 import { defaultsOf, UNKNOWN_DEFAULTS } from "../model/defaults.js";
@@ -12,6 +12,7 @@ import { useWidgetPv } from "../use_widget_pv.js";
 import type { WidgetProps } from "../widget.js";
 import { Widgets } from "../WidgetView.js";
 import { Box } from "./Box.js";
+import { useActiveTab } from "./use_active_tab.js";
 
 const STYLES = ["GROUP", "TITLE", "LINE", "NONE"];
 
@@ -76,9 +77,7 @@ export function Group({ props, widget }: WidgetProps): ReactNode {
 /** Pages of widgets, of which one is shown. */
 export function Tabs({ props, widget }: WidgetProps): ReactNode {
   const tabs = props.list("tabs");
-  const [at, setAt] = useState(() =>
-    Math.max(0, Math.min(tabs.length - 1, props.integer("active_tab"))),
-  );
+  const [at, setAt] = useActiveTab(props, tabs.length);
   const height = Math.max(0, props.integer("tab_height"));
   const isAcross = props.choice("direction", ["HORIZONTAL", "VERTICAL"]) === "HORIZONTAL";
   const ground = cssColour(props.colour("background_color"));

@@ -1,6 +1,6 @@
 /** Widgets that show other displays: embedded ones, navigation tabs, and templates. */
 
-import { useEffect, useMemo, useState, type CSSProperties, type ReactNode } from "react";
+import { useEffect, useMemo, type CSSProperties, type ReactNode } from "react";
 
 import { displayScope, ScopeContext, useScope, useShown } from "../context.js";
 import { defaultsOf } from "../model/defaults.js";
@@ -15,6 +15,7 @@ import { useFile } from "../use_file.js";
 import type { WidgetProps } from "../widget.js";
 import { Widgets } from "../WidgetView.js";
 import { Box } from "./Box.js";
+import { useActiveTab } from "./use_active_tab.js";
 
 /** Displays inside displays inside displays: one that embeds itself ends here. */
 const MAX_DEPTH = 10;
@@ -179,9 +180,7 @@ function Problem({ problem }: { readonly problem: string | undefined }) {
 
 export function NavTabs({ props, widget }: WidgetProps): ReactNode {
   const tabs = props.list("tabs");
-  const [at, setAt] = useState(() =>
-    Math.max(0, Math.min(tabs.length - 1, props.integer("active_tab"))),
-  );
+  const [at, setAt] = useActiveTab(props, tabs.length);
   const isAcross = props.choice("direction", ["HORIZONTAL", "VERTICAL"]) === "HORIZONTAL";
   const size = { width: props.integer("tab_width"), height: props.integer("tab_height") };
   const gap = Math.max(0, props.integer("tab_spacing"));
