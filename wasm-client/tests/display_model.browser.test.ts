@@ -76,6 +76,12 @@ describe("a file", () => {
     expect(isWhole(inspectDisplay(display('<widget type="led"><sparkle/></widget>')))).toBe(true);
   });
 
+  it("doesn't list what converters write to every widget, where Phoebus has no such property", () => {
+    const written = "<border_width>1</border_width><foreground_color/>";
+    const led = `<widget type="led">${written}</widget><widget type="polyline">${written}</widget>`;
+    expect(inspectDisplay(display(led))).toEqual([]);
+  });
+
   it("says that an image has no axes, and which colours it can't show", () => {
     const texts = (inside: string): string[] =>
       inspectDisplay(display(`<widget type="image">${inside}</widget>`)).map(({ text }) => text);

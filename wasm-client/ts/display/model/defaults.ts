@@ -504,8 +504,16 @@ export const UNKNOWN_DEFAULTS: Defaults = COMMON;
 /** All types that are shown. */
 export const KNOWN_TYPES: readonly string[] = Object.keys(OWN);
 
-/** Properties without an effect on a page, such as the positions of an editor's grid. */
+/**
+ * Properties without an effect on a page, such as the positions of an editor's grid, and in widgets
+ * that don't have them in Phoebus either: converters of older displays write these to every widget.
+ */
 export const WITHOUT_EFFECT: ReadonlySet<string> = new Set([
+  "background_color",
+  "border_color",
+  "border_width",
+  "font",
+  "foreground_color",
   "wuid",
   "widget_type",
   "grid_visible",
