@@ -31,7 +31,7 @@ export default defineConfig(
   },
   {
     // All files that import React.
-    files: ["**/*.tsx", "web-demo/src/**/*.ts", "wasm-client/ts/{display,react,widgets}/**/*.ts"],
+    files: ["**/*.tsx", "web-demo/src/**/*.ts", "wasm-client/ts/{display,plots,react,widgets}/**/*.ts"],
     extends: [hooks.configs.flat.recommended],
   },
   {
@@ -40,11 +40,12 @@ export default defineConfig(
     languageOptions: { sourceType: "script" },
   },
   {
-    // React is in four entries; everything else works without it. The build of the elements has
+    // React is in five entries; everything else works without it. The build of the elements has
     // Preact in its place.
     files: ["wasm-client/ts/**"],
     ignores: [
       "wasm-client/ts/display/**",
+      "wasm-client/ts/plots/**",
       "wasm-client/ts/react/**",
       "wasm-client/ts/widgets/**",
       "wasm-client/ts/elements/**",

@@ -42,6 +42,7 @@ const INPUTS = [
 
 const COPIED = [
   ["ts/display/display.css", "dist/display/display.css"],
+  ["ts/plots/plots.css", "dist/plots/plots.css"],
   ["../schema/PROTOCOL.md", "dist/PROTOCOL.md"],
   ["../LICENSE", "dist/LICENSE"],
 ];

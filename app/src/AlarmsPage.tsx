@@ -10,7 +10,7 @@ import { counted, pvsText } from "./counts";
 import { filterOf, Filters, passes } from "./Filters";
 import { ListBox } from "./ListBox";
 import { KINDS } from "./pv_kind";
-import { ROW, usePvList, type Row, type RowData } from "./pv_list";
+import { ROW, usePvList, type LiveRow, type RowData } from "./pv_list";
 import { elsewhere, hrefOf, setTo, type Route } from "./route";
 import { beep, isSilent } from "./sound";
 import { useNames } from "./TablePage";
@@ -89,8 +89,8 @@ export default function AlarmsPage({ route }: { readonly route: Route }): ReactN
 }
 
 /** A tone when a PV becomes worse; several at once make one tone, that of the worst. */
-function useSound(rows: readonly Row[], isOn: boolean): void {
-  const before = useRef<ReadonlyMap<string, Row["kind"]>>(undefined);
+function useSound(rows: readonly LiveRow[], isOn: boolean): void {
+  const before = useRef<ReadonlyMap<string, LiveRow["kind"]>>(undefined);
   useEffect(() => {
     const now = new Map(rows.map(({ kind, name }) => [name, kind]));
     const last = before.current;
@@ -108,7 +108,7 @@ function useSound(rows: readonly Row[], isOn: boolean): void {
 }
 
 interface AlarmProps {
-  readonly row: Row;
+  readonly row: LiveRow;
   readonly route: Route;
   readonly isUtc: boolean;
   readonly nowMs: number;

@@ -16,7 +16,7 @@ const AlarmsPage = lazy(() => import("./AlarmsPage"));
 const DisplaysPage = lazy(() => import("./DisplaysPage"));
 const DisplayPage = lazy(() => import("./DisplayPage"));
 const HealthPage = lazy(() => import("./HealthPage"));
-const PlotsPage = lazy(() => import("./plots/PlotsPage"));
+const PlotsPage = lazy(() => import("./PlotsPage"));
 const SnapshotsPage = lazy(() => import("./snapshots/SnapshotsPage"));
 
 /** Without the file of the question, as when the relay was updated since, nothing is written. */

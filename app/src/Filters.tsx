@@ -3,7 +3,7 @@
 import type { ReactNode } from "react";
 
 import { KIND_TEXTS, KINDS, type Kind } from "./pv_kind";
-import type { PvList, Row } from "./pv_list";
+import type { ListStates, Row } from "./pv_list";
 import { setTo, type Route } from "./route";
 
 export interface Filter {
@@ -23,7 +23,7 @@ export function passes({ kinds, text }: Filter, { kind, name }: Row): boolean {
 
 interface FiltersProps {
   readonly route: Route;
-  readonly list: PvList;
+  readonly list: ListStates;
   /** States that the page shows at all. */
   readonly kinds: readonly Kind[];
   readonly children?: ReactNode;

@@ -11,7 +11,7 @@ interface NearNamesProps {
   readonly route: Route;
 }
 
-export function NearNames({ name, route }: NearNamesProps): ReactNode {
+export default function NearNames({ name, route }: NearNamesProps): ReactNode {
   const client = useClient();
   const [near, setNear] = useState<readonly string[]>();
   useEffect(() => {

@@ -6,16 +6,16 @@ import { usePv } from "pvwire/react";
 import { SetPoint, StateIcon, useCondition } from "pvwire/widgets";
 
 import { Copy } from "./Copy";
-import { NearNames } from "./NearNames";
 import { PvFacts } from "./PvFacts";
 import { PvPast } from "./PvPast";
-import { PvTree } from "./PvTree";
 import { setTo, type Route } from "./route";
 import { remember } from "./stored";
 import { stampText, zoneText } from "./times";
 import { moodOf, titleOf, useTitle } from "./title";
 
+const NearNames = lazy(() => import("./NearNames"));
 const PvFields = lazy(() => import("./PvFields"));
+const PvTree = lazy(() => import("./PvTree"));
 
 /** All but structures and arrays, which only the parts that show them read. */
 const SELECTION = `{
@@ -89,7 +89,11 @@ export function PvPage({ route }: { readonly route: Route }): ReactNode {
             <time>{stampText(pv.time, isUtc)}</time> {zoneText(isUtc)}
           </p>
         )}
-        {state === "notFound" && <NearNames name={name} route={route} />}
+        {state === "notFound" && (
+          <Suspense fallback={null}>
+            <NearNames name={name} route={route} />
+          </Suspense>
+        )}
       </section>
       <PvPast name={name} pv={pv} route={route} />
       <section className="panel pv-put" aria-labelledby="pv-put">
@@ -103,7 +107,11 @@ export function PvPage({ route }: { readonly route: Route }): ReactNode {
         )}
       </section>
       <PvFacts name={name} pv={pv} isUtc={isUtc} />
-      {isStructure && <PvTree name={name} />}
+      {isStructure && (
+        <Suspense fallback={null}>
+          <PvTree name={name} />
+        </Suspense>
+      )}
       <Copy name={name} id={pv?.id ?? name} pv={pv} />
       {!isStructure && isFound && (
         <details

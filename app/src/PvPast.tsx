@@ -1,13 +1,17 @@
 /** The widget that fits a PV's type: a chart of a number, a curve, an image, a table. */
 
-import { useEffect, useState, type ReactNode } from "react";
+import { lazy, Suspense, useEffect, useState, type ReactNode } from "react";
 import { usePvHistory } from "pvwire/react";
 import { ImageView, StripChart, TableView, WaveformPlot } from "pvwire/widgets";
 
 import { kindOf, type Kind } from "./kind";
-import { DEFAULT_LENGTH, Lengths } from "./Lengths";
+import { Lengths } from "./Lengths";
+import { showTime, timeOf } from "./page_time";
 import type { Shown } from "./PvPage";
-import { setTo, type Route } from "./route";
+import type { Route } from "./route";
+
+/** Most visits don't need it. */
+const PastPlot = lazy(async () => ({ default: (await import("./PlotsPage")).PastPlot }));
 
 interface PvPastProps {
   readonly name: string;
@@ -50,26 +54,56 @@ function Kept(props: PvPastProps) {
 
 function Picture({ kind, name, route }: PvPastProps & { readonly kind: Kind }) {
   const height = useHeight();
-  const chosen = Number(route.settings.window);
-  const seconds = chosen > 0 ? chosen : DEFAULT_LENGTH;
   return (
     <section className="panel pv-past" aria-label="Picture" data-kind={kind}>
       {kind === "image" && <ImageView name={name} />}
       {kind === "table" && <TableView name={name} />}
       {kind === "waveform" && <WaveformPlot name={name} height={height} />}
-      {kind === "number" && (
-        <>
-          <Lengths
-            label="Length of the time axis"
-            chosen={seconds}
-            choose={(length) => {
-              setTo(route, { window: String(length) });
-            }}
-          />
-          {route.settings.utc === "1" && <span className="note">The axis is in local time.</span>}
-          <StripChart name={name} windowSeconds={seconds} height={height} />
-        </>
-      )}
+      {kind === "number" && <NumberPlot name={name} height={height} route={route} />}
     </section>
+  );
+}
+
+interface NumberPlotProps {
+  readonly name: string;
+  readonly route: Route;
+  readonly height: number;
+}
+
+function NumberPlot(props: NumberPlotProps) {
+  const { height, name, route } = props;
+  const range = timeOf(route);
+  if (range.kind === "past") {
+    return (
+      <Suspense fallback={<div style={{ height: `${String(height)}px` }} />}>
+        <PastPlot {...props} />
+      </Suspense>
+    );
+  }
+  const { seconds } = range;
+  return (
+    <>
+      <div className="choices">
+        <Lengths
+          label="Length of the time axis"
+          chosen={seconds}
+          choose={(length) => {
+            showTime({ kind: "live", seconds: length });
+          }}
+        />
+        <button
+          type="button"
+          title="The time before, with zoom and cursor"
+          onClick={() => {
+            const toMs = Date.now();
+            showTime({ kind: "past", fromMs: toMs - 1000 * seconds, toMs });
+          }}
+        >
+          The past
+        </button>
+        {route.settings.utc === "1" && <span className="note">The axis is in local time.</span>}
+      </div>
+      <StripChart name={name} windowSeconds={seconds} height={height} />
+    </>
   );
 }

@@ -8,7 +8,7 @@ import { usePv } from "pvwire/react";
 const OPTIONS = { rateHz: 2, maxLength: 100 } as const;
 const MAX_ELEMENTS = 100;
 
-export function PvTree({ name }: { readonly name: string }): ReactNode {
+export default function PvTree({ name }: { readonly name: string }): ReactNode {
   const pv = usePv<{ readonly value: { readonly structure: PvStructure | null } | null }>(
     name,
     "{ value { structure } }",

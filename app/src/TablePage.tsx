@@ -1,21 +1,23 @@
-/** Any list of PVs as a table. Only the rows on the screen are in the page. */
+/** Any list of PVs as a table, now or at a past moment. Only the rows on the screen are in the page. */
 
 import { memo, useEffect, useRef, useState, type ReactNode } from "react";
+import { download, Sparkline, TimeControl, usePastEnd, useTimeRange } from "pvwire/plots";
 import { usePv } from "pvwire/react";
-import { SetPoint, StateIcon, useCondition } from "pvwire/widgets";
+import { SetPoint, StateIcon, useCondition, type Condition } from "pvwire/widgets";
 
 import { useClock } from "./clock";
 import { pvsText } from "./counts";
-import { csvOf, download } from "./csv";
+import { csvOf } from "./csv";
 import { filterOf, Filters, passes, type Filter } from "./Filters";
 import { ListBox } from "./ListBox";
 import { compare } from "./order";
+import { PageTime } from "./PageTime";
+import { usePastList } from "./past_list";
 import { KINDS } from "./pv_kind";
-import { ROW, usePvList, type Row, type RowData } from "./pv_list";
+import { ROW, usePvList, type Row, type RowData, type ValueData } from "./pv_list";
 import { elsewhere, go, hrefOf, setTo, type Route } from "./route";
-import Sparkline from "./Sparkline";
 import { lastList, rememberList } from "./stored";
-import { stampText, zoneText } from "./times";
+import { dateText, spanText, stampText, zoneText } from "./times";
 import { moodOfList, useTitle } from "./title";
 import { Space, useVisibleRows } from "./visible_rows";
 
@@ -27,11 +29,13 @@ const COLUMNS = [
 ] as const;
 type Column = (typeof COLUMNS)[number][0];
 
+/** The time after a past one. */
+const LAST_MINUTES = { kind: "live", seconds: 600 } as const;
+
+const DISPLAY = "{ display { units precision choices } }";
+
 /** Values and times change: rows that are sorted by them are put in order this often. */
 const SORT_EVERY_MS = 1000;
-
-/** Curves of the rows move this often. */
-const CURVES_EVERY_MS = 2000;
 
 /** The list of the link; without one, that of the last visit, which then is in the link. */
 export function useNames(route: Route): readonly string[] {
@@ -44,45 +48,84 @@ export function useNames(route: Route): readonly string[] {
 }
 
 export default function TablePage({ route }: { readonly route: Route }): ReactNode {
+  return (
+    <PageTime route={route}>
+      <Table route={route} />
+    </PageTime>
+  );
+}
+
+function Table({ route }: { readonly route: Route }) {
   const names = useNames(route);
-  const list = usePvList(names);
+  const live = usePvList(names);
+  const atMs = usePastEnd();
+  const past = usePastList(names, atMs);
+  const [, setRange] = useTimeRange();
+  const list = past ?? live;
   const [column, isUp] = sortOf(route);
   const filter = filterOf(route);
   const isUtc = route.settings.utc === "1";
   useClock(column === "value" || column === "time" ? SORT_EVERY_MS : undefined);
   const rows = sorted(list.rows, filter, column, isUp);
-  useTitle(`Table of ${pvsText(names.length)}`, moodOfList(KINDS, list.counts));
+  const title = `Table of ${pvsText(names.length)}`;
+  useTitle(
+    past === undefined ? title : `${title}, past`,
+    past === undefined ? moodOfList(KINDS, live.counts) : "NONE",
+  );
   return (
     <div className="table-page">
       <h1>Table</h1>
       <ListBox key={names.join()} route={route} names={names} />
       {names.length > 0 && (
-        <section className="panel table-panel" aria-label="PVs">
-          <Filters route={route} list={list} kinds={KINDS}>
-            <button
-              type="button"
-              aria-pressed={route.settings.curves === "1"}
-              title="The last ten minutes of each PV on the screen"
-              onClick={() => {
-                setTo(route, { curves: route.settings.curves === "1" ? "" : "1" });
-              }}
-            >
-              Curves
-            </button>
-            <button
-              type="button"
-              onClick={() => {
-                download("pvs.csv", csvOf(rows, isUtc));
-              }}
-            >
-              Export CSV
-            </button>
-            <span className="note" role="status">
-              {rows.length} of {pvsText(names.length)} · times in {zoneText(isUtc)}
-            </span>
-          </Filters>
-          <Rows route={route} rows={rows} isUtc={isUtc} />
-        </section>
+        <>
+          <details className="panel time-box">
+            <summary>Time</summary>
+            <TimeControl isUtc={isUtc} />
+          </details>
+          <section
+            className="panel table-panel"
+            aria-label="PVs"
+            data-past={past === undefined ? undefined : true}
+          >
+            {atMs !== undefined && (
+              <p className="past-mark" role="status">
+                The past: values that held at {dateText(atMs, isUtc)}, {zoneText(isUtc)}{" "}
+                <button
+                  type="button"
+                  onClick={() => {
+                    setRange(LAST_MINUTES);
+                  }}
+                >
+                  Show the present
+                </button>
+              </p>
+            )}
+            <Filters route={route} list={list} kinds={KINDS}>
+              <button
+                type="button"
+                aria-pressed={route.settings.curves === "1"}
+                title="The past of each PV on the screen"
+                onClick={() => {
+                  setTo(route, { curves: route.settings.curves === "1" ? "" : "1" });
+                }}
+              >
+                Curves
+              </button>
+              <button
+                type="button"
+                onClick={() => {
+                  download("pvs.csv", csvOf(rows, isUtc));
+                }}
+              >
+                Export CSV
+              </button>
+              <span className="note" role="status">
+                {rows.length} of {pvsText(names.length)} · times in {zoneText(isUtc)}
+              </span>
+            </Filters>
+            <Rows route={route} rows={rows} isUtc={isUtc} isPast={past !== undefined} />
+          </section>
+        </>
       )}
     </div>
   );
@@ -125,14 +168,15 @@ interface RowsProps {
   readonly route: Route;
   readonly rows: readonly Row[];
   readonly isUtc: boolean;
+  readonly isPast: boolean;
 }
 
-function Rows({ isUtc, route, rows }: RowsProps) {
+function Rows({ isPast, isUtc, route, rows }: RowsProps) {
   const room = useRef<HTMLDivElement>(null);
   const { count, first, height } = useVisibleRows(room, rows.length);
   const shown = rows.slice(first, first + count);
   const hasCurves = route.settings.curves === "1";
-  const nowMs = useClock(hasCurves ? CURVES_EVERY_MS : undefined);
+  const [range] = useTimeRange();
   const [written, setWritten] = useState<string>();
   const [column, isUp] = sortOf(route);
   return (
@@ -153,31 +197,28 @@ function Rows({ isUtc, route, rows }: RowsProps) {
                     setTo(route, { sort: id !== column ? id : isUp ? `-${id}` : "" });
                   }}
                 >
-                  {title}
+                  {id === "value" && isPast ? "Value then" : title}
                   <span aria-hidden="true">{id !== column ? "" : isUp ? " ▲" : " ▼"}</span>
                 </button>
               </th>
             ))}
             {hasCurves && (
               <th scope="col" data-column="curve">
-                Last 10 min
+                {spanText(range)}
               </th>
             )}
           </tr>
         </thead>
         <tbody>
           <Space rows={first} height={height} />
-          {shown.map((row, at) => (
-            <RowView
-              key={row.name}
-              row={row}
-              index={first + at + 2}
-              route={route}
-              isUtc={isUtc}
-              curveAtMs={hasCurves ? nowMs : undefined}
-              write={setWritten}
-            />
-          ))}
+          {shown.map((row, at) => {
+            const props = { row, route, isUtc, hasCurves, index: first + at + 2 };
+            return isPast ? (
+              <PastRow key={row.name} {...props} />
+            ) : (
+              <LiveRow key={row.name} {...props} write={setWritten} />
+            );
+          })}
           <Space rows={rows.length - first - shown.length} height={height} />
         </tbody>
       </table>
@@ -215,24 +256,67 @@ function WriteDialog({ close, name }: { readonly name: string; readonly close: (
   );
 }
 
-interface RowViewProps {
+interface RowProps {
   readonly row: Row;
   readonly index: number;
   readonly route: Route;
   readonly isUtc: boolean;
-  /** `undefined`: rows have no curves. */
-  readonly curveAtMs: number | undefined;
-  readonly write: (name: string) => void;
+  readonly hasCurves: boolean;
 }
 
 /** Scrolling renders only rows that come to the screen. */
-const RowView = memo(function RowView(props: RowViewProps) {
-  const { curveAtMs, index, isUtc, route, row, write } = props;
+const LiveRow = memo(function LiveRow(
+  props: RowProps & { readonly write: (name: string) => void },
+) {
+  const { route, row, write } = props;
   const { name } = row;
   const pv = usePv<RowData>(name, ROW);
-  const { isStale, severity, state, text } = useCondition(pv, undefined, name);
-  const href = hrefOf(elsewhere(route, { page: "pv", name, names: [] }));
+  const condition = useCondition(pv, undefined, name);
   const isLocked = route.settings.lock === "1";
+  return (
+    <Cells {...props} pv={pv} description={pv?.display?.description} condition={condition}>
+      <button
+        type="button"
+        className="write"
+        aria-label={`Write ${name}`}
+        title={isLocked ? "This page is read-only" : "Write"}
+        disabled={isLocked}
+        onClick={() => {
+          write(name);
+        }}
+      >
+        ✎
+      </button>
+    </Cells>
+  );
+});
+
+/** A value that held at a past moment. It can't be written. */
+function PastRow(props: RowProps) {
+  const { row } = props;
+  // Units and choices are the present ones.
+  usePv(row.name, DISPLAY);
+  const pv = row.read();
+  const severity = pv?.status.severity ?? undefined;
+  const missing = pv === undefined ? "Reading the past…" : (pv.missing ?? "");
+  const alarm = severity === undefined || severity === "NO_ALARM" ? "" : severity;
+  const state = pv === undefined ? "connecting" : missing === "" ? "connected" : "disconnected";
+  const condition = { severity, state, isStale: false, text: missing + alarm } as const;
+  return <Cells {...props} pv={pv} description={undefined} condition={condition} />;
+}
+
+interface CellsProps extends RowProps {
+  readonly pv: ValueData | undefined;
+  readonly description: string | undefined;
+  readonly condition: Pick<Condition, "isStale" | "severity" | "state" | "text">;
+  /** What is in the cell of the value besides it. */
+  readonly children?: ReactNode;
+}
+
+function Cells(props: CellsProps) {
+  const { children, condition, description, hasCurves, index, isUtc, pv, route, row } = props;
+  const { isStale, severity, state, text } = condition;
+  const { name } = row;
   return (
     <tr
       className="pvwire-state"
@@ -242,35 +326,27 @@ const RowView = memo(function RowView(props: RowViewProps) {
       data-severity={severity}
     >
       <td data-column="name">
-        <a href={href} title={pv?.display?.description}>
+        <a
+          href={hrefOf(elsewhere(route, { page: "pv", name, names: [] }))}
+          title={description}
+        >
           {name}
         </a>
       </td>
       <td data-column="value" title={pv?.value?.string}>
         {pv?.value?.string ?? "–"}
-        <button
-          type="button"
-          className="write"
-          aria-label={`Write ${name}`}
-          title={isLocked ? "This page is read-only" : "Write"}
-          disabled={isLocked}
-          onClick={() => {
-            write(name);
-          }}
-        >
-          ✎
-        </button>
+        {children}
       </td>
       <td data-column="state" title={text}>
         <StateIcon state={state} severity={severity} isStale={isStale} />
         <span>{text}</span>
       </td>
       <td data-column="time">{pv?.time == null ? "–" : stampText(pv.time, isUtc).slice(0, 23)}</td>
-      {curveAtMs !== undefined && (
+      {hasCurves && (
         <td data-column="curve">
-          <Sparkline name={name} nowMs={curveAtMs} />
+          <Sparkline name={name} />
         </td>
       )}
     </tr>
   );
-});
+}

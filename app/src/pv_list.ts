@@ -4,7 +4,7 @@
  */
 
 import { useMemo, useSyncExternalStore } from "react";
-import type { PvClient, PvData, PvTime, PvValue } from "pvwire";
+import type { PvClient, PvConnection, PvStatus, PvTime, PvValue } from "pvwire";
 import { useClient } from "pvwire/react";
 
 import { kindOf, type Kind, type StateData } from "./pv_kind";
@@ -22,29 +22,57 @@ export const ROW = `{
   connection { state connected since lastHeard unresponsive readable reason }
 }`;
 
-export interface RowData extends Pick<PvData, "connection" | "status"> {
+/** What tables have of a PV, now or then. */
+export interface ValueData {
   readonly value: Pick<PvValue, "string" | "number"> | null;
   readonly time: Pick<PvTime, "seconds" | "nanoseconds"> | null;
-  readonly display: { readonly description: string } | null;
+  readonly status: Pick<PvStatus, "severity" | "alarmStatus" | "message">;
+  /** Why there was no value at a past moment. */
+  readonly missing?: string;
 }
 
-export interface Row {
+export interface RowData extends ValueData {
+  readonly display: { readonly description: string } | null;
+  readonly connection: PvConnection;
+}
+
+/** A PV of a list, now or then. */
+export interface Row<T extends ValueData = ValueData> {
   readonly name: string;
   /** Its place in the list. */
   readonly at: number;
   kind: Kind;
+  readonly read: () => T | undefined;
+}
+
+export interface LiveRow extends Row<RowData> {
   /** When `kind` began, as this page knows it. */
   sinceMs: number;
   /** How often it has left `NO_ALARM` since the page was opened. */
   alarms: number;
-  readonly read: () => RowData | undefined;
 }
+
+/** The rows of a list and their states, now or then. */
+export interface ListStates {
+  readonly rows: readonly Row[];
+  readonly counts: Readonly<Record<Kind, number>>;
+}
+
+/** Of a list whose PVs are searched. */
+export const countsOf = (names: readonly string[]): Record<Kind, number> => ({
+  MAJOR: 0,
+  INVALID: 0,
+  gone: 0,
+  MINOR: 0,
+  searched: names.length,
+  NO_ALARM: 0,
+});
 
 /** Changes of state are shown at most this often. */
 const SHOWN_EVERY_MS = 150;
 
-export class PvList {
-  readonly rows: readonly Row[];
+export class PvList implements ListStates {
+  readonly rows: readonly LiveRow[];
   readonly counts: Record<Kind, number>;
   /** Changes when a row's kind does. */
   version = 0;
@@ -60,7 +88,7 @@ export class PvList {
       const pv = client.pv<RowData>(name, ROW);
       return { name, at, kind: "searched", sinceMs: now, alarms: 0, read: () => pv.getSnapshot() };
     });
-    this.counts = { MAJOR: 0, INVALID: 0, gone: 0, MINOR: 0, searched: names.length, NO_ALARM: 0 };
+    this.counts = countsOf(names);
   }
 
   readonly subscribe = (listener: () => void): (() => void) => {
@@ -124,7 +152,7 @@ export class PvList {
     this.#timer = undefined;
   }
 
-  #become(row: Row, kind: Kind): void {
+  #become(row: LiveRow, kind: Kind): void {
     if (row.kind === kind) return;
     // The first state of a PV is what the page found, and an alarm that changes is the same one.
     if (row.kind === "NO_ALARM" && kind !== "searched") row.alarms += 1;
@@ -141,7 +169,7 @@ export class PvList {
 }
 
 /** When a state began: as the server or the relay says. */
-function sinceOf(row: Row, kind: Kind): number {
+function sinceOf(row: LiveRow, kind: Kind): number {
   const data = row.read();
   const lastHeard = data?.connection.lastHeard ?? data?.connection.since;
   if (kind === "gone" && lastHeard != null) return Date.parse(lastHeard);

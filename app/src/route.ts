@@ -90,8 +90,8 @@ export function useRoute(): Route {
   return useMemo(() => parseRoute(hash), [hash]);
 }
 
-/** Settings that stay when another page is opened. */
-const LASTING = ["utc", "lock", "kiosk"];
+/** Settings that stay when another page is opened: the last three are the time of plots and tables. */
+const LASTING = ["utc", "lock", "kiosk", "from", "to", "last"];
 
 /** The address of another page, with the settings that stay. */
 export function elsewhere(route: Route, change: Partial<Omit<Route, "settings">>): Route {

@@ -1,18 +1,9 @@
 /** Times as text, in local time or UTC. */
 
 import type { PvTime } from "pvwire";
+import { formatDate as dateText, type TimeRange } from "pvwire/plots";
 
-const two = (number: number): string => String(number).padStart(2, "0");
-
-/** `2026-01-31 07:31:16`. */
-export function dateText(ms: number, isUtc: boolean): string {
-  // The methods of UTC, of a time that is shifted by the zone of the browser.
-  const zoneMs = isUtc ? 0 : -60_000 * new Date(ms).getTimezoneOffset();
-  const at = new Date(ms + zoneMs);
-  const date = [String(at.getUTCFullYear()), two(at.getUTCMonth() + 1), two(at.getUTCDate())];
-  const clock = [at.getUTCHours(), at.getUTCMinutes(), at.getUTCSeconds()].map(two);
-  return `${date.join("-")} ${clock.join(":")}`;
-}
+export { formatDate as dateText, formatZone as zoneText } from "pvwire/plots";
 
 /** With the digits of the IOC, as far as a person reads them. */
 export function stampText(
@@ -26,16 +17,6 @@ export function stampText(
 
 export const isoText = (iso: string, isUtc: boolean): string => dateText(Date.parse(iso), isUtc);
 
-/** `UTC`, or `local time, UTC+1`. */
-export function zoneText(isUtc: boolean): string {
-  if (isUtc) return "UTC";
-  const minutes = -new Date().getTimezoneOffset();
-  const size = Math.abs(minutes);
-  const rest = size % 60 === 0 ? "" : `:${two(size % 60)}`;
-  const sign = minutes < 0 ? "−" : "+";
-  return `local time, UTC${minutes === 0 ? "" : `${sign}${String(Math.floor(size / 60))}${rest}`}`;
-}
-
 /** `12 s`, `3 min`, `2 h`, `4 d`. */
 export function ageText(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1000));
@@ -44,3 +25,22 @@ export function ageText(ms: number): string {
   if (seconds < 172_800) return `${String(Math.round(seconds / 3600))} h`;
   return `${String(Math.round(seconds / 86_400))} d`;
 }
+
+/** `Last 10 min`, or how long a past interval is: `8 h until then`. */
+export function spanText(range: TimeRange): string {
+  const length = range.kind === "live" ? 1000 * range.seconds : range.toMs - range.fromMs;
+  return range.kind === "live" ? `Last ${lengthText(length)}` : `${lengthText(length)} until then`;
+}
+
+/** `10 s`, `10 min`, `8 h`, `1 d`: in the largest unit of which it is one or more. */
+function lengthText(ms: number): string {
+  const [size, unit] = UNITS.find(([size]) => ms >= size) ?? UNITS[3];
+  return `${String(Number((ms / size).toPrecision(3)))} ${unit}`;
+}
+
+const UNITS = [
+  [86_400_000, "d"],
+  [3_600_000, "h"],
+  [60_000, "min"],
+  [1000, "s"],
+] as const;

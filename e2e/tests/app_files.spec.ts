@@ -1,9 +1,8 @@
-/** What the app's snapshots and plots compute: files, tolerances and curves. No browser is needed. */
+/** What the app's snapshots compute: files and tolerances. No browser is needed. */
 
 import { expect, test } from "@playwright/test";
-import { PutError, type LivePvHistory, type PutResult } from "pvwire";
+import { PutError, type PutResult } from "pvwire";
 
-import { curveOf, gridOf, rangeOf, stepsOf, valueAt } from "../../app/src/plots/steps";
 import { compare, EXACT, toleranceOf } from "../../app/src/snapshots/compare";
 import { jsonOf, snapshotOfJson } from "../../app/src/snapshots/json_file";
 import { phoebusOf, snapshotOfPhoebus } from "../../app/src/snapshots/phoebus_file";
@@ -376,58 +375,4 @@ test("a dry run gives a reason for every PV that isn't written", () => {
     "the PV has no choice “C”",
   );
   expect(foresee(PV, undefined).text).toBe("searched");
-});
-
-const second = 1_000_000_000n;
-
-const historyOf = (
-  rows: readonly (readonly [bigint, number])[],
-  gaps: LivePvHistory["gaps"],
-): LivePvHistory => ({
-  name: "A",
-  isLoading: false,
-  timeNs: BigInt64Array.from(rows.map(([at]) => at * second)),
-  numbers: Float64Array.from(rows.map(([, number]) => number)),
-  severities: new Uint8Array(rows.length),
-  gaps,
-  error: undefined,
-});
-
-test("a curve holds each value until the next, has all peaks, and nothing in gaps or after now", () => {
-  const steps = stepsOf(
-    historyOf(
-      [
-        [100n, 1],
-        [104n, 9],
-        [105n, 2],
-        [120n, 3],
-      ],
-      [{ cause: "disconnected", fromNs: 110n * second, toNs: 115n * second }],
-    ),
-  );
-  expect([99, 100, 103, 104.5, 109, 112, 116, 130].map((at) => valueAt(steps, at))).toEqual([
-    undefined,
-    1,
-    1,
-    9,
-    2,
-    undefined,
-    2,
-    3,
-  ]);
-  expect(rangeOf(steps, { from: 100, to: 108 })).toEqual([1, 9]);
-  expect(rangeOf(steps, { from: 90, to: 95 })).toBeUndefined();
-  const span = { from: 100, to: 140 };
-  // Columns of 8 s: the peak of one second is in the first.
-  const curve = curveOf(steps, span, 5, 125);
-  expect(gridOf(span, 5)).toHaveLength(curve.length);
-  expect(Math.max(...curve.slice(0, 4).map(Number))).toBe(9);
-  expect(curve.slice(4, 8)).toContain(null);
-  expect(curve.slice(8, 13)).toEqual([2, 3, 3, 3, 3]);
-  expect(curve.slice(14).every((value) => value === null)).toBe(true);
-  const open = historyOf(
-    [[100n, 1]],
-    [{ cause: "disconnected", fromNs: 110n * second, toNs: undefined }],
-  );
-  expect(valueAt(stepsOf(open), 120)).toBeUndefined();
 });

@@ -15,7 +15,7 @@ const FIRST = [0x0b, 0x62, 0xa8];
 /** Number of pixels of the first chart that have this colour. */
 async function pixelsOf(page: Page, [red, green, blue]: readonly number[]): Promise<number> {
   return page
-    .locator(".plot-chart canvas")
+    .locator(".pvwire-chart canvas")
     .first()
     .evaluate(
       (canvas, [red, green, blue]) => {
@@ -45,7 +45,7 @@ test("plots: live, zoomed, moved, below each other, exported, without the IOC", 
     "OP:MESSAGE",
   ].map((record) => `${prefix}:${record}`) as [string, string, string, string];
   const trace = (name: string) => page.locator(`[data-trace="${name}"]`);
-  const charts = page.locator(".plot-chart canvas");
+  const charts = page.locator(".pvwire-chart canvas");
   await ioc.hold("RING:CURRENT");
   await ioc.put("RING:CURRENT", 300);
   await app.open(`#/plots?pvs=${[current, mode, pressure, message].join(",")}&last=10`);
@@ -134,7 +134,7 @@ test("plots: live, zoomed, moved, below each other, exported, without the IOC", 
   const set = `${prefix}:RF:VOLTAGE:SET`;
   await page.goto(`${app.url}#/table?pvs=${set},${current}`);
   await page.getByRole("button", { name: "Curves" }).click();
-  await expect(app.row(current).locator(".sparkline path")).toHaveAttribute(
+  await expect(app.row(current).locator(".pvwire-sparkline path")).toHaveAttribute(
     "d",
     /^M[\d.]+ [\d.]+L/,
   );
@@ -153,6 +153,59 @@ test("plots: live, zoomed, moved, below each other, exported, without the IOC", 
   await ioc.kill();
   await expect(trace(current)).toContainText("Disconnected");
   await expect(trace(current)).toHaveAttribute("data-state", "disconnected");
+});
+
+test("plots, table and PV show one past interval, marked as such, and the present again", async ({
+  app,
+  ioc,
+  page,
+  prefix,
+}) => {
+  const current = `${prefix}:RING:CURRENT`;
+  const missing = `${prefix}:MISSING`;
+  await ioc.hold("RING:CURRENT");
+  await ioc.put("RING:CURRENT", 300);
+  await app.open(`#/table?curves=1&pvs=${current},${missing}`);
+  await expect(app.row(current)).toContainText("300.00 mA");
+  // The relay's and the IOC's clocks are this one.
+  const toMs = Date.now() + 1000;
+  await expect.poll(() => Date.now()).toBeGreaterThan(toMs + 1000);
+  await ioc.put("RING:CURRENT", 250);
+  await expect(app.row(current)).toContainText("250.00 mA");
+  await expect(app.row(current).locator(".write")).toBeAttached();
+
+  const interval = `from=${String(toMs - 60_000)}&to=${String(toMs)}`;
+  await app.open(`#/table?curves=1&${interval}&pvs=${current},${missing}`);
+  const mark = page.getByText(/^The past: values that held at \d{4}-/);
+  await expect(mark).toBeVisible();
+  await expect(app.row(current)).toContainText(/300\.00 mA.*MINOR/);
+  await expect(app.row(current).locator(".write")).not.toBeAttached();
+  await expect(app.row(missing)).toHaveAttribute("data-state", "disconnected");
+  await expect(page.getByRole("button", { name: "Value then" })).toBeVisible();
+  await expect(page).toHaveTitle("Table of 2 PVs, past – pvwire");
+  await expectAccessible(page);
+  const [csv] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByRole("button", { name: "Export CSV" }).click(),
+  ]);
+  expect(readFileSync(await csv.path(), "utf8")).toContain(`${current},300.00 mA,minor alarm`);
+
+  await page.getByRole("link", { name: "Plots" }).click();
+  const trace = page.locator(`[data-trace="${current}"]`);
+  await expect(page.locator('th[data-column="at"]')).toHaveText(/^\d{4}-/);
+  await expect(trace.locator('[data-column="at"]')).toHaveText("300 mA");
+  await trace.getByRole("link").click();
+  const picture = page.getByRole("region", { name: "Picture" });
+  await expect(picture.locator(".pvwire-chart canvas")).toBeVisible();
+  await expect(app.value).toHaveText("250.00 mA");
+  await picture.getByRole("button", { name: "1 min", exact: true }).click();
+  await expect(picture.locator(".pvwire-strip canvas")).toBeVisible();
+  await page.goBack();
+  await page.goBack();
+  await page.goBack();
+  await page.getByRole("button", { name: "Show the present" }).click();
+  await expect(mark).toBeHidden();
+  await expect(app.row(current)).toContainText("250.00 mA");
 });
 
 test("a curve that is flat but for one bit leaves the page alive", async ({

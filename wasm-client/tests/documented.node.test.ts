@@ -15,6 +15,7 @@ const ENTRIES = [
   "graphql/index.ts",
   "latency/index.ts",
   "missed/index.ts",
+  "plots/index.ts",
   "react/index.ts",
   "testing/index.ts",
   "widgets/index.ts",

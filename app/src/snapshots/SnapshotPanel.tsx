@@ -1,12 +1,12 @@
 /** One snapshot: compared with now or with another one, saved as a file, and restored. */
 
 import { useMemo, useState, type ReactNode } from "react";
+import { download } from "pvwire/plots";
 import { useClient } from "pvwire/react";
 
 import { useClock } from "../clock";
 import { confirmedWriter } from "../confirm/guard";
 import { pvsText } from "../counts";
-import { download } from "../csv";
 import { usePvList } from "../pv_list";
 import { setTo, type Route } from "../route";
 import { compare, EXACT, toleranceOf, type Line } from "./compare";

@@ -47,19 +47,27 @@ export async function takePast(
   atMs: number,
   read: (name: string) => FullData | undefined,
 ): Promise<SavedPv[]> {
+  return Promise.all(names.map((name) => readPast(client, name, atMs, read)));
+}
+
+/** The value of one PV at a past moment, or why there is none. Rejects only if `signal` ends it. */
+export async function readPast(
+  client: Pick<PvClient, "history">,
+  name: string,
+  atMs: number,
+  read: (name: string) => FullData | undefined,
+  signal?: AbortSignal,
+): Promise<SavedPv> {
   const atNs = BigInt(Math.round(atMs)) * 1_000_000n;
-  return Promise.all(
-    names.map(async (name) => {
-      const data = read(name);
-      try {
-        const past = await client.history(name, { from: atNs, to: atNs });
-        const isArray = data?.value?.array != null;
-        const why = isArray ? "the relay keeps no past of arrays" : "";
-        return why === "" ? heldAt(name, past, atNs, data) : missingPv(name, why);
-      } catch (error) {
-        const why = error instanceof Error ? error.message : String(error);
-        return missingPv(name, absenceOf(data) === "" ? why : absenceOf(data));
-      }
-    }),
-  );
+  const data = read(name);
+  try {
+    const past = await client.history(name, { from: atNs, to: atNs, signal });
+    const isArray = data?.value?.array != null;
+    const why = isArray ? "the relay keeps no past of arrays" : "";
+    return why === "" ? heldAt(name, past, atNs, data) : missingPv(name, why);
+  } catch (error) {
+    signal?.throwIfAborted();
+    const why = error instanceof Error ? error.message : String(error);
+    return missingPv(name, absenceOf(data) === "" ? why : absenceOf(data));
+  }
 }

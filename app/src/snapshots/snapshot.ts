@@ -66,7 +66,7 @@ export const FULL = `{
   value { string(units: true) number exact text array }
   time { seconds nanoseconds }
   status { severity alarmStatus mutable writable }
-  display { type typeId form choices controlRange { min max } }
+  display { type typeId form units precision choices controlRange { min max } }
   connection { state connected unresponsive readable reason }
 }`;
 
@@ -74,7 +74,10 @@ export interface FullData {
   readonly value: Pick<PvValue, "string" | "number" | "exact" | "text" | "array"> | null;
   readonly time: { readonly seconds: number; readonly nanoseconds: number } | null;
   readonly status: Pick<PvData["status"], "severity" | "alarmStatus" | "mutable" | "writable">;
-  readonly display: Pick<PvDisplay, "type" | "typeId" | "form" | "choices" | "controlRange"> | null;
+  readonly display:
+    | (Pick<PvDisplay, "type" | "typeId" | "form" | "choices" | "controlRange"> &
+        Partial<Pick<PvDisplay, "units" | "precision">>)
+    | null;
   readonly connection: Pick<
     PvConnection,
     "state" | "connected" | "unresponsive" | "readable" | "reason"

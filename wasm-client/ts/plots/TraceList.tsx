@@ -1,53 +1,63 @@
 /** The traces as a table: what each is at the cursor or now, and its range in the time that is shown. */
 
 import type { ReactNode } from "react";
-import { usePv } from "pvwire/react";
-import { StateIcon, useCondition } from "pvwire/widgets";
 
-import { ROW, type RowData } from "../pv_list";
-import { elsewhere, go, hrefOf, type Route } from "../route";
-import { stampText } from "../times";
-import { numberText } from "./numbers";
-import { rangeOf, stepsOf, valueAt, type Span } from "./steps";
-import type { Trace } from "./traces";
+import { usePv } from "../react/index.js";
+import type { PvValue } from "../types.js";
+import { CONDITION_FIELDS, useCondition, type ConditionData } from "../widgets/condition.js";
+import { StateIcon } from "../widgets/StateIcon.js";
+import { numberText } from "./numbers.js";
+import { rangeOf, stepsOf, valueAt, type Span } from "./steps.js";
+import { formatDate } from "./times.js";
+import type { Trace } from "./traces.js";
 
-interface TraceListProps {
-  readonly route: Route;
+const ROW = `{ value { string(units: true) number } ${CONDITION_FIELDS} }`;
+
+interface RowData extends ConditionData {
+  readonly value: Pick<PvValue, "string" | "number"> | null;
+}
+
+export interface TraceListProps {
   readonly traces: readonly Trace[];
   readonly hidden: ReadonlySet<string>;
   readonly toggle: (name: string) => void;
   readonly span: Span;
-  /** `undefined`: the present values are shown. */
-  readonly cursor: number | undefined;
+  readonly isUtc: boolean;
+  /** In seconds past 1970; `undefined`: the values are those of the end of the span. */
+  readonly at: number | undefined;
+  /** The values are the present ones. */
+  readonly isNow: boolean;
+  readonly hrefOf: ((name: string) => string) | undefined;
+  readonly onRemove: ((name: string) => void) | undefined;
+}
+
+/** `2026-01-31 07:31:16.123`. */
+function timeText(seconds: number, isUtc: boolean): string {
+  const ms = Math.floor(1000 * seconds);
+  return `${formatDate(ms, isUtc)}.${String(ms % 1000).padStart(3, "0")}`;
 }
 
 export function TraceList(props: TraceListProps): ReactNode {
-  const { cursor, route, traces } = props;
-  const isUtc = route.settings.utc === "1";
-  const at =
-    cursor === undefined
-      ? "Now"
-      : stampText({ seconds: cursor, nanoseconds: Math.floor((cursor % 1) * 1e9) }, isUtc).slice(
-          0,
-          23,
-        );
+  const { at, isNow, isUtc, onRemove, span, traces } = props;
   return (
-    <div className="trace-room">
-      <table className="traces">
+    <div className="pvwire-trace-room">
+      <table className="pvwire-traces">
         <thead>
           <tr>
             <th scope="col">PV</th>
             <th scope="col" data-column="at">
-              {at}
+              {isNow ? "Now" : timeText(at ?? span.to, isUtc)}
             </th>
             <th scope="col">Lowest</th>
             <th scope="col">Highest</th>
             <th scope="col" data-column="state">
-              State
+              State now
             </th>
-            <th scope="col">
-              <span className="visually-hidden">Remove</span>
-            </th>
+            {onRemove !== undefined && (
+              <th scope="col">
+                <span className="pvwire-visually-hidden">Remove</span>
+              </th>
+            )}
           </tr>
         </thead>
         <tbody>
@@ -60,14 +70,8 @@ export function TraceList(props: TraceListProps): ReactNode {
   );
 }
 
-function TraceRow({
-  cursor,
-  hidden,
-  route,
-  span,
-  toggle,
-  trace,
-}: TraceListProps & { readonly trace: Trace }) {
+function TraceRow(props: TraceListProps & { readonly trace: Trace }) {
+  const { at, hidden, hrefOf, isNow, onRemove, span, toggle, trace } = props;
   const { choices, colour, history, name, units } = trace;
   const pv = usePv<RowData>(name, ROW);
   const { isStale, severity, state, text } = useCondition(pv, undefined, name);
@@ -79,9 +83,12 @@ function TraceRow({
     const plain = choices?.[number] ?? numberText(number, high - low);
     return units === "" ? plain : `${plain} ${units}`;
   };
-  const present = pv?.value?.string ?? "–";
+  const shown = isNow
+    ? (pv?.value?.string ?? "–")
+    : textOf(steps === undefined ? undefined : valueAt(steps, at ?? span.to));
   const isNumber = pv?.value?.number !== null;
   const problem = history?.error === undefined ? "" : `no past: ${history.error.message}`;
+  const href = hrefOf?.(name);
   return (
     <tr data-trace={name} className="pvwire-state" data-severity={severity} data-state={state}>
       <td data-column="name">
@@ -94,7 +101,7 @@ function TraceRow({
               toggle(name);
             }}
           />
-          <svg className="swatch" viewBox="0 0 24 8" aria-hidden="true">
+          <svg className="pvwire-swatch" viewBox="0 0 24 8" aria-hidden="true">
             <path
               d="M0 4h24"
               stroke={colour}
@@ -103,29 +110,29 @@ function TraceRow({
             />
           </svg>
         </label>
-        <a href={hrefOf(elsewhere(route, { page: "pv", name, names: [] }))}>{name}</a>
+        {href === undefined ? name : <a href={href}>{name}</a>}
       </td>
-      <td data-column="at">
-        {cursor === undefined || steps === undefined ? present : textOf(valueAt(steps, cursor))}
-      </td>
+      <td data-column="at">{shown}</td>
       <td data-column="low">{textOf(range?.[0])}</td>
       <td data-column="high">{textOf(range?.[1])}</td>
       <td data-column="state">
         <StateIcon state={state} severity={severity} isStale={isStale} />
         {isNumber ? text : "No number: nothing to draw"} {problem}
       </td>
-      <td>
-        <button
-          type="button"
-          aria-label={`Remove ${name}`}
-          title="Remove"
-          onClick={() => {
-            go({ ...route, names: route.names.filter((other) => other !== name) });
-          }}
-        >
-          ×
-        </button>
-      </td>
+      {onRemove !== undefined && (
+        <td>
+          <button
+            type="button"
+            aria-label={`Remove ${name}`}
+            title="Remove"
+            onClick={() => {
+              onRemove(name);
+            }}
+          >
+            ×
+          </button>
+        </td>
+      )}
     </tr>
   );
 }

@@ -1,11 +1,13 @@
-/** One chart of the page Plots. It is made again for other traces or axes, and drawn for other values. */
+/** One chart of a plot over time. It is made again for other traces or axes, and drawn for other values. */
 
-import { useEffect, useRef, type ReactNode } from "react";
+import { useEffect, useRef, useState, type ReactNode } from "react";
 
-import { createChart, type Chart, type ChartOptions } from "./chart";
-import { moved, spanOf, zoomed, type TimeView } from "./span";
-import type { Span } from "./steps";
-import type { Trace } from "./traces";
+import { Nothing } from "../widgets/Frame.js";
+import { placePlot } from "../widgets/place_plot.js";
+import { createChart, type Chart, type ChartOptions } from "./chart.js";
+import { moved, spanOf, zoomed, type TimeRange } from "./span.js";
+import type { Span } from "./steps.js";
+import type { Trace } from "./traces.js";
 
 /** A live chart moves this often. */
 const STEP_MS = 250;
@@ -15,17 +17,18 @@ interface ChartViewProps extends Pick<
   "axisWidth" | "hasLimits" | "isLog" | "isUtc" | "onCursor" | "onZoom" | "syncKey"
 > {
   readonly traces: readonly Trace[];
-  readonly view: TimeView;
+  readonly range: TimeRange;
   readonly label: string;
   /** Called with the canvas, and with `undefined` when it ends. */
   readonly onCanvas: (canvas: HTMLCanvasElement | undefined) => void;
 }
 
 export function ChartView(props: ChartViewProps): ReactNode {
-  const { axisWidth, hasLimits, isLog, isUtc, label, syncKey, traces, view } = props;
+  const { axisWidth, hasLimits, isLog, isUtc, label, range, syncKey, traces } = props;
   const host = useRef<HTMLDivElement>(null);
   const chart = useRef<Chart>(undefined);
   const latest = useRef(props);
+  const [problem, setProblem] = useState<string>();
   /** What a chart can't change. */
   const shape = JSON.stringify([
     traces.map(({ choices, colour, limits, name, scale }) => [
@@ -43,66 +46,80 @@ export function ChartView(props: ChartViewProps): ReactNode {
   });
 
   useEffect(() => {
-    if (host.current === null) return;
-    const { axisWidth, hasLimits, isLog, isUtc, onCanvas, syncKey, traces } = latest.current;
-    const made = createChart(host.current, traces, {
-      axisWidth,
-      hasLimits,
-      isLog,
-      isUtc,
-      syncKey,
-      onCursor: (time) => {
-        latest.current.onCursor(time);
-      },
-      onZoom: (span) => {
-        latest.current.onZoom(span);
-      },
-    });
-    chart.current = made;
-    onCanvas(made.canvas);
+    const element = host.current;
+    if (element === null) return;
+    let timer: ReturnType<typeof setInterval> | undefined;
     const draw = (): void => {
       const now = Date.now();
-      const { traces, view } = latest.current;
-      made.draw(traces, spanOf(view, now), now / 1000);
+      const { range, traces } = latest.current;
+      chart.current?.draw(traces, spanOf(range, now), now / 1000);
     };
-    draw();
-    const timer = setInterval(() => {
-      if (latest.current.view.kind === "live") draw();
-    }, STEP_MS);
+    const end = placePlot(
+      async () => {
+        const { default: UPlot } = await import("uplot").catch((error: unknown) => {
+          throw new Error(`Plots need uPlot: npm install uplot. ${String(error)}`);
+        });
+        const { axisWidth, hasLimits, isLog, isUtc, syncKey, traces } = latest.current;
+        return createChart(UPlot, element, traces, {
+          axisWidth,
+          hasLimits,
+          isLog,
+          isUtc,
+          syncKey,
+          onCursor: (time) => {
+            latest.current.onCursor(time);
+          },
+          onZoom: (span) => {
+            latest.current.onZoom(span);
+          },
+        });
+      },
+      (made) => {
+        chart.current = made;
+        latest.current.onCanvas(made.canvas);
+        draw();
+        timer = setInterval(() => {
+          if (latest.current.range.kind === "live") draw();
+        }, STEP_MS);
+      },
+      setProblem,
+    );
     return () => {
       clearInterval(timer);
-      onCanvas(undefined);
-      made.end();
+      if (chart.current !== undefined) latest.current.onCanvas(undefined);
       chart.current = undefined;
+      end();
     };
   }, [shape]);
 
-  const key = view.kind === "past" ? `${String(view.from)} ${String(view.to)}` : view.seconds;
-  const histories = view.kind === "past" ? traces.map(({ history }) => history) : undefined;
-  const before = useRef<unknown>(undefined);
+  const key = JSON.stringify(range);
+  const histories = range.kind === "past" ? traces.map(({ history }) => history) : undefined;
+  const before = useRef<string>(undefined);
   // A live chart is drawn by its clock: updates come more often.
   useEffect(() => {
-    const isSame = JSON.stringify(key) === before.current && histories === undefined;
-    before.current = JSON.stringify(key);
+    const isSame = key === before.current && histories === undefined;
+    before.current = key;
     if (isSame) return;
     const now = Date.now();
-    chart.current?.draw(traces, spanOf(view, now), now / 1000);
+    chart.current?.draw(traces, spanOf(range, now), now / 1000);
   });
 
   useWheel(host, latest);
   return (
     <div
       ref={host}
-      className="plot-chart"
+      className="pvwire-plot pvwire-chart"
       role="group"
       aria-label={label}
       tabIndex={0}
       onKeyDown={({ key }) => {
-        const span = spanOf(view, Date.now());
+        const span = spanOf(range, Date.now());
         const next = KEYS[key]?.(span);
         if (next !== undefined) props.onZoom(next);
       }}
-    />
+    >
+      <Nothing why={problem} />
+    </div>
   );
 }
 
@@ -124,8 +141,8 @@ function useWheel(
     const turn = (event: WheelEvent): void => {
       if (!event.ctrlKey && !event.shiftKey) return;
       event.preventDefault();
-      const { onZoom, view } = latest.current;
-      const span = spanOf(view, Date.now());
+      const { onZoom, range } = latest.current;
+      const span = spanOf(range, Date.now());
       const by = Math.sign(event.deltaY === 0 ? event.deltaX : event.deltaY);
       const over = element.querySelector(".u-over")?.getBoundingClientRect();
       const part = over === undefined ? 0.5 : (event.clientX - over.left) / over.width;

@@ -1,6 +1,6 @@
 /** The past of a PV as steps: from a time on it has a value, or none. */
 
-import type { LivePvHistory } from "pvwire";
+import type { LivePvHistory } from "../types.js";
 
 export interface Steps {
   /** Seconds past 1970, never before the one before. */

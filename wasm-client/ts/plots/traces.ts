@@ -1,20 +1,18 @@
-/** The PVs of the page Plots: their colours, scales and limits. */
+/** The PVs of a plot: their colours, scales and limits. */
 
-import type { LivePvHistory, PvConnection, PvDisplay, PvRange } from "pvwire";
+import type { LivePvHistory, PvDisplay, PvRange } from "../types.js";
 
 export const MAX_TRACES = 20;
 
 export const META = `{
-  display { type units choices description alarmRange { min max } warningRange { min max } }
-  connection { state connected unresponsive reason }
+  display { type units choices alarmRange { min max } warningRange { min max } }
 }`;
 
 export interface Meta {
   readonly display: Pick<
     PvDisplay,
-    "type" | "units" | "choices" | "description" | "alarmRange" | "warningRange"
+    "type" | "units" | "choices" | "alarmRange" | "warningRange"
   > | null;
-  readonly connection: Pick<PvConnection, "state" | "connected" | "unresponsive" | "reason">;
 }
 
 export interface Trace {

@@ -1,12 +1,11 @@
 /** Draws curves with uPlot: an axis for each unit, limits, a cursor, and the choice of an interval. */
 
-import UPlot from "uplot";
-import "uplot/dist/uPlot.min.css";
+import type uPlot from "uplot";
 
-import { logText, tickTexts } from "./numbers";
-import { padded } from "./range";
-import { curveOf, gridOf, stepsOf, type Span } from "./steps";
-import type { Trace } from "./traces";
+import { logText, tickTexts } from "./numbers.js";
+import { padded } from "./range.js";
+import { curveOf, gridOf, stepsOf, type Span } from "./steps.js";
+import type { Trace } from "./traces.js";
 
 export interface ChartOptions {
   readonly isLog: boolean;
@@ -43,20 +42,23 @@ const AXIS_SPACE = 72;
 
 /** uPlot's numbers, whose names exist for the compiler only. */
 /* eslint-disable @typescript-eslint/no-unsafe-enum-assignment */
-const LEFT: UPlot.Axis.Side = 3;
-const RIGHT: UPlot.Axis.Side = 1;
-const LOG: UPlot.Scale.Distr = 3;
+const LEFT: uPlot.Axis.Side = 3;
+const RIGHT: uPlot.Axis.Side = 1;
+const LOG: uPlot.Scale.Distr = 3;
 /* eslint-enable @typescript-eslint/no-unsafe-enum-assignment */
 
 const isMove = (type: string): boolean => /^mouse(?:move|leave)$/.test(type);
 
 /** Charts share the cursor, and not the choice of an interval, which one of them reports. */
-const SYNCED: NonNullable<UPlot.Cursor.Sync["filters"]> = { pub: isMove, sub: isMove };
+const SYNCED: NonNullable<uPlot.Cursor.Sync["filters"]> = { pub: isMove, sub: isMove };
 
 const two = (number: number): string => String(number).padStart(2, "0");
 
-const localTime = (seconds: number, isUtc: boolean): Date =>
-  isUtc ? UPlot.tzDate(new Date(1000 * seconds), "Etc/UTC") : new Date(1000 * seconds);
+/** A time whose local digits are those that are shown. */
+function localTime(seconds: number, isUtc: boolean): Date {
+  const at = new Date(1000 * seconds);
+  return isUtc ? new Date(at.getTime() + 60_000 * at.getTimezoneOffset()) : at;
+}
 
 /** Times of ticks; the date is below the first one and below each that begins another day. */
 function timeTexts(ticks: readonly number[], step: number, isUtc: boolean): string[] {
@@ -74,7 +76,7 @@ function timeTexts(ticks: readonly number[], step: number, isUtc: boolean): stri
   });
 }
 
-function axisOf(host: HTMLElement): UPlot.Axis {
+function axisOf(host: HTMLElement): uPlot.Axis {
   const grid = { stroke: () => getComputedStyle(host).columnRuleColor, width: 1 };
   return { stroke: () => getComputedStyle(host).color, grid, ticks: grid, font: FONT };
 }
@@ -85,7 +87,7 @@ function verticalAxis(
   traces: readonly Trace[],
   at: number,
   axisWidth: number | undefined,
-): UPlot.Axis {
+): uPlot.Axis {
   const [first] = traces;
   const choices = first?.choices;
   const isOne = traces.length === 1;
@@ -117,8 +119,8 @@ function verticalAxis(
   };
 }
 
-function scalesOf(traces: readonly Trace[], isLog: boolean): UPlot.Scales {
-  const scales: UPlot.Scales = { x: { time: true } };
+function scalesOf(traces: readonly Trace[], isLog: boolean): uPlot.Scales {
+  const scales: uPlot.Scales = { x: { time: true } };
   for (const { choices, scale } of traces) {
     const shift = 0.25 * ((Object.keys(scales).length % 5) - 2);
     scales[scale] ??=
@@ -130,7 +132,7 @@ function scalesOf(traces: readonly Trace[], isLog: boolean): UPlot.Scales {
 }
 
 /** Lines at the limits of a trace, and a ground where its values are alarms. */
-function drawLimits(plot: UPlot, { colour, limits, scale }: Trace, isAlone: boolean): void {
+function drawLimits(plot: uPlot, { colour, limits, scale }: Trace, isAlone: boolean): void {
   const { ctx } = plot;
   const { height, left, top, width } = plot.bbox;
   ctx.save();
@@ -167,7 +169,7 @@ function drawLimits(plot: UPlot, { colour, limits, scale }: Trace, isAlone: bool
 }
 
 /** The last time below the chart is whole: half of it is to the right of the curves, where no axis has room for it. */
-function rightRoom({ scales }: UPlot, axes: number): number {
+function rightRoom({ scales }: uPlot, axes: number): number {
   if (axes > 1) return 16;
   const seconds = (scales.x?.max ?? 0) - (scales.x?.min ?? 0);
   // Times in parts of seconds.
@@ -179,7 +181,7 @@ function optionsOf(
   traces: readonly Trace[],
   options: ChartOptions,
   shown: () => readonly Trace[],
-): UPlot.Options {
+): uPlot.Options {
   const { hasLimits, isLog, isUtc, onCursor, onZoom, syncKey } = options;
   const scales = [...new Set(traces.map(({ scale }) => scale))];
   const axes = Math.max(1, Math.floor((AXES_PART * host.clientWidth) / AXIS_SPACE));
@@ -246,6 +248,7 @@ function optionsOf(
 
 /** A chart in `host`, which it fills. Other traces, units or options need another chart. */
 export function createChart(
+  UPlot: typeof uPlot,
   host: HTMLElement,
   traces: readonly Trace[],
   options: ChartOptions,

@@ -1,8 +1,8 @@
-/** What the page Plots shows, as a file: all values as CSV, or the picture as PNG. */
+/** What a plot shows, as a file: all values as CSV, or the picture as PNG. */
 
-import { cell } from "../csv";
-import type { Span } from "./steps";
-import type { Trace } from "./traces";
+import { csvText } from "./files.js";
+import type { Span } from "./steps.js";
+import type { Trace } from "./traces.js";
 
 const SEVERITIES = ["NO_ALARM", "MINOR", "MAJOR", "INVALID"];
 
@@ -21,7 +21,8 @@ export function csvOfTraces(traces: readonly Trace[], { from, to }: Span): strin
     const { numbers, severities, timeNs } = history;
     const first = timeNs.findIndex((ns) => ns > fromNs && ns <= toNs);
     const end = first < 0 ? timeNs.length : first;
-    const before = timeNs.subarray(0, end).findLastIndex((ns) => ns <= fromNs);
+    let before = end - 1;
+    while (before >= 0 && (timeNs[before] ?? 0n) > fromNs) before -= 1;
     for (let row = Math.max(0, before); row < timeNs.length; row += 1) {
       const ns = timeNs[row] ?? 0n;
       // Time stamps may go back: earlier updates may follow later ones.
@@ -31,7 +32,7 @@ export function csvOfTraces(traces: readonly Trace[], { from, to }: Span): strin
       lines.push([name, isoOf(ns), value, units, SEVERITIES[severities[row] ?? 0] ?? ""]);
     }
   }
-  return lines.map((cells) => cells.map(cell).join(",")).join("\r\n") + "\r\n";
+  return csvText(lines);
 }
 
 const LINE = 20;

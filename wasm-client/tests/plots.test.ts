@@ -1,13 +1,16 @@
-/** What the app's plots compute: ranges, labels and files. No browser is needed. */
+/** What plots over time compute: curves, ranges, labels, intervals and files. */
 
-import { expect, test } from "@playwright/test";
-import type { LivePvHistory } from "pvwire";
+import { expect, it } from "vitest";
 
-import { csvOfTraces } from "../../app/src/plots/export";
-import { logText, numberText, tickTexts } from "../../app/src/plots/numbers";
-import { padded } from "../../app/src/plots/range";
-import { rangeOf, stepsOf, valueAt } from "../../app/src/plots/steps";
-import type { Trace } from "../../app/src/plots/traces";
+import type { LivePvHistory } from "../ts/index.js";
+import { csvOfTraces } from "../ts/plots/export.js";
+import { csvText } from "../ts/plots/files.js";
+import { logText, numberText, tickTexts } from "../ts/plots/numbers.js";
+import { padded } from "../ts/plots/range.js";
+import { endOf, moved, pastOf, requestOf, spanOf, zoomed } from "../ts/plots/span.js";
+import { curveOf, gridOf, rangeOf, stepsOf, valueAt } from "../ts/plots/steps.js";
+import { formatDate, formatZone } from "../ts/plots/times.js";
+import type { Trace } from "../ts/plots/traces.js";
 
 /** The next larger double, by its size. */
 function next(number: number): number {
@@ -20,7 +23,7 @@ function next(number: number): number {
 /** More ticks than an axis of a large screen has. */
 const MOST_TICKS = 50;
 
-test("a nearly flat curve has a range that steps between ticks can divide, at any magnitude", () => {
+it("a nearly flat curve has a range that steps between ticks can divide, at any magnitude", () => {
   const bad: string[] = [];
   for (let exponent = -1074; exponent < 1024; exponent += 3) {
     for (const sign of [1, -1]) {
@@ -50,7 +53,7 @@ test("a nearly flat curve has a range that steps between ticks can divide, at an
 const ticksFrom = (first: number, step: number): number[] =>
   Array.from({ length: 5 }, (_, at) => Number((first + at * step).toPrecision(15)));
 
-test("labels of an axis are the numbers of its ticks, for values that differ little", () => {
+it("labels of an axis are the numbers of its ticks, for values that differ little", () => {
   expect(tickTexts(ticksFrom(499_653_980, 10), 10)).toEqual([
     "499653980",
     "499653990",
@@ -93,7 +96,7 @@ test("labels of an axis are the numbers of its ticks, for values that differ lit
   ]);
 });
 
-test("a list has numbers as wide as needed: integers whole, others as far as they differ", () => {
+it("a list has numbers as wide as needed: integers whole, others as far as they differ", () => {
   expect([12_345_678, 499_653_980, -1e14, 0, 250].map((number) => numberText(number))).toEqual([
     "12345678",
     "499653980",
@@ -113,21 +116,24 @@ test("a list has numbers as wide as needed: integers whole, others as far as the
 
 const nowSeconds = Math.floor(Date.now() / 1000);
 
-/** Updates at these seconds after now, and gaps. */
+const SECOND = 1_000_000_000n;
+
+/** Updates at these seconds after a begin, and gaps. */
 const historyOf = (
   rows: readonly (readonly [seconds: number, number: number])[],
   gaps: LivePvHistory["gaps"] = [],
+  begin = nowSeconds,
 ): LivePvHistory => ({
   name: "A",
   isLoading: false,
-  timeNs: BigInt64Array.from(rows.map(([at]) => BigInt(nowSeconds + at) * 1_000_000_000n)),
+  timeNs: BigInt64Array.from(rows.map(([at]) => BigInt(begin + at) * SECOND)),
   numbers: Float64Array.from(rows.map(([, number]) => number)),
   severities: new Uint8Array(rows.length),
   gaps,
   error: undefined,
 });
 
-test("a time stamp of the future doesn't freeze the curve at an old value", () => {
+it("a time stamp of the future doesn't freeze the curve at an old value", () => {
   const at = (history: LivePvHistory, seconds: number) =>
     valueAt(stepsOf(history), nowSeconds + seconds);
   const wrong = historyOf([
@@ -156,7 +162,7 @@ test("a time stamp of the future doesn't freeze the curve at an old value", () =
   expect([0, 3605, 3615].map((seconds) => at(ahead, seconds))).toEqual([undefined, 1, 2]);
 });
 
-test("a file has the updates after one with a time stamp of the future", () => {
+it("a file has the updates after one with a time stamp of the future", () => {
   const history = historyOf([
     [-40, 0],
     [3600, 9],
@@ -175,4 +181,85 @@ test("a file has the updates after one with a time stamp of the future", () => {
   expect(linesOf(-20, 0)).toEqual(["1", "2", "3"]);
   expect(linesOf(-60, 0)).toEqual(["0", "1", "2", "3"]);
   expect(linesOf(-4, 0)).toEqual(["3"]);
+});
+
+it("a curve holds each value until the next, has all peaks, and nothing in gaps or after now", () => {
+  const steps = stepsOf(
+    historyOf(
+      [
+        [100, 1],
+        [104, 9],
+        [105, 2],
+        [120, 3],
+      ],
+      [{ cause: "disconnected", fromNs: 110n * SECOND, toNs: 115n * SECOND }],
+      0,
+    ),
+  );
+  expect([99, 100, 103, 104.5, 109, 112, 116, 130].map((at) => valueAt(steps, at))).toEqual([
+    undefined,
+    1,
+    1,
+    9,
+    2,
+    undefined,
+    2,
+    3,
+  ]);
+  expect(rangeOf(steps, { from: 100, to: 108 })).toEqual([1, 9]);
+  expect(rangeOf(steps, { from: 90, to: 95 })).toBeUndefined();
+  const span = { from: 100, to: 140 };
+  // Columns of 8 s: the peak of one second is in the first.
+  const curve = curveOf(steps, span, 5, 125);
+  expect(gridOf(span, 5)).toHaveLength(curve.length);
+  expect(Math.max(...curve.slice(0, 4).map(Number))).toBe(9);
+  expect(curve.slice(4, 8)).toContain(null);
+  expect(curve.slice(8, 13)).toEqual([2, 3, 3, 3, 3]);
+  expect(curve.slice(14).every((value) => value === null)).toBe(true);
+  const open = historyOf(
+    [[100, 1]],
+    [{ cause: "disconnected", fromNs: 110n * SECOND, toNs: undefined }],
+    0,
+  );
+  expect(valueAt(stepsOf(open), 120)).toBeUndefined();
+});
+
+it("an interval is moved and zoomed by the whole page, within limits", () => {
+  const past = pastOf({ from: 1000, to: 1600 });
+  expect(past).toEqual({ kind: "past", fromMs: 1_000_000, toMs: 1_600_000 });
+  const span = spanOf(past, Date.now());
+  expect(span).toEqual({ from: 1000, to: 1600 });
+  expect(moved(span, 0.5)).toEqual({ from: 1300, to: 1900 });
+  expect(zoomed(span, 0.5)).toEqual({ from: 1150, to: 1450 });
+  expect(zoomed(span, 2, 1000)).toEqual({ from: 1000, to: 2200 });
+  expect(pastOf({ from: 1000, to: 1000 })).toEqual({ kind: "past", fromMs: 999_950, toMs: 1_000_050 });
+  expect(spanOf({ kind: "live", seconds: 60 }, 1_000_000)).toEqual({ from: 940, to: 1000 });
+  expect(spanOf({ kind: "live", seconds: 0 }, 1_000_000).from).toBe(999.9);
+});
+
+it("a past interval is requested up to its end, and one that isn't over goes on live", () => {
+  const past = pastOf({ from: nowSeconds - 100, to: nowSeconds - 10 });
+  expect(requestOf(past, 400)).toEqual({
+    from: 1000 * (nowSeconds - 100),
+    to: 1000 * (nowSeconds - 10),
+    points: 400,
+  });
+  expect(endOf(past)).toBe(1000 * (nowSeconds - 10));
+  const ahead = pastOf({ from: nowSeconds - 100, to: nowSeconds + 1000 });
+  expect(requestOf(ahead, 400).to).toBeUndefined();
+  expect(endOf(ahead)).toBeUndefined();
+  expect(requestOf({ kind: "live", seconds: 60 }, 400)).toEqual({ from: "-70s", points: 400 });
+});
+
+it("a spreadsheet computes no cell of a file", () => {
+  expect(csvText([["=1+1", "-5", 'a "b"', "a,b"]])).toBe(`'=1+1,-5,"a ""b""","a,b"\r\n`);
+});
+
+it("dates are those of the zone that is named", () => {
+  const ms = Date.UTC(2026, 0, 31, 7, 31, 16);
+  expect(formatDate(ms, true)).toBe("2026-01-31 07:31:16");
+  expect(formatZone(true)).toBe("UTC");
+  const minutes = -new Date(ms).getTimezoneOffset();
+  expect(formatDate(ms - 60_000 * minutes, false)).toBe("2026-01-31 07:31:16");
+  expect(formatZone(false)).toMatch(/^local time, UTC/);
 });

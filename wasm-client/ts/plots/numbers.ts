@@ -1,4 +1,4 @@
-/** Numbers as the axes and the list of the page Plots have them: as wide as needed, and distinct. */
+/** Numbers as the axes and the list of a plot have them: as wide as needed, and distinct. */
 
 /** Labels with more digits than this have an exponent if that is shorter. */
 const PLAIN_DIGITS = 8;

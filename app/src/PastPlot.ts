@@ -1,0 +1,3 @@
+/** The chart of a past interval, which most visits of the page PV don't need. */
+
+export { HistoryPlot as default } from "pvwire/plots";

@@ -1,0 +1,150 @@
+/** A list of PVs at a past moment: the values that held then, from what the relay and its archiver keep. */
+
+import { useMemo, useSyncExternalStore } from "react";
+import type { PvClient } from "pvwire";
+import { useClient } from "pvwire/react";
+
+import type { Kind } from "./pv_kind";
+import { countsOf, type ListStates, type Row, type ValueData } from "./pv_list";
+import { readPast } from "./snapshots/past";
+import { readerOf, type FullData, type SavedPv } from "./snapshots/snapshot";
+
+/** Questions to the relay that are on their way at a time. */
+const AT_ONCE = 32;
+
+/** Values are shown at most this often. */
+const SHOWN_EVERY_MS = 150;
+
+interface PastRow extends Row {
+  saved: SavedPv | undefined;
+}
+
+/** The list below, whose PVs must be followed by the page, too: units and choices are the present ones. */
+export class PastList implements ListStates {
+  readonly rows: readonly PastRow[];
+  readonly counts: Record<Kind, number>;
+  /** Changes with each answer. */
+  version = 0;
+  #client: PvClient;
+  #atMs: number;
+  #read: (name: string) => FullData | undefined;
+  #listeners = new Set<() => void>();
+  #end = new AbortController();
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(client: PvClient, names: readonly string[], atMs: number) {
+    this.#client = client;
+    this.#atMs = atMs;
+    this.#read = readerOf(client);
+    this.rows = names.map((name, at) => {
+      const row: PastRow = {
+        name,
+        at,
+        kind: "searched",
+        saved: undefined,
+        read: () => row.saved && dataOf(row.saved, this.#read(name)),
+      };
+      return row;
+    });
+    this.counts = countsOf(names);
+  }
+
+  readonly subscribe = (listener: () => void): (() => void) => {
+    if (this.#listeners.size === 0) this.#start();
+    this.#listeners.add(listener);
+    return () => {
+      this.#listeners.delete(listener);
+      if (this.#listeners.size === 0) this.#stop();
+    };
+  };
+
+  readonly getSnapshot = (): number => this.version;
+
+  #start(): void {
+    this.#end = new AbortController();
+    const { signal } = this.#end;
+    const left = this.rows.filter(({ saved }) => saved === undefined).reverse();
+    const work = async (): Promise<void> => {
+      for (let row = left.pop(); row !== undefined; row = left.pop()) {
+        const saved = await readPast(this.#client, row.name, this.#atMs, this.#read, signal);
+        this.#become(row, saved);
+      }
+    };
+    for (let each = 0; each < AT_ONCE; each += 1) {
+      // It ends early only by `signal`: nobody waits for the values then.
+      work().catch(() => undefined);
+    }
+  }
+
+  #stop(): void {
+    this.#end.abort();
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+
+  #become(row: PastRow, saved: SavedPv): void {
+    row.saved = saved;
+    this.counts[row.kind] -= 1;
+    row.kind = saved.value === undefined ? "gone" : (saved.severity ?? "NO_ALARM");
+    this.counts[row.kind] += 1;
+    this.#timer ??= setTimeout(() => {
+      this.#timer = undefined;
+      this.version += 1;
+      for (const listener of this.#listeners) listener();
+    }, SHOWN_EVERY_MS);
+  }
+}
+
+/** Maximum number of digits that JavaScript writes. */
+const MAX_DIGITS = 100;
+
+/** A number with the digits of its record, unless they would all be zeros. */
+function digitsOf(number: number, precision: number): string {
+  const digits = Math.min(precision, MAX_DIGITS);
+  const isSmall = number !== 0 && Math.abs(number) < 10 ** -digits;
+  return isSmall ? number.toExponential(digits) : number.toFixed(digits);
+}
+
+/** A past value as rows have it. */
+export function dataOf(saved: SavedPv, now: FullData | undefined): ValueData {
+  const { missing, nanoseconds, seconds, severity, value } = saved;
+  const status = { severity, alarmStatus: null, message: "" };
+  if (value === undefined) return { value: null, time: null, status, missing };
+  const { choices, precision, units = "" } = now?.display ?? {};
+  const number = typeof value === "number" ? value : null;
+  const isPrecise = number !== null && choices == null && precision != null && precision > 0;
+  const plain =
+    number === null
+      ? saved.text
+      : isPrecise
+        ? digitsOf(number, precision)
+        : (choices?.[number] ?? String(number));
+  return {
+    value: { number, string: units === "" ? plain : `${plain} ${units}` },
+    time: { seconds: seconds + nanoseconds / 1e9, nanoseconds },
+    status,
+    missing,
+  };
+}
+
+const NEVER = (): (() => void) => () => undefined;
+const NOTHING = (): number => 0;
+
+/** The list at a moment in milliseconds past 1970; `undefined` for the present. */
+export function usePastList(
+  names: readonly string[],
+  atMs: number | undefined,
+): PastList | undefined {
+  const client = useClient();
+  // By content: the same names in another link are the same list.
+  const key = names.join("\n");
+  const list = useMemo(
+    () =>
+      atMs === undefined
+        ? undefined
+        : new PastList(client, key === "" ? [] : key.split("\n"), atMs),
+    [client, key, atMs],
+  );
+  useSyncExternalStore(list?.subscribe ?? NEVER, list?.getSnapshot ?? NOTHING);
+  return list;
+}

@@ -1,0 +1,160 @@
+/** Plots over time: all of a page have one time, which each of them and the page's control change. */
+
+import { useState } from "react";
+import { expect, it } from "vitest";
+
+import {
+  HistoryPlot,
+  Sparkline,
+  TimeControl,
+  TimeRangeProvider,
+  usePastEnd,
+  type TimeRange,
+} from "../ts/plots/index.js";
+import "../ts/plots/plots.css";
+import { eachWithWidgetPage, page, relay, show, until } from "./widget_page.js";
+
+eachWithWidgetPage();
+
+const SECOND = 1000;
+
+/** A table that follows the page: it has the moment whose values it would show. */
+function Moment() {
+  const end = usePastEnd();
+  return <output>{end === undefined ? "now" : String(end)}</output>;
+}
+
+const cell = (name: string, column: string): string =>
+  page.querySelector(`[data-trace="${name}"] [data-column="${column}"]`)?.textContent ?? "";
+
+const charts = (): HTMLElement[] => [...page.querySelectorAll<HTMLElement>(".pvwire-chart")];
+
+function press(name: string): void {
+  const button = [...page.querySelectorAll("button")].find((each) => each.textContent === name);
+  if (button === undefined) throw new Error(`no button ${name}`);
+  button.click();
+}
+
+function setPasts(): number {
+  const now = Date.now();
+  for (const [name, first] of [
+    ["P", 1],
+    ["Q", 10],
+  ] as const) {
+    relay.set(name, { value: first, timeMs: now - 3600 * SECOND, units: "mA" });
+    relay.set(name, { value: 2 * first, timeMs: now - 1800 * SECOND });
+    relay.set(name, { value: 3 * first, timeMs: now - SECOND });
+  }
+  return now;
+}
+
+it("show one past interval, which a table follows, and the present again", async () => {
+  const now = setPasts();
+  const range: TimeRange = {
+    kind: "past",
+    fromMs: now - 4000 * SECOND,
+    toMs: now - 2000 * SECOND,
+  };
+  show(
+    <TimeRangeProvider defaultRange={range}>
+      <TimeControl />
+      <HistoryPlot names={["P"]} />
+      <HistoryPlot names={["Q"]} />
+      <Sparkline name="P" />
+      <Moment />
+    </TimeRangeProvider>,
+  );
+  await until(() => {
+    expect([cell("P", "at"), cell("P", "high")]).toEqual(["1 mA", "1 mA"]);
+    expect(cell("Q", "at")).toBe("10 mA");
+    expect(page.querySelector("output")?.textContent).toBe(String(range.toMs));
+    expect(page.querySelector(".pvwire-sparkline path")?.getAttribute("d")).toMatch(/^M/);
+    expect(page.querySelectorAll(".pvwire-chart canvas")).toHaveLength(2);
+  });
+  press("Later ▶");
+  await until(() => {
+    expect([cell("P", "at"), cell("P", "low"), cell("P", "high")]).toEqual([
+      "2 mA",
+      "1 mA",
+      "2 mA",
+    ]);
+    expect(cell("Q", "at")).toBe("20 mA");
+    expect(page.querySelector("output")?.textContent).toBe(String(range.toMs + 1000 * SECOND));
+  });
+  press("10 min");
+  await until(() => {
+    expect(page.querySelector('th[data-column="at"]')?.textContent).toBe("Now");
+    expect(cell("P", "at")).toBe("3 mA");
+    expect(cell("Q", "low")).toBe("20 mA");
+    expect(page.querySelector("output")?.textContent).toBe("now");
+  });
+});
+
+it("a key in one chart zooms all of them, and a page may keep the time itself", async () => {
+  setPasts();
+  const chosen: TimeRange[] = [];
+  function Page() {
+    const [range, setRange] = useState<TimeRange>({ kind: "live", seconds: 7200 });
+    return (
+      <TimeRangeProvider
+        range={range}
+        onChange={(next) => {
+          chosen.push(next);
+          setRange(next);
+        }}
+      >
+        <HistoryPlot names={["P", "Q"]} options={{ isStacked: true }} />
+      </TimeRangeProvider>
+    );
+  }
+  show(<Page />);
+  await until(() => {
+    expect(charts()).toHaveLength(2);
+    expect(cell("P", "low")).toBe("1 mA");
+  });
+  charts()[1]?.dispatchEvent(new KeyboardEvent("keydown", { key: "+", bubbles: true }));
+  await until(() => {
+    const [first] = chosen;
+    expect(first?.kind === "past" && first.toMs - first.fromMs).toBe(3600 * SECOND);
+    expect([cell("P", "low"), cell("P", "high")]).toEqual(["1 mA", "2 mA"]);
+  });
+});
+
+it("draws what is chosen, without the PVs that are hidden, and takes the colours of the page", async () => {
+  setPasts();
+  show(
+    <TimeRangeProvider defaultRange={{ kind: "live", seconds: 7200 }}>
+      <HistoryPlot names={["P", "Q"]} />
+    </TimeRangeProvider>,
+  );
+  const colour = (): string | null | undefined =>
+    page.querySelector(".pvwire-swatch path")?.getAttribute("stroke");
+  await until(() => {
+    expect(charts()).toHaveLength(1);
+    expect(colour()).toBe("#0b62a8");
+  });
+  press("Below each other");
+  await until(() => {
+    expect(charts()).toHaveLength(2);
+  });
+  page.querySelector<HTMLInputElement>('input[aria-label="Show Q"]')?.click();
+  await until(() => {
+    expect(charts()).toHaveLength(1);
+  });
+  page.style.colorScheme = "dark";
+  await until(() => {
+    expect(colour()).toBe("#6cb4f5");
+  });
+});
+
+it("a plot without a provider has a time of its own", async () => {
+  setPasts();
+  show(<HistoryPlot names={["P"]} />);
+  await until(() => {
+    expect([cell("P", "at"), cell("P", "low"), cell("P", "high")]).toEqual([
+      "3 mA",
+      "2 mA",
+      "3 mA",
+    ]);
+  });
+});

@@ -1,0 +1,16 @@
+/** pvwire/plots: PVs over time, live and past, with one time for a whole page. */
+
+"use client";
+
+export { csvText, download } from "./files.js";
+export { HistoryPlot, type HistoryPlotProps, type PlotOptions } from "./HistoryPlot.js";
+export type { LiveTime, PastTime, TimeRange } from "./span.js";
+export { Sparkline, type SparklineProps } from "./Sparkline.js";
+export {
+  TimeRangeProvider,
+  usePastEnd,
+  useTimeRange,
+  type TimeRangeProviderProps,
+} from "./time.js";
+export { TimeControl, type TimeControlProps } from "./TimeControl.js";
+export { formatDate, formatZone } from "./times.js";

@@ -1,0 +1,23 @@
+/** Dates and zones as text, in local time or UTC. */
+
+const two = (number: number): string => String(number).padStart(2, "0");
+
+/** `2026-01-31 07:31:16`, of milliseconds past 1970. */
+export function formatDate(ms: number, isUtc: boolean): string {
+  // The methods of UTC, of a time that is shifted by the zone of the browser.
+  const zoneMs = isUtc ? 0 : -60_000 * new Date(ms).getTimezoneOffset();
+  const at = new Date(ms + zoneMs);
+  const date = [String(at.getUTCFullYear()), two(at.getUTCMonth() + 1), two(at.getUTCDate())];
+  const clock = [at.getUTCHours(), at.getUTCMinutes(), at.getUTCSeconds()].map(two);
+  return `${date.join("-")} ${clock.join(":")}`;
+}
+
+/** `UTC`, or `local time, UTC+1`. */
+export function formatZone(isUtc: boolean): string {
+  if (isUtc) return "UTC";
+  const minutes = -new Date().getTimezoneOffset();
+  const size = Math.abs(minutes);
+  const rest = size % 60 === 0 ? "" : `:${two(size % 60)}`;
+  const sign = minutes < 0 ? "−" : "+";
+  return `local time, UTC${minutes === 0 ? "" : `${sign}${String(Math.floor(size / 60))}${rest}`}`;
+}
