@@ -40,7 +40,7 @@ export default function AlarmsPage({ route }: { readonly route: Route }): ReactN
   return (
     <div className="alarms-page">
       <h1>Alarms</h1>
-      <ListBox key={names.join()} route={route} names={names} />
+      <ListBox key={route.names.join()} route={route} />
       {names.length > 0 && (
         <section className="panel alarm-panel" aria-label="Alarms">
           <Filters route={route} list={list} kinds={BAD}>

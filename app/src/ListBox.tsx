@@ -1,21 +1,19 @@
-/** The list of PVs of a page: its text, saved lists, and what names match a pattern. */
+/** The list of PVs of a page: its text with groups, saved lists, and what names match a pattern. */
 
 import { useEffect, useRef, useState, type ReactNode } from "react";
 import { useClient } from "pvwire/react";
 
-import { namesIn } from "./pasted";
+import { eachOnce, entriesIn } from "./entries";
+import { isTitle, pvsIn } from "./groups";
 import { go, parseRoute, type Route } from "./route";
 import { rememberList, removeList, savedLists, saveList } from "./stored";
 
 /** Maximum number of names that a pattern brings. */
 const MAX_MATCHES = 1000;
 
-interface ListBoxProps {
-  readonly route: Route;
-  readonly names: readonly string[];
-}
-
-export function ListBox({ names, route }: ListBoxProps): ReactNode {
+/** The list of the link. Another one needs another box. */
+export function ListBox({ route }: { readonly route: Route }): ReactNode {
+  const { names } = route;
   const client = useClient();
   const [text, setText] = useState(names.join("\n"));
   const [said, setSaid] = useState("");
@@ -49,8 +47,8 @@ export function ListBox({ names, route }: ListBoxProps): ReactNode {
 
   const show = async (signal: AbortSignal): Promise<void> => {
     const found: string[] = [];
-    for (const each of namesIn(text)) {
-      if (!/[*?]/.test(each) || each.includes("://")) found.push(each);
+    for (const each of entriesIn(text)) {
+      if (isTitle(each) || !/[*?]/.test(each) || each.includes("://")) found.push(each);
       else {
         const matches = await client.names(each, { limit: MAX_MATCHES, signal });
         // An answer may have been on its way.
@@ -61,7 +59,7 @@ export function ListBox({ names, route }: ListBoxProps): ReactNode {
         }
       }
     }
-    open([...new Set(found)]);
+    open(eachOnce(found));
   };
 
   return (
@@ -79,7 +77,7 @@ export function ListBox({ names, route }: ListBoxProps): ReactNode {
         <label>
           <span>
             Names, in any form: one in a line, a mail, <code>caget</code> lines, or a pattern with{" "}
-            <code>*</code>
+            <code>*</code>; a line that begins with <code>#</code> is the title of a group
           </span>
           <textarea
             rows={8}
@@ -122,7 +120,7 @@ export function ListBox({ names, route }: ListBoxProps): ReactNode {
                   open(saved);
                 }}
               >
-                {title} ({saved.length})
+                {title} ({pvsIn(saved).length})
               </button>{" "}
               <button
                 type="button"

@@ -22,7 +22,7 @@ export default function PlotsPage({ route }: { readonly route: Route }): ReactNo
   return (
     <div className="plots-page">
       <h1>Plots</h1>
-      <ListBox key={names.join()} route={route} names={names} />
+      <ListBox key={route.names.join()} route={route} />
       {names.length > MAX_TRACES && (
         <p className="note" role="status">
           The first {MAX_TRACES} of {pvsText(names.length)} are drawn.

@@ -1,6 +1,6 @@
 /** Any list of PVs as a table, now or at a past moment. Only the rows on the screen are in the page. */
 
-import { memo, useEffect, useRef, useState, type ReactNode } from "react";
+import { memo, useEffect, useMemo, useRef, useState, type ReactNode } from "react";
 import { download, Sparkline, TimeControl, usePastEnd, useTimeRange } from "pvwire/plots";
 import { usePv } from "pvwire/react";
 import { SetPoint, StateIcon, useCondition, type Condition } from "pvwire/widgets";
@@ -9,6 +9,8 @@ import { useClock } from "./clock";
 import { pvsText } from "./counts";
 import { csvOf } from "./csv";
 import { filterOf, Filters, passes, type Filter } from "./Filters";
+import { GroupRow, GroupTools, useGroups, type RowGroup } from "./GroupRows";
+import { pvsIn } from "./groups";
 import { ListBox } from "./ListBox";
 import { compare } from "./order";
 import { PageTime } from "./PageTime";
@@ -37,14 +39,14 @@ const DISPLAY = "{ display { units precision choices } }";
 /** Values and times change: rows that are sorted by them are put in order this often. */
 const SORT_EVERY_MS = 1000;
 
-/** The list of the link; without one, that of the last visit, which then is in the link. */
+/** The PVs of the link's list; without one, it is that of the last visit, which then is in the link. */
 export function useNames(route: Route): readonly string[] {
   const { names } = route;
   useEffect(() => {
     if (names.length > 0) rememberList(names);
     else if (lastList().length > 0) go({ ...route, names: lastList() }, { replace: true });
   }, [names, route]);
-  return names;
+  return useMemo(() => pvsIn(names), [names]);
 }
 
 export default function TablePage({ route }: { readonly route: Route }): ReactNode {
@@ -66,7 +68,13 @@ function Table({ route }: { readonly route: Route }) {
   const filter = filterOf(route);
   const isUtc = route.settings.utc === "1";
   useClock(column === "value" || column === "time" ? SORT_EVERY_MS : undefined);
-  const rows = sorted(list.rows, filter, column, isUp);
+  const groups = useGroups(route).map(({ begin, end, isFolded, title }): RowGroup => ({
+    title,
+    isFolded,
+    all: list.rows.slice(begin, end),
+    rows: sorted(list.rows.slice(begin, end), filter, column, isUp),
+  }));
+  const rows = groups.flatMap((group) => group.rows);
   const title = `Table of ${pvsText(names.length)}`;
   useTitle(
     past === undefined ? title : `${title}, past`,
@@ -75,7 +83,7 @@ function Table({ route }: { readonly route: Route }) {
   return (
     <div className="table-page">
       <h1>Table</h1>
-      <ListBox key={names.join()} route={route} names={names} />
+      <ListBox key={route.names.join()} route={route} />
       {names.length > 0 && (
         <>
           <details className="panel time-box">
@@ -111,6 +119,7 @@ function Table({ route }: { readonly route: Route }) {
               >
                 Curves
               </button>
+              <GroupTools route={route} groups={groups} />
               <button
                 type="button"
                 onClick={() => {
@@ -123,7 +132,7 @@ function Table({ route }: { readonly route: Route }) {
                 {rows.length} of {pvsText(names.length)} · times in {zoneText(isUtc)}
               </span>
             </Filters>
-            <Rows route={route} rows={rows} isUtc={isUtc} isPast={past !== undefined} />
+            <Rows route={route} groups={groups} isUtc={isUtc} isPast={past !== undefined} />
           </section>
         </>
       )}
@@ -166,22 +175,33 @@ function sorted(rows: readonly Row[], filter: Filter, column: Column | "", isUp:
 
 interface RowsProps {
   readonly route: Route;
-  readonly rows: readonly Row[];
+  readonly groups: readonly RowGroup[];
   readonly isUtc: boolean;
   readonly isPast: boolean;
 }
 
-function Rows({ isPast, isUtc, route, rows }: RowsProps) {
+/** What the table has below each other: titles of groups, and the PVs of those that aren't folded. */
+function linesOf(groups: readonly RowGroup[]): readonly (RowGroup | Row)[] {
+  return groups
+    .filter(({ rows }) => rows.length > 0)
+    .flatMap((group) => [
+      ...(group.title === "" ? [] : [group]),
+      ...(group.isFolded ? [] : group.rows),
+    ]);
+}
+
+function Rows({ groups, isPast, isUtc, route }: RowsProps) {
   const room = useRef<HTMLDivElement>(null);
-  const { count, first, height } = useVisibleRows(room, rows.length);
-  const shown = rows.slice(first, first + count);
+  const lines = linesOf(groups);
+  const { count, first, height } = useVisibleRows(room, lines.length);
+  const shown = lines.slice(first, first + count);
   const hasCurves = route.settings.curves === "1";
   const [range] = useTimeRange();
   const [written, setWritten] = useState<string>();
   const [column, isUp] = sortOf(route);
   return (
     <div ref={room} className="table-room" role="region" aria-label="Rows" tabIndex={0}>
-      <table aria-rowcount={rows.length + 1}>
+      <table aria-rowcount={lines.length + 1}>
         <thead>
           <tr aria-rowindex={1}>
             {COLUMNS.map(([id, title]) => (
@@ -212,14 +232,20 @@ function Rows({ isPast, isUtc, route, rows }: RowsProps) {
         <tbody>
           <Space rows={first} height={height} />
           {shown.map((row, at) => {
-            const props = { row, route, isUtc, hasCurves, index: first + at + 2 };
+            const index = first + at + 2;
+            if ("rows" in row) {
+              const columns = COLUMNS.length + (hasCurves ? 1 : 0);
+              const key = `# ${row.title}`;
+              return <GroupRow key={key} {...{ route, index, columns, height }} group={row} />;
+            }
+            const props = { row, route, isUtc, hasCurves, index };
             return isPast ? (
               <PastRow key={row.name} {...props} />
             ) : (
               <LiveRow key={row.name} {...props} write={setWritten} />
             );
           })}
-          <Space rows={rows.length - first - shown.length} height={height} />
+          <Space rows={lines.length - first - shown.length} height={height} />
         </tbody>
       </table>
       {written !== undefined && (
@@ -326,10 +352,7 @@ function Cells(props: CellsProps) {
       data-severity={severity}
     >
       <td data-column="name">
-        <a
-          href={hrefOf(elsewhere(route, { page: "pv", name, names: [] }))}
-          title={description}
-        >
+        <a href={hrefOf(elsewhere(route, { page: "pv", name, names: [] }))} title={description}>
           {name}
         </a>
       </td>

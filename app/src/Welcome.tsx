@@ -2,6 +2,7 @@
 
 import { lazy, Suspense, type ReactNode } from "react";
 
+import { pvsIn } from "./groups";
 import { elsewhere, hrefOf, type Route } from "./route";
 import { recentNames, savedLists } from "./stored";
 import { useTitle } from "./title";
@@ -39,7 +40,7 @@ export function Welcome({ route }: { readonly route: Route }): ReactNode {
             {lists.map(([title, names]) => (
               <li key={title}>
                 <a href={hrefOf(elsewhere(route, { page: "table", names }))}>
-                  {title} ({names.length})
+                  {title} ({pvsIn(names).length})
                 </a>
               </li>
             ))}

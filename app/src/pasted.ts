@@ -44,7 +44,7 @@ function namesOfCommand([command = "", ...rest]: readonly string[]): string[] {
   return PUTS.test(command) ? names.slice(0, 1) : names;
 }
 
-function namesOfLine(line: string): string[] {
+export function namesOfLine(line: string): string[] {
   const text = line.replace(PROMPT, "").trim();
   if (text === "" || text.startsWith("#")) return [];
   if (WHOLE.test(text)) return [text];
@@ -55,12 +55,15 @@ function namesOfLine(line: string): string[] {
   return (isOutput ? [first] : words).map(bare).filter(isName);
 }
 
+/** Blanks that mail programs and web pages insert, and that no name has, become plain ones or nothing. */
+export const linesIn = (text: string): string[] =>
+  text
+    .replace(/[\u00a0\u2007\u202f]/g, " ")
+    .replace(/[\u200b-\u200d\ufeff]/g, "")
+    .split(/[\r\n]+/);
+
 /** All names in a text, each once, in their order. */
-export function namesIn(text: string): string[] {
-  // Blanks that mail programs and web pages insert, and that no name has.
-  const plain = text.replace(/[\u00a0\u2007\u202f]/g, " ").replace(/[\u200b-\u200d\ufeff]/g, "");
-  return [...new Set(plain.split(/[\r\n]+/).flatMap(namesOfLine))];
-}
+export const namesIn = (text: string): string[] => [...new Set(linesIn(text).flatMap(namesOfLine))];
 
 /** A name as the relay knows it, with its protocol as the link has it. */
 export const isSameName = (one: string, other: string): boolean =>

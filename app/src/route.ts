@@ -20,7 +20,7 @@ export interface Route {
   readonly name: string;
   /** Macros of the page `display`. */
   readonly macros: Readonly<Record<string, string>>;
-  /** The list of the other pages. */
+  /** The list of the other pages: PVs, and titles of groups (see `groups`). */
   readonly names: readonly string[];
   /** All else, such as how a table is sorted. */
   readonly settings: Readonly<Record<string, string>>;

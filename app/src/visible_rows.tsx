@@ -30,7 +30,8 @@ export function useVisibleRows(room: RefObject<HTMLElement | null>, rows: number
       observer.disconnect();
       element.removeEventListener("scroll", measure);
     };
-  }, [room]);
+    // The first row may be of another height than the one that was assumed without one.
+  }, [room, rows]);
   const last = Math.min(Math.floor(seen.top / seen.row) - SPARE_ROWS, rows - 1);
   const count = Math.ceil(seen.height / seen.row) + 2 * SPARE_ROWS;
   return { first: Math.max(0, last), count, height: seen.row };

@@ -251,6 +251,68 @@ test.describe("in the dark", () => {
   });
 });
 
+test("table: groups are folded, count their alarms, and stay in the link and in saved lists", async ({
+  app,
+  ioc,
+  page,
+  prefix,
+}) => {
+  await ioc.hold("RING:CURRENT");
+  await ioc.put("RING:CURRENT", 300);
+  const [current, tune, first, missing] = ["RING:CURRENT", "RING:TUNE", "N0001", "MISSING"].map(
+    (name) => `${prefix}:${name}`,
+  ) as [string, string, string, string];
+  const group = (title: string) => page.locator(`[data-group="${title}"]`);
+  await app.open("#/table");
+  const text = `# Ring, all\n${tune}\n${current}\n# Others\n${first}\n${missing}`;
+  await page.getByRole("textbox", { name: /^Names/ }).fill(text);
+  await page.getByRole("button", { name: "Show these PVs" }).click();
+  await expect(group("Ring, all")).toContainText(/Ring, all\s*2 PVs\s*1 minor alarm$/);
+  await expect(group("Others")).toContainText("1 not connected or not readable");
+  await expectAccessible(page);
+
+  // Sorting and filters leave the groups; a filter hides no alarm from a title.
+  await page.getByRole("button", { name: "PV", exact: true }).click();
+  const lines = (): Promise<(string | null)[]> =>
+    page
+      .locator("[data-row], [data-group]")
+      .evaluateAll((rows) =>
+        rows.map((row) => row.getAttribute("data-row") ?? row.getAttribute("data-group")),
+      );
+  await expect.poll(lines).toEqual(["Ring, all", current, tune, "Others", missing, first]);
+  await page.getByRole("searchbox").fill("tune");
+  await expect.poll(lines).toEqual(["Ring, all", tune]);
+  await expect(group("Ring, all")).toContainText("1 of 2 PVs");
+  await expect(group("Ring, all")).toContainText("1 minor alarm");
+  await page.getByRole("searchbox").fill("");
+
+  const fold = group("Ring, all").getByRole("button");
+  await fold.click();
+  await expect(fold).toHaveAttribute("aria-expanded", "false");
+  await expect.poll(lines).toEqual(["Ring, all", "Others", missing, first]);
+  await page.reload();
+  await expect.poll(lines).toEqual(["Ring, all", "Others", missing, first]);
+  await page.getByRole("button", { name: "Unfold all" }).click();
+  await page.getByRole("button", { name: "Fold all" }).click();
+  await expect.poll(lines).toEqual(["Ring, all", "Others"]);
+
+  // The other pages have the PVs, and bring the groups back.
+  await page.getByRole("link", { name: "Alarms" }).click();
+  await expect(page.locator("[data-alarm]")).toHaveCount(2);
+  await page.getByRole("link", { name: "Table" }).click();
+  await expect.poll(async () => (await lines()).length).toBe(6);
+  page.once("dialog", (dialog) => void dialog.accept("Both"));
+  await page.getByText("Change the list").click();
+  await page.getByRole("button", { name: "Save in this browser" }).click();
+  await page.getByRole("button", { name: "No groups" }).click();
+  await expect.poll(lines).toEqual([tune, current, first, missing]);
+  await page.getByRole("button", { name: "Group by prefix" }).click();
+  await expect(group(`${prefix}:RING`)).toContainText("2 PVs");
+  await page.getByText("Change the list").click();
+  await page.getByRole("button", { name: "Both (4)" }).click();
+  await expect(group("Others")).toBeVisible();
+});
+
 test("health: the relay's numbers, and what is said when it doesn't show them", async ({
   app,
   page,
@@ -275,6 +337,7 @@ test("pages are complete from a phone to a wall", async ({ app, ioc, page, prefi
   await page.getByRole("button", { name: "Take 4 PVs now" }).click();
   await expect(page).toHaveURL(/snapshot=\w/);
   const snapshot = new URL(page.url()).hash;
+  const past = `from=${String(Date.now() - 60_000)}&to=${String(Date.now())}`;
   const pages = [
     ["snapshots", snapshot],
     ["plots", `#/plots?limits=1&last=60&pvs=${names.join(",")}`],
@@ -282,6 +345,9 @@ test("pages are complete from a phone to a wall", async ({ app, ioc, page, prefi
     ["pv", `#/pv/${current}?fields=1`],
     ["choices", `#/pv/${prefix}:OP:MODE:SET`],
     ["table", `#/table?curves=1&pvs=${names.join(",")}`],
+    ["table with groups", `#/table?curves=1&pvs=%23 Ring,${names.join(",%23 More,")}`],
+    ["table of the past", `#/table?${past}&pvs=${names.join(",")}`],
+    ["plots of the past", `#/plots?${past}&pvs=${names.join(",")}`],
     ["kiosk", `#/table?kiosk=1&pvs=${names.join(",")}`],
     ["alarms", `#/alarms?pvs=${names.join(",")}`],
     ["health", "#/health"],

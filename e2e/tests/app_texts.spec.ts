@@ -5,6 +5,8 @@ import path from "node:path";
 
 import { expect, test } from "@playwright/test";
 
+import { entriesIn } from "../../app/src/entries";
+import { byPrefix, groupsIn, prefixOf } from "../../app/src/groups";
 import { kindOf } from "../../app/src/kind";
 import { distance, partsOf } from "../../app/src/near";
 import { compare } from "../../app/src/order";
@@ -47,6 +49,36 @@ for (const [text, names] of PASTED) {
   });
 }
 
+test("a line with # is the title of a group, in a text, in a link and in what is saved", () => {
+  const text = "SR:A\n# Vacuum\n SR:B, SR:C\n#---\nSR:B\n## RF \nSR:D";
+  const entries = ["SR:A", "# Vacuum", "SR:B", "SR:C", "# RF", "SR:D"];
+  expect(entriesIn(text)).toEqual(entries);
+  expect(entriesIn(entries.join("\n"))).toEqual(entries);
+  expect(groupsIn(entries)).toEqual([
+    { title: "", begin: 0, end: 1 },
+    { title: "Vacuum", begin: 1, end: 3 },
+    { title: "RF", begin: 3, end: 4 },
+  ]);
+  expect(groupsIn(["# Empty", "# Full", "A"])).toEqual([{ title: "Full", begin: 0, end: 1 }]);
+});
+
+test("names are grouped by what they have before the last colon", () => {
+  expect(
+    ["SR:VAC:P1", "pva://SR:VAC:P2.HIHI", "P3", "sim://ramp(0:1, 2)", "A:B.{'dbnd':{}}"].map(
+      prefixOf,
+    ),
+  ).toEqual(["SR:VAC", "SR:VAC", "", "", "A"]);
+  expect(byPrefix(["# Old", "SR:VAC:P1", "RF:V", "P3", "SR:VAC:P2", "RF:I"])).toEqual([
+    "P3",
+    "# SR:VAC",
+    "SR:VAC:P1",
+    "SR:VAC:P2",
+    "# RF",
+    "RF:V",
+    "RF:I",
+  ]);
+});
+
 test("a link gives back the state from which it was made", () => {
   const routes: Route[] = [
     {
@@ -60,8 +92,8 @@ test("a link gives back the state from which it was made", () => {
       page: "table",
       name: "",
       macros: {},
-      names: ["A,B", "pva://C", "µ"],
-      settings: { q: "a&b", sort: "-time" },
+      names: ["A,B", "# Vacuum, east", "pva://C", "# RF", "µ"],
+      settings: { q: "a&b", sort: "-time", folded: "Vacuum, east\nRF" },
     },
     { page: "alarms", name: "", macros: {}, names: [], settings: {} },
     {

@@ -232,7 +232,11 @@ it("an interval is moved and zoomed by the whole page, within limits", () => {
   expect(moved(span, 0.5)).toEqual({ from: 1300, to: 1900 });
   expect(zoomed(span, 0.5)).toEqual({ from: 1150, to: 1450 });
   expect(zoomed(span, 2, 1000)).toEqual({ from: 1000, to: 2200 });
-  expect(pastOf({ from: 1000, to: 1000 })).toEqual({ kind: "past", fromMs: 999_950, toMs: 1_000_050 });
+  expect(pastOf({ from: 1000, to: 1000 })).toEqual({
+    kind: "past",
+    fromMs: 999_950,
+    toMs: 1_000_050,
+  });
   expect(spanOf({ kind: "live", seconds: 60 }, 1_000_000)).toEqual({ from: 940, to: 1000 });
   expect(spanOf({ kind: "live", seconds: 0 }, 1_000_000).from).toBe(999.9);
 });

@@ -28,7 +28,7 @@ export default function SnapshotsPage({ route }: { readonly route: Route }): Rea
   return (
     <div className="snapshots-page">
       <h1>Snapshots</h1>
-      <ListBox key={names.join()} route={route} names={names} />
+      <ListBox key={route.names.join()} route={route} />
       <Take route={route} names={names} list={list} kept={kept} />
       <Kept route={route} kept={kept} />
       {chosen !== undefined && (

@@ -5,7 +5,6 @@ import type uPlot from "uplot";
 import { layOutAxes, TICK_SPACE, type Axes } from "./axes.js";
 import type { Points } from "./decimate.js";
 import { givenRange, positionIn } from "./scale.js";
-import { loadUPlot } from "./uplot.js";
 
 /** A plot in `host` that adapts to its size. */
 export interface Plot {
@@ -20,7 +19,9 @@ const FONT = "11px system-ui, sans-serif";
 const FAR = 1e6;
 
 export async function createPlot(host: HTMLElement): Promise<Plot> {
-  const UPlot = await loadUPlot();
+  const { default: UPlot } = await import("uplot").catch((error: unknown) => {
+    throw new Error(`Plots need uPlot: run "npm install uplot" in the app. ${String(error)}`);
+  });
   const widthOf = labelWidths(host);
   const size = (): { width: number; height: number } => ({
     width: Math.max(80, host.clientWidth),
