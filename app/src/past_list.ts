@@ -71,7 +71,7 @@ export class PastList implements ListStates {
       }
     };
     for (let each = 0; each < AT_ONCE; each += 1) {
-      // It ends early only by `signal`: nobody waits for the values then.
+      // It ends early only by `signal`: the values are no longer wanted then.
       work().catch(() => undefined);
     }
   }

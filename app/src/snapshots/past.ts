@@ -50,7 +50,7 @@ export async function takePast(
   return Promise.all(names.map((name) => readPast(client, name, atMs, read)));
 }
 
-/** The value of one PV at a past moment, or why there is none. Rejects only if `signal` ends it. */
+/** The value of one PV at a past moment, or why it is missing. Rejects only if `signal` ends it. */
 export async function readPast(
   client: Pick<PvClient, "history">,
   name: string,

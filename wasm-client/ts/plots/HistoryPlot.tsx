@@ -30,7 +30,7 @@ export interface PlotOptions {
 export interface HistoryPlotProps {
   /** The PVs: numbers and choices. The first 20 are drawn. */
   readonly names: readonly string[];
-  /** Least height of the charts, in pixels; in a flex column they fill what is left. @default 320 */
+  /** Least height of the charts, in pixels; in a flex column they fill the rest. @default 320 */
   readonly height?: number;
   /** Times in UTC. @default false, for the user's time zone */
   readonly isUtc?: boolean;
