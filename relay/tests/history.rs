@@ -50,6 +50,28 @@ fn pv_of_a_pattern_stays_monitored_after_its_last_client_has_left() {
 }
 
 #[test]
+fn status_page_counts_no_client_of_a_pv_that_only_history_has() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, DATABASE);
+    let name = ioc.name("n");
+    let history = format!("--history={name}=1h");
+    let relay = Relay::start(network, &[&history]);
+    let clients = || {
+        let status: Value =
+            serde_json::from_str(&get(relay.address(), "/status", &[]).body).unwrap();
+        let mut list = status["list"].as_array().unwrap().iter();
+        let pv = list.find(|pv| pv["name"] == format!("ca://{name}"));
+        pv.map(|pv| pv["clients"].clone())
+    };
+    eventually("the PV is listed", || clients() == Some(json!(0)));
+    let mut client = Client::connect(relay.address());
+    client.subscribe_live(&[&name]);
+    assert_eq!(clients(), Some(json!(1)));
+    drop(client);
+    eventually("the client has left", || clients() == Some(json!(0)));
+}
+
+#[test]
 fn watched_pvs_are_kept_without_any_setting_and_none_with_no_history() {
     let network = Network::new();
     let ioc = SoftIoc::start(network, DATABASE);

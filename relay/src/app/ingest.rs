@@ -19,7 +19,6 @@ use crate::ingest::replay::{Replay, ReplayOptions};
 use crate::ingest::sim::SimSource;
 use crate::ingest::{Intake, Source};
 use crate::limits::memory::Owner;
-use crate::limits::subscriptions::NewNames;
 use crate::ops::metrics::Metrics;
 use crate::state::registry::Registry;
 
@@ -113,8 +112,7 @@ pub(super) fn open_replay(config: &Config) -> Result<Option<Replay>, StartError>
 fn hold(registry: &Registry, replay: &Replay) {
     let owner = Owner::unlimited();
     for name in replay.names() {
-        let mut room = NewNames { fresh: 0, new: 1 };
-        if let Err(refusal) = registry.acquire_for_relay(name, &owner, &mut room) {
+        if let Err(refusal) = registry.acquire_own(name, &owner) {
             log::warn!("replay: {name} can't be served: {refusal}");
         }
     }

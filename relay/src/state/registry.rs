@@ -8,6 +8,7 @@ mod acquire;
 mod inputs;
 mod name;
 mod open;
+mod own;
 mod rate_caps;
 mod reading;
 mod remote_holders;
@@ -257,6 +258,7 @@ impl Registry {
         let slot = Slot {
             name,
             holders: 1,
+            own_holders: 0,
             idle_since: None,
             puts,
             shows: Shows::Pv {
@@ -480,7 +482,7 @@ impl Registry {
         pvs.map(|slot| Arc::clone(&slot.name)).collect()
     }
 
-    /// Up to `limit` PVs, by name: name, number, holders with those of its filtered PVs.
+    /// Up to `limit` PVs, by name: name, number, holders with those of its filtered PVs and without the relay itself.
     pub fn list(&self, limit: usize) -> Vec<(Arc<str>, PvId, usize)> {
         let open = self.lock();
         let mut list: Vec<_> = open
@@ -494,7 +496,7 @@ impl Registry {
                 };
                 // Each filtered PV is a holder itself.
                 let through: usize = filtered.iter().map(|pv| open.slot(*pv).holders).sum();
-                let holders = slot.holders - filtered.len() + through;
+                let holders = slot.holders - slot.own_holders - filtered.len() + through;
                 Some((Arc::clone(&slot.name), PvId(index as u32), holders))
             })
             .collect();

@@ -18,7 +18,6 @@ use super::sequel::Sequel;
 use super::store::{Missed, Store, Tick};
 use super::{HistoryOptions, Position};
 use crate::limits::memory::Owner;
-use crate::limits::subscriptions::NewNames;
 use crate::ops::latency::wall_ns;
 use crate::ops::metrics::HistoryReadings;
 use crate::ops::shutdown::Indispensable;
@@ -329,16 +328,14 @@ impl Follower {
             drop(store);
             self.hold(to_hold);
             let released = lost.iter().filter_map(|name| self.held.remove(name));
-            self.registry
-                .release(released.collect::<Vec<_>>(), Instant::now());
+            let released: Vec<_> = released.collect();
+            self.registry.release_own(&released, Instant::now());
             self.wait(is_empty && self.held.is_empty());
         }
     }
 
     fn acquire(&self, name: &str) -> Result<PvId, crate::state::registry::Refusal> {
-        let mut room = NewNames { fresh: 0, new: 1 };
-        self.registry
-            .acquire_for_relay(name, &self.owner, &mut room)
+        self.registry.acquire_own(name, &self.owner)
     }
 
     /// Keeps PVs monitored that have connected.

@@ -206,6 +206,7 @@ impl Registry {
         let slot = Slot {
             name,
             holders: 1,
+            own_holders: 0,
             idle_since: None,
             puts,
             shows: Shows::Filtered {

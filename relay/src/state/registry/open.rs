@@ -219,6 +219,8 @@ impl OpenPvs {
 pub(super) struct Slot {
     pub(super) name: Arc<str>,
     pub(super) holders: usize,
+    /// Those of them that are the relay itself.
+    pub(super) own_holders: usize,
     /// When the last holder left; `None` while it has holders.
     pub(super) idle_since: Option<Instant>,
     /// Whether the rules let any client write it.

@@ -176,6 +176,28 @@ fn one_monitor_serves_all_filters_and_equal_ones_share_a_number() {
 }
 
 #[test]
+fn pv_that_the_relay_keeps_for_itself_has_no_client_and_stays_open() {
+    let (registry, _) = registry();
+    let owner = Owner::unlimited();
+    let pv = registry.acquire_own("TEMP", &owner).unwrap();
+    let holders = || registry.list(9).remove(0).2;
+    assert_eq!(holders(), 0);
+    assert_eq!(one(&registry, "TEMP"), Ok(pv));
+    let through = filtered(&registry, 2).unwrap();
+    assert_eq!(holders(), 2);
+    let left = Instant::now();
+    registry.release([pv, through], left);
+    assert_eq!(holders(), 0);
+    assert_eq!(registry.sweep(left + LINGER), 0);
+    registry.release_own(&[pv], left);
+    assert_eq!(registry.sweep(left + LINGER), 1);
+    assert_eq!(registry.list(9), []);
+    // The number is another PV's now.
+    assert_eq!(one(&registry, "OTHER"), Ok(pv));
+    assert_eq!(holders(), 1);
+}
+
+#[test]
 fn filtered_pv_closes_with_its_last_client_and_the_pv_lingers() {
     let (registry, _) = registry();
     let pv = filtered(&registry, 2).unwrap();
