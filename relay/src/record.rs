@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use pvwire_schema::limits::MAX_FRAME_BYTES;
 use pvwire_schema::types::{Filter, FrameKind, PvId, Reply, Request, RequestBody};
-use pvwire_schema::{LZ4_SUBPROTOCOL, SUBPROTOCOL, decode, encode};
+use pvwire_schema::{SUBPROTOCOL, decode, encode};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use thiserror::Error;
@@ -24,9 +24,6 @@ use tungstenite::{ClientRequestBuilder, Message, WebSocket};
 use crate::config::RecordOptions;
 use crate::ingest::recording::{About, Item, NAMES_PER_REQUEST, RecordingError, Writer};
 use crate::ops::file_reads::read_text;
-
-/// Whose columns may be packed; any relay chooses it or the plain one.
-const SUBPROTOCOLS: [&str; 2] = [LZ4_SUBPROTOCOL, SUBPROTOCOL];
 
 /// How often the state of all PVs is recorded, from which a replay can begin.
 const WHOLE_EVERY: Duration = Duration::from_secs(10);
@@ -155,11 +152,8 @@ fn connect(url: &str) -> Result<Socket, String> {
         true => Box::new(with_tls(host, tcp)?),
         false => Box::new(tcp),
     };
-    let request = SUBPROTOCOLS
-        .iter()
-        .fold(ClientRequestBuilder::new(uri), |request, subprotocol| {
-            request.with_sub_protocol(*subprotocol)
-        });
+    // Not the one with packed columns: the file packs them better.
+    let request = ClientRequestBuilder::new(uri).with_sub_protocol(SUBPROTOCOL);
     let config = WebSocketConfig::default()
         .max_message_size(Some(MAX_FRAME_BYTES))
         .max_frame_size(Some(MAX_FRAME_BYTES));

@@ -13,7 +13,7 @@ mod generated;
 pub mod limits;
 mod lz4;
 pub mod types;
-mod varint;
+pub mod varint;
 
 /// WebSocket subprotocol that client and relay must agree on in the handshake.
 pub const SUBPROTOCOL: &str = "pvwire.v1";

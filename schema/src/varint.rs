@@ -8,7 +8,7 @@ const EIGHT_BYTES: u64 = 1 << 56;
 
 /// A column under construction.
 #[derive(Debug, Default)]
-pub(crate) struct DeltaColumn {
+pub struct DeltaColumn {
     /// Longer than the content, so that a number is written by one 8-byte store.
     bytes: Vec<u8>,
     length: usize,
@@ -17,14 +17,14 @@ pub(crate) struct DeltaColumn {
 
 impl DeltaColumn {
     /// Empties the column; its first difference is relative to `base`.
-    pub(crate) fn begin(&mut self, base: i64) {
+    pub fn begin(&mut self, base: i64) {
         self.length = 0;
         self.last = base;
     }
 
     /// Appends the difference between `value` and the previous value.
     #[inline]
-    pub(crate) fn push(&mut self, value: i64) {
+    pub fn push(&mut self, value: i64) {
         let delta = value.wrapping_sub(self.last);
         self.last = value;
         let number = ((delta << 1) ^ (delta >> 63)) as u64;
@@ -63,7 +63,8 @@ impl DeltaColumn {
     }
 
     /// The bytes of the column.
-    pub(crate) fn bytes(&self) -> &[u8] {
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
 }
@@ -81,7 +82,8 @@ fn septets(number: u64) -> (u64, usize) {
 }
 
 /// Whether `column` contains exactly `count` complete numbers.
-pub(crate) fn holds(column: &[u8], count: usize) -> bool {
+#[must_use]
+pub fn holds(column: &[u8], count: usize) -> bool {
     /// The continuation bits of eight bytes.
     const MORE: u64 = 0x8080_8080_8080_8080;
     let (words, rest) = column.as_chunks::<8>();
@@ -94,13 +96,15 @@ pub(crate) fn holds(column: &[u8], count: usize) -> bool {
 
 /// Reads a column whose length was checked by `holds`.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Deltas<'a> {
+pub struct Deltas<'a> {
     column: &'a [u8],
     value: i64,
 }
 
 impl<'a> Deltas<'a> {
-    pub(crate) fn new(column: &'a [u8], base: i64) -> Self {
+    /// Reads `column`, whose first difference is relative to `base`.
+    #[must_use]
+    pub fn new(column: &'a [u8], base: i64) -> Self {
         Self {
             column,
             value: base,
@@ -114,7 +118,7 @@ impl<'a> Deltas<'a> {
 
     /// The next value; the last one again at the end of the column.
     #[inline(always)]
-    pub(crate) fn advance(&mut self) -> i64 {
+    pub fn advance(&mut self) -> i64 {
         // Most ids take one byte and most times two or three.
         let raw = match self.column {
             [a, after @ ..] if after.len() >= 2 && *a < 0x80 => {

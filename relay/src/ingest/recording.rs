@@ -3,6 +3,10 @@
 //! `docs/how-to/replay.md#the-format` describes the format. A file is only appended to, one checked chunk at a time, so a
 //! program that is killed loses the frames of the last second and never leaves a file that can't be read.
 
+mod frames;
+mod grid;
+mod rows;
+
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -10,15 +14,18 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use pvwire_schema::decode::NumberRow;
 use pvwire_schema::limits::MAX_FRAME_BYTES;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use self::frames::{Cut, cut};
+use self::rows::{Packer, Unpacker};
 use crate::ops::file_reads::open_to_read;
 use crate::ops::latency::wall_ns;
 
 /// First bytes of a recording; the digit is the format's version.
-const MAGIC: &[u8; 8] = b"PVWREC\r1";
+const MAGIC: &[u8; 8] = b"PVWREC\r2";
 
 /// First bytes of a chunk.
 const CHUNK_MAGIC: u32 = u32::from_le_bytes(*b"CHNK");
@@ -28,6 +35,14 @@ const HEAD_BYTES: usize = 40;
 
 /// Bytes of an item before its frame.
 const ITEM_BYTES: usize = 16;
+
+/// Kinds of items: a frame, the loss of the relay, and a frame whose times and values are in the columns of its chunk.
+const FRAME: u32 = 1;
+const LOST: u32 = 2;
+const CUT_FRAME: u32 = 3;
+
+/// Bytes of a row's time and value.
+const ROW_BYTES: usize = 16;
 
 /// A chunk is written when it has this many bytes, or when its first item is this old.
 const CHUNK_BYTES: usize = 4 << 20;
@@ -55,6 +70,9 @@ pub enum RecordingError {
     /// The file has another format.
     #[error("not a recording of pvwire-relay record")]
     NotARecording,
+    /// Another version of the program has written it.
+    #[error("the recording has another version of the format")]
+    Version,
     /// There is nothing to show.
     #[error("the recording has no frame")]
     Empty,
@@ -85,7 +103,10 @@ pub type Timed = (i64, Item);
 #[derive(Debug)]
 pub struct Writer {
     file: File,
+    /// Items of the next chunk, and the rows of those that are cut.
     plain: Vec<u8>,
+    rows: Vec<NumberRow>,
+    packer: Packer,
     span_ns: Option<(i64, i64)>,
     is_whole: bool,
     begun: Instant,
@@ -116,6 +137,8 @@ impl Writer {
         Ok(Self {
             file,
             plain: Vec::new(),
+            rows: Vec::new(),
+            packer: Packer::default(),
             span_ns: None,
             is_whole: false,
             begun: Instant::now(),
@@ -134,18 +157,25 @@ impl Writer {
         }
         let (began_ns, began) = self.clock;
         let now_ns = began_ns.saturating_add(began.elapsed().as_nanos() as i64);
-        let (kind, frame): (u32, &[u8]) = match item {
-            Item::Frame(frame) => (1, frame),
-            Item::Lost => (2, &[]),
-        };
         if self.span_ns.is_none() {
             (self.is_whole, self.begun) = (is_whole, Instant::now());
         }
         self.span_ns = Some((self.span_ns.map_or(now_ns, |(first, _)| first), now_ns));
+        let begin = self.plain.len();
         self.plain.extend(now_ns.to_le_bytes());
-        self.plain.extend(kind.to_le_bytes());
-        self.plain.extend((frame.len() as u32).to_le_bytes());
-        self.plain.extend(frame);
+        // Kind and length.
+        self.plain.extend([0; ITEM_BYTES - 8]);
+        let kind = match item {
+            Item::Frame(frame) if cut(frame, &mut self.plain, &mut self.rows) => CUT_FRAME,
+            Item::Frame(frame) => {
+                self.plain.extend(frame);
+                FRAME
+            }
+            Item::Lost => LOST,
+        };
+        let length = (self.plain.len() - begin - ITEM_BYTES) as u32;
+        self.plain[begin + 8..begin + 12].copy_from_slice(&kind.to_le_bytes());
+        self.plain[begin + 12..begin + 16].copy_from_slice(&length.to_le_bytes());
         self.flush_in_time()
     }
 
@@ -154,7 +184,8 @@ impl Writer {
     /// # Errors
     /// When the file can't be written.
     pub fn flush_in_time(&mut self) -> Result<(), RecordingError> {
-        if self.plain.len() >= CHUNK_BYTES || self.begun.elapsed() >= CHUNK_AGE {
+        let bytes = self.plain.len() + self.rows.len() * ROW_BYTES;
+        if bytes >= CHUNK_BYTES || self.begun.elapsed() >= CHUNK_AGE {
             self.flush()?;
         }
         Ok(())
@@ -168,7 +199,13 @@ impl Writer {
         let Some((first_ns, last_ns)) = self.span_ns.take() else {
             return Ok(());
         };
-        let packed = lz4_flex::block::compress(&self.plain);
+        if self.is_whole {
+            self.packer.restart();
+        }
+        let items = lz4_flex::block::compress(&self.plain);
+        let mut packed = (items.len() as u32).to_le_bytes().to_vec();
+        packed.extend(items);
+        packed.extend(self.packer.pack(&self.rows));
         let head = Head {
             packed: packed.len(),
             plain: self.plain.len(),
@@ -183,6 +220,7 @@ impl Writer {
         self.bytes += chunk.len() as u64;
         self.plain.clear();
         self.plain.shrink_to(CHUNK_BYTES);
+        self.rows.clear();
         Ok(())
     }
 }
@@ -243,6 +281,9 @@ pub struct Reader {
     /// Heads of the chunks, with the positions of their items in the file.
     chunks: Vec<(Head, u64)>,
     next: usize,
+    unpacker: Unpacker,
+    /// A chunk was damaged: those after it can't be read until one begins anew.
+    is_lost: bool,
     /// What the recording says about itself.
     pub about: About,
     /// Bytes at the end that are not a whole chunk.
@@ -263,6 +304,10 @@ impl Reader {
         let word = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().unwrap_or_default());
         let about_bytes = word(8) as usize;
         let is_whole = 16 + about_bytes as u64 <= length && about_bytes <= MAX_ABOUT_BYTES;
+        let (kind, version) = MAGIC.split_at(7);
+        if head[..7] == *kind && head[7..8] != *version {
+            return Err(RecordingError::Version);
+        }
         if head[..8] != *MAGIC || !is_whole {
             return Err(RecordingError::NotARecording);
         }
@@ -276,6 +321,8 @@ impl Reader {
             file,
             chunks: Vec::new(),
             next: 0,
+            unpacker: Unpacker::default(),
+            is_lost: false,
             about,
             torn_bytes: 0,
         };
@@ -323,10 +370,12 @@ impl Reader {
             head.is_whole && head.first_ns.saturating_add(STATE_NS) <= time_ns
         };
         self.next = self.chunks.iter().rposition(is_before).unwrap_or(0);
+        self.unpacker.restart();
+        self.is_lost = false;
     }
 
     /// The items of the next chunk; `None` at the end. A damaged one counts as a lost relay, because what follows it is
-    /// known only from the next state of all PVs on.
+    /// known only from the next state of all PVs on. Chunks before that have no items.
     ///
     /// # Errors
     /// When the file can't be read.
@@ -335,50 +384,91 @@ impl Reader {
             return Ok(None);
         };
         self.next += 1;
+        if head.is_whole {
+            self.unpacker.restart();
+            self.is_lost = false;
+        }
+        if self.is_lost {
+            return Ok(Some(Vec::new()));
+        }
         let mut packed = vec![0; head.packed];
         self.file.seek(SeekFrom::Start(at))?;
         self.file.read_exact(&mut packed)?;
         let is_whole = crc32fast::hash(&packed) == head.checksum;
-        let plain = is_whole.then(|| lz4_flex::block::decompress(&packed, head.plain).ok());
-        let lost = || vec![(head.first_ns, Item::Lost)];
+        let items = is_whole.then(|| self.items(&packed, head.plain)).flatten();
+        self.is_lost = items.is_none();
         Ok(Some(
-            plain.flatten().map_or_else(lost, |plain| items(&plain)),
+            items.unwrap_or_else(|| vec![(head.first_ns, Item::Lost)]),
         ))
+    }
+
+    /// The items of a chunk. `None` if the bytes are not those of a chunk.
+    fn items(&mut self, packed: &[u8], plain_bytes: usize) -> Option<Vec<Timed>> {
+        let (length, rest) = packed.split_first_chunk()?;
+        let (items, columns) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+        let plain = lz4_flex::block::decompress(items, plain_bytes).ok()?;
+        let items = parts(&plain)?;
+        let ids: Vec<_> = (items.iter())
+            .flat_map(|(_, part)| match part {
+                Part::Cut(cut) => cut.ids.as_slice(),
+                Part::Item(_) => &[],
+            })
+            .copied()
+            .collect();
+        let rows = self.unpacker.unpack(columns, &ids)?;
+        let mut rows = rows.as_slice();
+        let whole = |(time_ns, part)| {
+            let item = match part {
+                Part::Item(item) => item,
+                Part::Cut(cut) => {
+                    let (of_frame, rest) = rows.split_at_checked(cut.ids.len())?;
+                    rows = rest;
+                    Item::Frame(Bytes::from(cut.join(of_frame)?))
+                }
+            };
+            Some((time_ns, item))
+        };
+        items.into_iter().map(whole).collect()
     }
 }
 
-/// The items of a chunk, up to the first that isn't whole.
-fn items(plain: &[u8]) -> Vec<Timed> {
-    let (mut items, mut at) = (Vec::new(), 0);
+/// An item as a chunk has it.
+enum Part {
+    Item(Item),
+    Cut(Cut),
+}
+
+/// The items of a chunk without its columns.
+fn parts(plain: &[u8]) -> Option<Vec<(i64, Part)>> {
+    let (mut parts, mut at) = (Vec::new(), 0);
     while let Some(head) = plain.get(at..at + ITEM_BYTES) {
         let (time, rest) = head.split_at(8);
         let (kind, length) = rest.split_at(4);
         let word = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().unwrap_or_default());
         let begin = at + ITEM_BYTES;
-        let end = begin + word(length) as usize;
-        if end > plain.len() {
-            break;
-        }
-        let time_ns = i64::from_le_bytes(time.try_into().unwrap_or_default());
-        match word(kind) {
+        at = begin + word(length) as usize;
+        let content = plain.get(begin..at)?;
+        let part = match word(kind) {
             // A copy: an array that stays would otherwise keep its whole chunk.
-            1 => items.push((
-                time_ns,
-                Item::Frame(Bytes::copy_from_slice(&plain[begin..end])),
-            )),
-            2 => items.push((time_ns, Item::Lost)),
+            FRAME => Part::Item(Item::Frame(Bytes::copy_from_slice(content))),
+            LOST => Part::Item(Item::Lost),
+            CUT_FRAME => Part::Cut(Cut::read(content)?),
             // Of a later version.
-            _ => {}
-        }
-        at = end;
+            _ => continue,
+        };
+        let time_ns = i64::from_le_bytes(time.try_into().unwrap_or_default());
+        parts.push((time_ns, part));
     }
-    items
+    Some(parts)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::path::PathBuf;
+
+    use pvwire_schema::encode::{FrameEncoder, RowMarks};
+    use pvwire_schema::types::{FrameKind, PvId};
 
     fn path(name: &str) -> PathBuf {
         let name = format!("pvwire-{name}-{}", std::process::id());
@@ -431,6 +521,67 @@ mod tests {
         assert_eq!(all(&mut reader), [frame(3)]);
         reader.go_to(first_ns - 1);
         assert_eq!(all(&mut reader).len(), 4);
+        std::fs::remove_file(path).unwrap();
+    }
+
+    /// A frame of ten PVs whose numbers are steps of a grid.
+    fn numbers(tick: u32) -> Item {
+        let mut encoder = FrameEncoder::new();
+        encoder.begin(FrameKind::Update, u64::from(tick), u64::from(tick) - 1);
+        for pv in 0..10 {
+            let code = f64::from(tick.wrapping_mul(2_654_435_761).wrapping_add(pv) >> 20);
+            let time_ns = i64::from(tick) * 100_000_000 + i64::from(pv) * 1_900;
+            encoder.number(
+                PvId(pv),
+                time_ns,
+                code * 0.000_305_175 - 5.0,
+                RowMarks::default(),
+            );
+        }
+        Item::Frame(Bytes::copy_from_slice(encoder.finish()))
+    }
+
+    #[test]
+    fn numbers_come_back_from_each_state_and_not_between_a_damaged_chunk_and_the_next_state() {
+        let path = path("numbers");
+        let _ = std::fs::remove_file(&path);
+        let mut writer = Writer::create(&path, &About::default()).unwrap();
+        for tick in 1..=60 {
+            writer.add(&numbers(tick), tick % 20 == 1).unwrap();
+            if tick % 5 == 0 {
+                writer.flush().unwrap();
+            }
+        }
+        let ticks = |range: std::ops::RangeInclusive<u32>| range.map(numbers).collect::<Vec<_>>();
+        let mut reader = Reader::open(&path).unwrap();
+        assert_eq!(reader.chunks.len(), 12);
+        assert_eq!(all(&mut reader), ticks(1..=60));
+        let third_state_ns = reader.chunks[8].0.first_ns;
+        reader.go_to(third_state_ns + STATE_NS);
+        assert_eq!(all(&mut reader), ticks(41..=60));
+
+        // In the second of the four chunks after the second state.
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[reader.chunks[5].1 as usize + 9] ^= 0x40;
+        std::fs::write(&path, &bytes).unwrap();
+        let mut reader = Reader::open(&path).unwrap();
+        let expected = [ticks(1..=25), vec![Item::Lost], ticks(41..=60)].concat();
+        assert_eq!(all(&mut reader), expected);
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn recording_of_another_version_says_so() {
+        let path = path("version");
+        let mut bytes = written(&path);
+        bytes[7] = b'1';
+        std::fs::write(&path, &bytes).unwrap();
+        let why = Reader::open(&path).unwrap_err().to_string();
+        assert!(why.contains("another version"), "{why}");
+        bytes[0] = b'p';
+        std::fs::write(&path, &bytes).unwrap();
+        let why = Reader::open(&path).unwrap_err().to_string();
+        assert!(why.contains("not a recording"), "{why}");
         std::fs::remove_file(path).unwrap();
     }
 

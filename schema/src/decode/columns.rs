@@ -1,7 +1,9 @@
 //! Columns of a frame, packed or plain.
 
+use std::ops::Range;
+
 use super::layout::{alarm_row, skip_row};
-use super::rows::{AlarmRow, BlobView, DetailRow, NumberRows, SkipRow};
+use super::rows::{AlarmRow, BlobView, DetailRow, NumberRows, SkipRow, offset_in};
 use super::table::Table;
 use super::{DecodeError, FrameView};
 use crate::generated::frame as fb;
@@ -51,6 +53,24 @@ impl<'a> FrameView<'a> {
             times: Deltas::new(times, base),
             values: values.as_chunks().0,
         }
+    }
+
+    /// Where the columns `ids`, `times` and `values` are in the message; `None` if the frame has no numbers, or packed ones.
+    #[must_use]
+    pub fn plain_columns(&self) -> Option<[Range<usize>; 3]> {
+        let numbers = self.frame.table(fb::Frame::VT_NUMBERS)?;
+        let columns = [
+            numbers.vector(fb::Numbers::VT_IDS, 1),
+            numbers.vector(fb::Numbers::VT_TIMES, 1),
+            numbers.vector(fb::Numbers::VT_VALUES, 8),
+        ];
+        let is_plain = self.columns.is_empty() && !columns.iter().any(|column| column.is_empty());
+        is_plain.then(|| {
+            columns.map(|column| {
+                let begin = offset_in(self.bytes, column);
+                begin..begin + column.len()
+            })
+        })
     }
 
     /// Unpacks the columns of numbers if they are packed.
