@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use pvwire_relay::ingest::recording::Reader;
 use pvwire_relay::ops::latency::wall_ns;
 use pvwire_schema::types::{
-    Alarm, Connection, ConnectionState, Metadata, Outcome, PutValue, Severity,
+    Alarm, Connection, ConnectionState, Metadata, Outcome, PutValue, Severity, SkipCause,
 };
 
 use testbed::{Client, Kept, Network, Relay, SoftIoc, eventually, relay_program};
@@ -266,6 +266,7 @@ fn replayed_run_shows_what_was_seen_live() {
     done(&mut client, "replay://speed", 0.0);
     for index in [2, 0, 3, 2, 1] {
         let (at_ns, expected) = &moments[index];
+        let before = client.pv(counter).rows.len();
         done(
             &mut client,
             "replay://position",
@@ -274,7 +275,11 @@ fn replayed_run_shows_what_was_seen_live() {
         client.wait(&format!("moment {index}"), |client| {
             all_seen(client, quiet) == *expected
         });
+        // What was between the recorded state and this moment is not shown, and is no loss.
+        let rows = client.pv(counter).rows.len() - before;
+        assert!(rows <= 2, "moment {index}: {rows} updates of the counter");
     }
+    assert_eq!(client.pv(counter).skipped_by(SkipCause::Relay), 0);
     let severity = |moment: &Moment| {
         moment.1[0]
             .as_ref()

@@ -27,6 +27,10 @@ pub struct Feed {
     /// Whether the line has begun an epoch for this feed.
     has_begun: bool,
     has_value: bool,
+    /// Updates came after the last one that was shown.
+    is_behind: bool,
+    /// The line's number of the last one that was shown; 0 before the first.
+    shown: u32,
     /// Number of the newest update at the other relay.
     sequence: u32,
     /// That number minus the line's.
@@ -67,6 +71,8 @@ impl Feed {
             epoch: None,
             has_begun: false,
             has_value: false,
+            is_behind: false,
+            shown: 0,
             sequence: 0,
             offset: 0,
             alarm: Alarm::NONE,
@@ -123,8 +129,8 @@ impl Feed {
     fn begin_epoch(&mut self) {
         self.line.withdraw();
         self.has_begun = true;
-        self.has_value = false;
-        (self.sequence, self.offset) = (0, 0);
+        (self.has_value, self.is_behind) = (false, false);
+        (self.sequence, self.offset, self.shown) = (0, 0, 0);
         self.whole = None;
     }
 
@@ -132,7 +138,7 @@ impl Feed {
         // A value may come before the first metadata of its epoch.
         let before = self.epoch.replace(metadata.epoch);
         let is_other = before.is_some_and(|before| before != metadata.epoch);
-        if !self.has_begun || (is_other && self.has_value) {
+        if !self.has_begun || (is_other && (self.has_value || self.is_behind)) {
             self.begin_epoch();
         }
         self.description.clone_from(&metadata.description);
@@ -168,9 +174,9 @@ impl Feed {
         }
     }
 
-    /// Passes an update on, unless it is known already. Returns false if it is a part of a structure whose other
-    /// parts are not known.
-    fn update(&mut self, kind: FrameKind, update: Update, value: RowValue) -> bool {
+    /// Passes an update on, unless it is known already or not to be shown. Returns false if it is a part of a structure
+    /// whose other parts are not known.
+    fn update(&mut self, kind: FrameKind, update: Update, value: RowValue, is_shown: bool) -> bool {
         if !self.has_begun {
             self.begin_epoch();
         }
@@ -182,11 +188,13 @@ impl Feed {
         };
         if update.sequence.is_some() && self.has_value {
             let ahead = sequence.wrapping_sub(next);
-            if ahead > u32::MAX / 2 {
+            let is_known = ahead > u32::MAX / 2;
+            if is_known && !(is_shown && self.is_behind) {
                 return true;
             }
             match kind {
                 // The frames between were lost.
+                _ if is_known => {}
                 FrameKind::Snapshot if ahead > 0 => self.line.event(Event::LostOnBus(ahead)),
                 FrameKind::CatchUp if update.is_gap_squashed => squashed = ahead,
                 _ => {}
@@ -194,15 +202,29 @@ impl Feed {
         } else if update.sequence.is_some() {
             self.offset = sequence.wrapping_sub(1);
         }
-        let Some(value) = self.whole_of(value) else {
+        let Some(mut value) = self.whole_of(value) else {
             return false;
         };
         self.alarm = update.alarm.unwrap_or(self.alarm);
         if let Some(detail) = update.detail {
             self.detail = (*detail != Detail::default()).then_some(detail);
         }
-        (self.sequence, self.has_value) = (sequence, true);
-        let number = (sequence.wrapping_sub(self.offset), squashed);
+        self.sequence = sequence;
+        if !is_shown {
+            self.is_behind = true;
+            return true;
+        }
+        if std::mem::take(&mut self.is_behind) {
+            // The line counts it as the next one: nothing was lost.
+            self.offset = sequence.wrapping_sub(self.shown.wrapping_add(1));
+            squashed = 0;
+            if let RowValue::Structure { whole, .. } = value {
+                value = RowValue::Blob(whole);
+            }
+        }
+        self.has_value = true;
+        self.shown = sequence.wrapping_sub(self.offset);
+        let number = (self.shown, squashed);
         let detail = self.detail.clone();
         (self.line).update_at(number, update.time_ns, value, self.alarm, detail);
         true
@@ -248,6 +270,11 @@ fn joined(whole: &Node, part: &Node) -> Node {
 pub trait Feeds {
     /// The feed of a PV that takes the frame.
     fn feed(&mut self, pv: PvId) -> Option<&mut Feed>;
+
+    /// Whether the next row of a PV is shown. One that isn't only brings the feed up to date.
+    fn shows(&mut self, _pv: PvId) -> bool {
+        true
+    }
 }
 
 /// Passes a frame on to the feeds of its PVs: first metadata, then updates, then connections, so that a PV is connected
@@ -291,16 +318,18 @@ pub fn apply(frame: &FrameView<'_>, message: &Bytes, feeds: &mut impl Feeds) -> 
     for number in frame.numbers() {
         let update = update(row, number.time_ns);
         row += 1;
+        let is_shown = feeds.shows(number.id);
         if let Some(feed) = feeds.feed(number.id) {
-            is_whole &= feed.update(kind, update, RowValue::Number(number.value));
+            is_whole &= feed.update(kind, update, RowValue::Number(number.value), is_shown);
         }
     }
     for blob in frame.blobs() {
         let update = update(row, blob.time_ns);
         row += 1;
+        let is_shown = feeds.shows(blob.id);
         if let Some(feed) = feeds.feed(blob.id) {
             let value = RowValue::Blob(Arc::new(value_of(&blob, message)));
-            is_whole &= feed.update(kind, update, value);
+            is_whole &= feed.update(kind, update, value, is_shown);
         }
     }
     for (pv, connection) in frame.connections() {

@@ -15,6 +15,9 @@ use super::{ByName, locked};
 use crate::ingest::feed::{self, Feed, Feeds};
 use crate::ingest::recording::{Item, NAMES_PER_REQUEST, Reader, Timed};
 
+/// Frames before a seek's time are taken together, up to this many bytes: they have arrays, too.
+const TOGETHER_BYTES: usize = 64 << 20;
+
 /// How often the position is shown.
 const SHOW_EVERY: Duration = Duration::from_millis(250);
 
@@ -98,6 +101,37 @@ impl Recorded {
         feed::apply(&frame, message, self);
     }
 
+    /// Takes items of one connection to the relay of which only the state after the last one is shown.
+    fn take_together(&mut self, items: &[Timed]) {
+        let message = |(_, item): &Timed| match item {
+            Item::Frame(message) => Some(message.clone()),
+            Item::Lost => None,
+        };
+        let messages: Vec<_> = items.iter().filter_map(message).collect();
+        let views = messages.iter().filter_map(|message| {
+            let view = decode::frame(message).ok()?;
+            Some((view, message))
+        });
+        let views: Vec<_> = views.collect();
+        let mut left = HashMap::<PvId, u32>::new();
+        for (view, _) in &views {
+            let numbers = view.numbers().map(|row| row.id);
+            for id in numbers.chain(view.blobs().map(|row| row.id)) {
+                *left.entry(id).or_default() += 1;
+            }
+        }
+        for (view, message) in views {
+            if let Some(reply) = view.reply() {
+                self.number(view.reply_to(), reply);
+            }
+            let mut last_rows = LastRows {
+                recorded: self,
+                left: &mut left,
+            };
+            feed::apply(&view, message, &mut last_rows);
+        }
+    }
+
     fn restart(&mut self) {
         self.ids.clear();
         self.open_feeds().for_each(Feed::restart);
@@ -107,6 +141,27 @@ impl Recorded {
 impl Feeds for Recorded {
     fn feed(&mut self, pv: PvId) -> Option<&mut Feed> {
         self.feeds[*self.ids.get(&pv)?].as_mut()
+    }
+}
+
+/// Shows the last row of each PV.
+struct LastRows<'a> {
+    recorded: &'a mut Recorded,
+    /// Rows of each PV that are still to come.
+    left: &'a mut HashMap<PvId, u32>,
+}
+
+impl Feeds for LastRows<'_> {
+    fn feed(&mut self, pv: PvId) -> Option<&mut Feed> {
+        self.recorded.feed(pv)
+    }
+
+    fn shows(&mut self, pv: PvId) -> bool {
+        let Some(left) = self.left.get_mut(&pv) else {
+            return true;
+        };
+        *left = left.saturating_sub(1);
+        *left == 0
     }
 }
 
@@ -146,7 +201,7 @@ impl Player {
         while !ended.load(Ordering::Acquire) {
             let now = Instant::now();
             if let Some(to_ns) = self.control.take_seek() {
-                self.seek(to_ns, now);
+                self.seek(to_ns);
                 shown = None;
             }
             if shown.is_none_or(|shown| shown.elapsed() >= SHOW_EVERY) {
@@ -158,7 +213,7 @@ impl Player {
                 None if self.is_looped => {
                     let wait = self.control.wait_for_repeat(now);
                     if wait.is_zero() {
-                        self.seek(first_ns, now);
+                        self.seek(first_ns);
                         continue;
                     }
                     wait
@@ -187,12 +242,42 @@ impl Player {
         self.items.front().map(|(time_ns, _)| *time_ns)
     }
 
-    /// Shows the state at a time. Frames between the last whole state and this time follow at once, because they are due.
-    fn seek(&mut self, to_ns: i64, now: Instant) {
+    /// Shows the state at a time. What came between the last whole state and this time is not shown update by update.
+    fn seek(&mut self, to_ns: i64) {
         self.items.clear();
         self.is_broken = false;
         self.reader.go_to(to_ns);
         locked(&self.recorded).restart();
-        self.control.go_to(to_ns, now);
+        let (mut together, mut bytes) = (Vec::new(), 0);
+        while self.next_ns().is_some_and(|next_ns| next_ns <= to_ns) {
+            let Some(timed) = self.items.pop_front() else {
+                break;
+            };
+            let is_last = match &timed.1 {
+                Item::Frame(message) => {
+                    bytes += message.len();
+                    bytes >= TOGETHER_BYTES
+                }
+                Item::Lost => true,
+            };
+            together.push(timed);
+            if is_last {
+                self.take_past(&mut together);
+                bytes = 0;
+            }
+        }
+        self.take_past(&mut together);
+        self.control.go_to(to_ns, Instant::now());
+    }
+
+    /// Takes items of the past, of which the last one may be the loss of the relay.
+    fn take_past(&mut self, together: &mut Vec<Timed>) {
+        let mut recorded = locked(&self.recorded);
+        let lost = together.pop_if(|(_, item)| matches!(item, Item::Lost));
+        recorded.take_together(together);
+        together.clear();
+        if let Some(lost) = lost {
+            recorded.take(lost);
+        }
     }
 }
