@@ -108,6 +108,7 @@ impl Errand {
             Work::Ask => "ask",
             Work::Put(_) => "put",
             Work::Introspect(_) => "introspect",
+            Work::History => "history",
         };
         push_head(kind, step.first, &step.names, out);
         if let Request::Get { timeout, .. } | Request::Put { timeout, .. } = root.request() {
@@ -117,6 +118,10 @@ impl Errand {
         if let Request::Put { wait, .. } = root.request() {
             push_key("wait", out);
             push_flag(*wait, out);
+        }
+        if let Request::History { arguments, .. } = root.request() {
+            push_key("range", out);
+            out.extend_from_slice(arguments.as_bytes());
         }
         push_key("selection", out);
         let lines = root.selection().map_or("", String::as_str);

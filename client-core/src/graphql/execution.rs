@@ -60,6 +60,8 @@ pub enum Work {
     Put(Vec<PutValue>),
     /// To describe the type of this name, or the whole schema.
     Introspect(Option<String>),
+    /// To read the past.
+    History,
 }
 
 impl Execution<String> {
@@ -157,6 +159,7 @@ impl<S: PartialEq> Execution<S> {
             Request::Introspect { is_whole, .. } => {
                 Work::Introspect(names.first().filter(|_| !is_whole).cloned())
             }
+            Request::History { .. } => Work::History,
             Request::Nothing | Request::Subscribe { .. } => {
                 self.at += 1;
                 return;

@@ -79,6 +79,13 @@ fn answer(asked: &Asked<'_>, dialect: Dialect, room: &mut usize) -> Option<Answe
     let known = match *name {
         "__schema" => introspection::schema(dialect, inner, *room),
         "__type" => introspection::named(dialect, &arguments.text("name"), inner, *room),
+        "history" => {
+            return Some(Answer::Problem {
+                message: "The past is answered in pages only, by pvwire/graphql.".to_owned(),
+                code: Some("NOT_SUPPORTED"),
+                is_never_null: false,
+            });
+        }
         name => return Some(selected(name, arguments, inner, dialect)),
     }?;
     *room -= known.len();

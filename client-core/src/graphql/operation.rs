@@ -60,6 +60,13 @@ pub enum Request {
         /// The whole schema, not one type.
         is_whole: bool,
     },
+    /// The past of a PV.
+    History {
+        /// The PV, as the client named it.
+        names: Vec<String>,
+        /// A JSON object with `from`, `to` and `points`, as the client gave them.
+        arguments: String,
+    },
     /// The states of these PVs and their changes.
     Subscribe {
         /// The PVs, as the client named them.
@@ -76,6 +83,7 @@ impl Request {
             Self::Get { names, .. }
             | Self::Put { names, .. }
             | Self::Introspect { names, .. }
+            | Self::History { names, .. }
             | Self::Subscribe { names } => names,
         }
     }
@@ -329,6 +337,10 @@ pub(super) fn channels<S>(
             }
         }
         "subscribeChannel" | "subscribeChannels" => Request::Subscribe { names },
+        "history" => Request::History {
+            names,
+            arguments: arguments.0.text.clone(),
+        },
         _ => Request::Get {
             names,
             timeout: arguments.timeout(number),

@@ -7,6 +7,7 @@ use pvwire_schema::types::{
 };
 
 use super::*;
+use crate::select::Documents;
 use crate::select::execute::ALL_PARTS;
 use crate::store::part;
 
@@ -525,5 +526,24 @@ fn a_result_of_a_subscription_contains_the_channels_that_changed() {
     assert_eq!(
         result(many, &[b"{}", b"null"]),
         "{\"data\":{\"subscribeChannels\":[{},null]}}"
+    );
+}
+
+#[test]
+fn a_past_is_a_step_for_a_page_and_an_error_elsewhere() {
+    let text = "{ history(id: \"A\", from: \"-10m\", to: null, points: 100) }";
+    let plan = Documents::new().plan(text, None, "");
+    let mut errand = Errand::new(&plan, |digits| digits.parse().unwrap_or(f64::NAN));
+    assert_eq!(
+        errand.steps(),
+        "[{\"work\":\"history\",\"first\":0,\"names\":[\"A\"],\"range\":{\"id\":\"A\",\"from\":\"-10m\",\"to\":null,\"points\":100},\"selection\":\"\"}]"
+    );
+    assert_eq!(errand.steps(), "[]");
+    assert_eq!(errand.respond(), "{\"data\":{\"history\":0}}");
+    let response = response(&operation(text, Dialect::Pvwire), "");
+    assert!(response.contains("NOT_SUPPORTED"), "{response}");
+    assert!(
+        response.ends_with("\"data\":{\"history\":null}}"),
+        "{response}"
     );
 }

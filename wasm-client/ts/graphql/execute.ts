@@ -2,7 +2,7 @@
 
 import type { Client } from "../client/client.js";
 import { numericArray, TYPES } from "../store/elements.js";
-import type { PutError } from "../errors.js";
+import type { AskError, PutError } from "../errors.js";
 import type { PutValue } from "../types.js";
 import { introspected } from "./module.js";
 import type { Operation, Plans, Step } from "./plans.js";
@@ -78,6 +78,11 @@ async function resultsOf(
       );
       return client.putMany(puts, { timeoutMs, wait });
     }
+    case "history":
+      return client.history(names[0] as string, step.range).then(
+        (data) => [{ ok: true, data }],
+        (error: unknown) => [{ ok: false, error: error as AskError }],
+      );
     default:
       return [{ ok: true, data: await introspected(typeName, selection) }];
   }

@@ -4,6 +4,7 @@ import { program } from "../../pkg/pvwire_wasm.js";
 import { planObject, programmed, type Plan } from "../pv/plan.js";
 import { inJson } from "../store/json.js";
 import { Operation } from "./module.js";
+import type { PvHistoryOptions } from "../types.js";
 import type { GraphqlError, GraphqlPayload } from "./types.js";
 
 export type { Operation };
@@ -13,7 +14,7 @@ const MAX_PLANS = 1000;
 
 /** Something to do for an operation; `graphql.rs` writes it. */
 export interface Step {
-  readonly work: "get" | "ask" | "put" | "introspect" | "subscribe";
+  readonly work: "get" | "ask" | "put" | "introspect" | "history" | "subscribe";
   /** The number of its first result. The others follow, one for each name. */
   readonly first: number;
   readonly names: readonly string[];
@@ -25,6 +26,8 @@ export interface Step {
   readonly values: readonly (string | readonly string[] | readonly [number, number, number])[];
   /** The type that is described; the whole schema without it. */
   readonly typeName?: string;
+  /** Of a past: the field's arguments, of which those that are null count as absent. */
+  readonly range: PvHistoryOptions;
   /** Of a subscription: its key in the result, whose value is a list or one PV. */
   readonly key: string;
   readonly isList: boolean;

@@ -453,7 +453,15 @@ class Relay implements FakeRelay {
 
   /** The pages of an answer of the service `history`. */
   #past(question: string): Uint8Array[] {
-    const { from, pv: name = "", to } = JSON.parse(question) as Partial<Record<string, string>>;
+    const {
+      from,
+      pv: name = "",
+      to,
+    } = JSON.parse(question) as {
+      readonly from?: string | null;
+      readonly pv?: string;
+      readonly to?: string | null;
+    };
     const pv = this.#pv(name, "notFound");
     const [fromNs, toNs] = [from, to].map((moment) => momentNs(moment, this.clock.epochMs()));
     return this.#pasts.get(pv)?.pages(pv, this.#tick, fromNs, toNs) ?? [];

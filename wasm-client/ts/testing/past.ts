@@ -113,8 +113,8 @@ function content(rows: readonly Row[], preface: object): Uint8Array {
 }
 
 /** Reads a moment as a relay does; throws if it isn't one. */
-export function momentNs(moment: string | undefined, nowMs: number): bigint | undefined {
-  if (moment === undefined) return undefined;
+export function momentNs(moment: string | null | undefined, nowMs: number): bigint | undefined {
+  if (moment == null) return undefined;
   if (moment === "now") return nanoseconds(nowMs);
   if (/^\d{18,19}$/.test(moment)) return BigInt(moment);
   const before = /^-(\d+)([dhms])$/.exec(moment);

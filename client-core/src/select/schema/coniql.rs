@@ -123,7 +123,8 @@ pub(crate) static TYPES: &[Type] = &{
             | id::ND_ARRAY
             | id::ND_ATTRIBUTE
             | id::SEVERITY
-            | id::STATE => NONE,
+            | id::STATE
+            | id::HISTORY => NONE,
             _ => super::TYPES[at],
         };
         at += 1;

@@ -88,6 +88,7 @@ fn types_that_the_code_knows_stand_in_their_places() {
         (id::STRUCTURE, "Structure"),
         (id::ND_ATTRIBUTE, "NDAttribute"),
         (id::STATE, "ConnectionState"),
+        (id::HISTORY, "History"),
         (id::SCHEMA, "__Schema"),
         (id::DIRECTIVE_LOCATION, "__DirectiveLocation"),
     ] {

@@ -132,6 +132,17 @@ pub(crate) static TYPES: &[Type] = &[
                 &[IDS, TIMEOUT],
                 0,
             ),
+            with(
+                "history",
+                ty(id::HISTORY),
+                &[
+                    ONE,
+                    parameter("from", ty(id::STRING), ""),
+                    parameter("to", ty(id::STRING), ""),
+                    parameter("points", ty(id::INT), ""),
+                ],
+                0,
+            ),
         ],
     ),
     object(
@@ -363,6 +374,7 @@ pub(crate) static TYPES: &[Type] = &[
             "refused",
         ],
     ),
+    scalar("History"),
     object(
         "__Schema",
         &[

@@ -44,7 +44,10 @@ impl Plan {
         for root in operation.roots() {
             batch.describe |= (root.selection()).is_some_and(|it| it.shows_description());
             match root.request() {
-                Request::Nothing | Request::Introspect { .. } | Request::Subscribe { .. } => {}
+                Request::Nothing
+                | Request::Introspect { .. }
+                | Request::History { .. }
+                | Request::Subscribe { .. } => {}
                 Request::Get { names, timeout } => {
                     for name in names {
                         plan.read(&mut batch, name, *timeout, None);
