@@ -570,6 +570,50 @@ mod tests {
         std::fs::remove_file(path).unwrap();
     }
 
+    /// A chunk a second, each with one frame, and every twenty seconds the state of all PVs.
+    #[test]
+    fn a_day_is_opened_and_each_time_found_by_the_heads() {
+        const SECONDS: i64 = 86_400;
+        const SECOND_NS: i64 = 1_000_000_000;
+        let path = path("day");
+        let _ = std::fs::remove_file(&path);
+        let mut writer = Writer::create(&path, &About::default()).unwrap();
+        writer.add(&numbers(1), true).unwrap();
+        writer.flush().unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        let mut words = bytes.windows(4);
+        let at = words.position(|word| word == CHUNK_MAGIC.to_le_bytes());
+        let at = at.unwrap();
+        let (packed, mut day) = (&bytes[at + HEAD_BYTES..], bytes[..at].to_vec());
+        let head = Head::read(bytes[at..at + HEAD_BYTES].try_into().unwrap()).unwrap();
+        for second in 0..SECONDS {
+            let (first_ns, last_ns) = (second * SECOND_NS, second * SECOND_NS + SECOND_NS / 2);
+            let is_whole = second % 20 == 0;
+            let head = Head {
+                is_whole,
+                first_ns,
+                last_ns,
+                ..head
+            };
+            day.extend(head.to_bytes());
+            day.extend(packed);
+        }
+        std::fs::write(&path, &day).unwrap();
+        let begun = Instant::now();
+        let mut reader = Reader::open(&path).unwrap();
+        println!("a day: opened in {:?}", begun.elapsed());
+        assert_eq!(reader.chunks.len() as i64, SECONDS);
+        for to_s in [0, 39, 43_210, 86_399] {
+            let begun = Instant::now();
+            reader.go_to(to_s * SECOND_NS);
+            assert!(reader.next_items().unwrap().is_some());
+            println!("{to_s} s: found in {:?}", begun.elapsed());
+            // The state of a chunk that has just begun may not be whole yet.
+            assert_eq!(reader.next as i64 - 1, (to_s - 1).max(0) / 20 * 20);
+        }
+        std::fs::remove_file(path).unwrap();
+    }
+
     #[test]
     fn recording_of_another_version_says_so() {
         let path = path("version");
