@@ -1,7 +1,7 @@
 //! Times and values of a chunk's rows as columns, packed by what is known of each PV.
 //!
 //! A row has the difference of its time to that of the row before, or to the PV's last one, whichever is shorter for the
-//! chunk. A value is the difference of its step to the PV's last one and a trim, if it is on the grid of the PV's numbers,
+//! chunk. A value is the difference of its step to the expected one and a trim, if it is on the grid of the PV's numbers,
 //! and otherwise the difference of its rank. What is known of PVs goes on from chunk to chunk; chunks that can be read without
 //! those before begin anew.
 
@@ -23,6 +23,10 @@ const MANY_OFF_GRID: u32 = 4;
 /// Changes of a number before a grid is looked for; doubled with each time that there is none.
 const FIRST_SEARCH: u64 = 16;
 
+/// Of what steps have missed, one part in so many is forgotten with each step.
+const FORGETS: u64 = 8;
+const MAX_MISS: u64 = 1 << 32;
+
 /// Bytes of a grid: the PV's number, origin, unit and quantum.
 const GRID_BYTES: usize = 28;
 
@@ -30,9 +34,42 @@ const GRID_BYTES: usize = 28;
 #[derive(Clone, Copy, Debug, Default)]
 struct Last {
     grid: Option<Grid>,
-    step: i64,
+    /// The last step on the grid, and its difference to the one before; `None` before the first.
+    step: Option<i64>,
+    slope: i64,
+    /// By how much steps have lately missed the last one, and a straight line through the last two.
+    misses: [u64; 2],
     rank: i64,
     time_ns: i64,
+}
+
+impl Last {
+    fn set_grid(&mut self, grid: Option<Grid>) {
+        *self = Self {
+            grid,
+            rank: self.rank,
+            time_ns: self.time_ns,
+            ..Self::default()
+        };
+    }
+
+    /// The step that the next number is expected to have.
+    fn expected(&self) -> i64 {
+        let [last, line] = self.misses;
+        let slope = if line < last { self.slope } else { 0 };
+        self.step.unwrap_or_default().wrapping_add(slope)
+    }
+
+    fn take_step(&mut self, step: i64) {
+        if let Some(last) = self.step.replace(step) {
+            let slope = step.wrapping_sub(last);
+            let errors = [slope, slope.wrapping_sub(self.slope)];
+            for (miss, error) in self.misses.iter_mut().zip(errors) {
+                *miss = *miss - *miss / FORGETS + error.unsigned_abs().min(MAX_MISS);
+            }
+            self.slope = slope;
+        }
+    }
 }
 
 /// Columns of a chunk.
@@ -93,9 +130,9 @@ impl Packed {
         let point = self.last.grid.map(|grid| grid.find(number));
         match point {
             Some(Some((step, trim))) => {
-                columns.steps.push(step.wrapping_sub(self.last.step));
+                columns.steps.push(step.wrapping_sub(self.last.expected()));
                 columns.trims.push(trim);
-                self.last.step = step;
+                self.last.take_step(step);
             }
             Some(None) => {
                 // Each row before has a time.
@@ -147,7 +184,7 @@ impl Packer {
                 pv.renew_grid(is_begin);
                 if pv.grid != pv.last.grid {
                     put_grid(&mut grids, row.id, pv.grid);
-                    (pv.last.grid, pv.last.step) = (pv.grid, 0);
+                    pv.last.set_grid(pv.grid);
                 }
             }
             pv.push(row.value, &mut columns);
@@ -237,8 +274,9 @@ impl Unpacker {
             (before_ns, last.time_ns) = (time_ns, time_ns);
             let grid = last.grid.filter(|_| next_off_grid != Some(row));
             let number = if let Some(grid) = grid {
-                last.step = last.step.wrapping_add(steps.next()?);
-                grid.number(last.step, trims.next()?)
+                let step = last.expected().wrapping_add(steps.next()?);
+                last.take_step(step);
+                grid.number(step, trims.next()?)
             } else {
                 if next_off_grid == Some(row) {
                     let further = off_grid.next();
@@ -264,12 +302,11 @@ impl Unpacker {
             let (numbers, _) = rest.as_chunks();
             let [origin, unit, quantum] = [0, 1, 2].map(|at| f64::from_le_bytes(numbers[at]));
             let last = self.pvs.entry(PvId(u32::from_le_bytes(*id))).or_default();
-            last.grid = (unit != 0.0).then_some(Grid {
+            last.set_grid((unit != 0.0).then_some(Grid {
                 origin,
                 unit,
                 quantum,
-            });
-            last.step = 0;
+            }));
         }
         Some(())
     }
@@ -377,7 +414,7 @@ mod tests {
     #[test]
     fn rows_of_converters_take_no_more_bytes_than_the_documents_say() {
         let slope = |pv: u32| 20.0 / 65_535.0 * (1.0 + f64::from(pv % 97) / 89.0);
-        for (bits, most) in [(12, 3.0), (14, 3.4), (16, 4.0)] {
+        for (bits, most) in [(12, 3.0), (14, 3.2), (16, 3.6)] {
             let made =
                 bytes_of_a_row(|pv, at_s, random| code(bits, pv, at_s, random) * slope(pv) - 10.0);
             assert!(made < most, "{bits}: {made}");
