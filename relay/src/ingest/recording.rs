@@ -282,7 +282,7 @@ pub struct Reader {
     chunks: Vec<(Head, u64)>,
     next: usize,
     unpacker: Unpacker,
-    /// A chunk was damaged: those after it can't be read until one begins anew.
+    /// A chunk was damaged: those after it can't be read until the next state of all PVs.
     is_lost: bool,
     /// What the recording says about itself.
     pub about: About,

@@ -9,7 +9,7 @@ use pvwire_schema::varint::{DeltaColumn, Deltas, holds};
 
 use super::rows::Content;
 
-/// Bytes before what is left of a frame: six 32-bit numbers, and the time to which that of the first row is relative.
+/// Bytes before the rest of a frame: six 32-bit numbers, and the time to which that of the first row is relative.
 const HEAD_BYTES: usize = 32;
 
 /// Longest difference of two times.

@@ -3,7 +3,7 @@
 //! A row has the difference of its time to that of the row before, or to the PV's last one, whichever is shorter for the
 //! chunk. A value is the difference of its step to the expected one and a trim, if it is on the grid of the PV's numbers,
 //! and otherwise the difference of its rank. What is known of PVs goes on from chunk to chunk; chunks that can be read without
-//! those before begin anew.
+//! those before start again.
 
 use std::collections::HashMap;
 
@@ -20,10 +20,10 @@ const PCO_LEVEL: usize = 4;
 /// A PV with this many numbers off its grid has another one.
 const MANY_OFF_GRID: u32 = 4;
 
-/// Changes of a number before a grid is looked for; doubled with each time that there is none.
+/// Changes of a number before a grid is looked for; doubled with each time that none is found.
 const FIRST_SEARCH: u64 = 16;
 
-/// Of what steps have missed, one part in so many is forgotten with each step.
+/// Of what steps have missed, one part in eight is forgotten with each step.
 const FORGETS: u64 = 8;
 const MAX_MISS: u64 = 1 << 32;
 
@@ -333,7 +333,7 @@ mod tests {
         NumberRow { id, time_ns, value }
     }
 
-    /// Packs chunks; `true` begins anew. Compares them with what is read from each begin on. Returns their bytes.
+    /// Packs chunks; `true` starts again. Compares them with what is read from each begin on. Returns their bytes.
     fn bytes_of(chunks: &[(bool, Vec<NumberRow>)]) -> usize {
         let (mut packer, mut unpacker) = (Packer::default(), Unpacker::default());
         let mut bytes = 0;
@@ -381,7 +381,7 @@ mod tests {
     const SECONDS: u32 = 40;
 
     /// Rows as an IOC gives them that processes its records ten times a second one after the other, in chunks of a second;
-    /// every 20 s one begins anew. Returns the bytes of a row.
+    /// every 20 s one starts again. Returns the bytes of a row.
     fn bytes_of_a_row(mut value: impl FnMut(u32, f64, &mut Random) -> f64) -> f64 {
         let mut random = Random(88_172_645_463_325_252);
         let mut second = |second: u32| {
@@ -403,7 +403,7 @@ mod tests {
         bytes
     }
 
-    /// A sine with a period of a minute and a noise of two codes, at a converter of so many bits.
+    /// A sine with a period of a minute and a noise of two codes, at a converter of this number of bits.
     fn code(bits: i32, pv: u32, at_s: f64, random: &mut Random) -> f64 {
         let half = f64::from(1 << (bits - 1));
         let sine = (at_s * std::f64::consts::TAU / 60.0 + f64::from(pv)).sin();
