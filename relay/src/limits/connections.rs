@@ -43,7 +43,7 @@ pub struct CallerLimits {
     pub arrivals_per_s: usize,
     /// New names of an address or user.
     pub new_names: NewNameLimits,
-    /// Puts and names of an address or user in GraphQL over HTTP.
+    /// Puts of an address or user by HTTP, and names in GraphQL over HTTP.
     pub requests: RequestLimits,
 }
 
@@ -86,7 +86,7 @@ pub struct Account {
 struct Used {
     arrivals: Bucket,
     names: Bucket,
-    /// Of GraphQL over HTTP, where each request is a client of its own.
+    /// Of puts by HTTP and of GraphQL over HTTP, where each request is a client of its own.
     requests: RequestBudget,
 }
 

@@ -159,6 +159,7 @@ impl Queries {
         let write = Write {
             puts: puts.collect(),
             within_limits: false,
+            is_too_fast: false,
             client,
         };
         self.write(caller, write).await

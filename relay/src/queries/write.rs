@@ -23,6 +23,8 @@ pub struct Write {
     pub puts: Vec<(String, Put)>,
     /// Refuse values outside the control limits of their PVs.
     pub within_limits: bool,
+    /// Refuse all: the address or the user of the caller writes more than `max_puts_per_s` allows.
+    pub is_too_fast: bool,
     /// The client of a shard that makes the request. Puts that were not sent end with it, or, without a client, with
     /// the wait for their outcomes.
     pub client: Option<ClientId>,
@@ -78,6 +80,7 @@ impl Queries {
                 .map(|(name, put)| (name, Action::Put(put)))
                 .collect(),
             within_limits: write.within_limits,
+            is_too_fast: write.is_too_fast,
             ends,
         });
         while let Some((at, end)) = ended.recv().await {

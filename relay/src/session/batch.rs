@@ -60,6 +60,8 @@ pub struct Puts {
     pub actions: Vec<(String, Action)>,
     /// Refuse values outside the control limits of their PVs.
     pub within_limits: bool,
+    /// Refuse all, because they come too fast.
+    pub is_too_fast: bool,
     /// Receives the outcomes.
     pub ends: Ends,
 }

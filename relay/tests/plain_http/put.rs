@@ -122,6 +122,39 @@ fn put_writes_each_form_and_tells_its_outcome() {
 }
 
 #[test]
+fn new_connections_put_no_more_than_their_address_or_user_may() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, DATABASE);
+    let flags = [
+        "--enable-put",
+        "--allow-put=*",
+        "--auth=trusted-header",
+        "--trusted-proxy=127.0.0.1",
+        "--max-puts-per-s=1",
+    ];
+    let relay = Relay::start(network, &flags);
+    let path = format!("/pv/{}", ioc.name("ao"));
+    let write = |from: &str, user: &str| {
+        let headers = [("X-Forwarded-For", from), ("X-Forwarded-User", user)];
+        request(relay.address(), "PUT", &path, &headers, r#"{"value": 7}"#)
+    };
+    // Five times ten at once, and five a second.
+    let mut all = (0..500).map(|_| write("192.0.2.1", "jane"));
+    let refused = all.find(|got| got.status != 200).expect("a refusal");
+    assert_eq!(refused.status, 429, "{}", refused.json);
+    assert_eq!(refused.json["code"], "NOT_ALLOWED");
+    assert_eq!(refused.json["mayBeWritten"], false);
+    let why = refused.json["error"].as_str().unwrap();
+    assert!(why.contains("max_puts_per_s"), "{why}");
+    let mut elsewhere =
+        (0..500).map(|n| write(&format!("192.0.2.{}", n % 100 + 10), "jane").status);
+    assert!(elsewhere.any(|status| status == 429));
+    let mut others = (0..500).map(|n| write("192.0.2.1", &format!("user{n}")).status);
+    assert!(others.any(|status| status == 429));
+    assert_eq!(write("192.0.2.2", "john").status, 200);
+}
+
+#[test]
 fn put_to_a_relay_that_takes_none_is_refused() {
     let network = Network::new();
     let ioc = SoftIoc::start(network, DATABASE);

@@ -53,6 +53,7 @@ impl Run {
             caller,
             actions,
             within_limits,
+            is_too_fast,
             ends,
         } = puts;
         let mut budget = RequestBudget::new(self.context.limits.requests, now);
@@ -60,7 +61,7 @@ impl Run {
             let mut operation =
                 Operation::new((client, at), &caller, action, now).within_limits(within_limits);
             operation = operation.reporting_to(ends.clone());
-            if !budget.take_put(now) {
+            if is_too_fast || !budget.take_put(now) {
                 operation.refuse_too_fast();
             }
             let ended = self.operations.begin(operation);

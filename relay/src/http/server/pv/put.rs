@@ -41,6 +41,9 @@ impl Server {
         let mut client = self.plain_client(headers, visit).await?;
         let body = self.put_body(body, client.caller()).await?;
         let caller = client.caller().clone();
+        // Each request is a client: only its address and its user have a rate.
+        let now = std::time::Instant::now();
+        let counted = (caller.rates).count(|budget| budget.take_put(now).then_some(()).ok_or(()));
         let put = Put {
             value: body.value,
             wait: body.wait,
@@ -52,6 +55,7 @@ impl Server {
         let write = Write {
             puts: vec![(route.name.clone(), put)],
             within_limits: body.check_limits,
+            is_too_fast: counted.is_err(),
             client: None,
         };
         let mut ends = tokio::select! {
@@ -62,7 +66,11 @@ impl Server {
         let end = ends.pop().unwrap_or_else(lost);
         let (status, text) = put_answer(end.outcome, &end.message, end.result.as_ref());
         let mut status = StatusCode::from_u16(status).unwrap_or_default();
-        if status == StatusCode::SERVICE_UNAVAILABLE && self.is_not_found(&client, route).await {
+        if counted.is_err() {
+            status = StatusCode::TOO_MANY_REQUESTS;
+        } else if status == StatusCode::SERVICE_UNAVAILABLE
+            && self.is_not_found(&client, route).await
+        {
             status = StatusCode::NOT_FOUND;
         }
         client.sent(text.len());
