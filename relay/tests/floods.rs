@@ -15,7 +15,7 @@ use pvwire_schema::types::{
 };
 
 use crate::handshakes::upgraded;
-use testbed::{Client, Network, Relay, eventually, prefix};
+use testbed::{Client, Network, Relay, eventually, get, prefix};
 
 const PING: RequestBody = RequestBody::Ping { client_time_ns: 1 };
 
@@ -291,6 +291,30 @@ fn equal_subscriptions_at_the_same_time_have_equal_snapshots() {
             assert_eq!(pv.connection.unwrap().state, ConnectionState::Connected);
         }
     }
+}
+
+#[test]
+fn requests_for_the_status_page_leave_the_tick_thread_its_time() {
+    let relay = Relay::start(Network::new(), &[]);
+    let names: Vec<_> = (0..2 * NAMES)
+        .map(|n| format!("sim://counter(rate_hz=0.001,start={})", n * 7_919))
+        .collect();
+    let mut holder = Client::connect(relay.address());
+    for part in names.chunks(NAMES) {
+        assert_eq!(holder.subscribe(part), []);
+    }
+    let (begun, before) = (Instant::now(), relay.thread_cpu("tick"));
+    for path in ["/status", "/metrics"].repeat(100) {
+        assert_eq!(get(relay.address(), path, &[]).status, 200);
+    }
+    let share = (relay.thread_cpu("tick") - before).as_secs_f64() / begun.elapsed().as_secs_f64();
+    assert!(share < 0.3, "{share:.2} of the time went into overviews");
+    // A PV that comes later is counted.
+    let mut other = Client::connect(relay.address());
+    other.subscribe_live(&["sim://counter(rate_hz=1,start=-5)"]);
+    eventually("the new PV is counted", || {
+        relay.metric("pvwire_pvs{state=\"connected\"}") == (names.len() + 1) as f64
+    });
 }
 
 #[test]

@@ -253,6 +253,21 @@ impl Relay {
         kilobytes.parse::<usize>().unwrap() << 10
     }
 
+    /// CPU time so far of its threads whose names begin like this.
+    pub fn thread_cpu(&self, name: &str) -> Duration {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.process.id())).unwrap();
+        let cpu = |folder: PathBuf| {
+            let comm = fs::read_to_string(folder.join("comm")).ok()?;
+            let times = fs::read_to_string(folder.join("schedstat")).ok()?;
+            let nanoseconds = times.split(' ').next()?.parse().ok()?;
+            (comm.starts_with(name)).then(|| Duration::from_nanos(nanoseconds))
+        };
+        // A thread may end meanwhile.
+        threads
+            .filter_map(|thread| cpu(thread.unwrap().path()))
+            .sum()
+    }
+
     /// How often its threads have gone to sleep so far, in all.
     pub fn sleeps(&self) -> u64 {
         let threads = fs::read_dir(format!("/proc/{}/task", self.process.id())).unwrap();

@@ -25,6 +25,7 @@ use self::access_check::AccessCheck;
 pub use self::gets::DESCRIPTION_WAIT;
 use self::gets::PendingGet;
 use self::groups::Groups;
+use self::overview::LastOverview;
 use self::snapshots::Snapshots;
 use self::turns::{Fingerprint, LOOKUP_DISCOUNT, Turns};
 use crate::fanout::control::{ClientId, ControlQueue, ControlRequest, Overview};
@@ -99,6 +100,7 @@ pub struct Distributor {
     /// Time that the last tick took for requests after its frames had been delivered.
     took: Duration,
     access_check: AccessCheck,
+    last_overview: Option<LastOverview>,
 }
 
 impl Distributor {
@@ -127,6 +129,7 @@ impl Distributor {
             large: LargeValues::new(encodings),
             next_sweep: None,
             took: Duration::ZERO,
+            last_overview: None,
         })
     }
 
@@ -159,7 +162,7 @@ impl Distributor {
                 cost(request, fingerprint, &self.groups, &made)
             };
             let Some(request) = self.turns.next(cost) else {
-                return self.answer_overviews(table, made.overviews);
+                return self.answer_overviews(table, made.overviews, now.instant);
             };
             let ordered = self.order(request, table, now, tick, &mut made);
             for order in ordered.into_iter().flatten() {

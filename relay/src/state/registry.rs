@@ -16,6 +16,7 @@ mod repeated;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -484,24 +485,33 @@ impl Registry {
 
     /// Up to `limit` PVs, by name: name, number, holders with those of its filtered PVs and without the relay itself.
     pub fn list(&self, limit: usize) -> Vec<(Arc<str>, PvId, usize)> {
+        if limit == 0 {
+            return Vec::new();
+        }
         let open = self.lock();
-        let mut list: Vec<_> = open
-            .slots
-            .iter()
-            .enumerate()
-            .filter_map(|(index, slot)| {
-                let slot = slot.as_ref()?;
-                let Shows::Pv { filtered, .. } = &slot.shows else {
-                    return None;
-                };
-                // Each filtered PV is a holder itself.
-                let through: usize = filtered.iter().map(|pv| open.slot(*pv).holders).sum();
-                let holders = slot.holders - slot.own_holders - filtered.len() + through;
-                Some((Arc::clone(&slot.name), PvId(index as u32), holders))
-            })
-            .collect();
-        list.sort();
-        list.truncate(limit);
-        list
+        // The first ones so far, the last of them on top. To sort all names would take much longer.
+        let mut first: BinaryHeap<(&Arc<str>, usize)> = BinaryHeap::new();
+        for (index, slot) in open.slots.iter().enumerate() {
+            let Some(Slot {
+                name,
+                shows: Shows::Pv { .. },
+                ..
+            }) = slot
+            else {
+                continue;
+            };
+            if first.len() < limit {
+                first.push((name, index));
+            } else if let Some(mut last) = first.peek_mut()
+                && name < last.0
+            {
+                *last = (name, index);
+            }
+        }
+        let listed = first.into_sorted_vec().into_iter().map(|(name, index)| {
+            let pv = PvId(index as u32);
+            (Arc::clone(name), pv, open.holders_of(pv))
+        });
+        listed.collect()
     }
 }

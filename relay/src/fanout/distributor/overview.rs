@@ -3,11 +3,13 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use pvwire_schema::types::{ConnectionState, PvId};
 use tokio::sync::oneshot;
 
 use super::Distributor;
+use crate::compute::cpu_time;
 use crate::fanout::control::{ListedPv, Overview, ServerTraffic};
 use crate::state::table::{Entry, Table};
 
@@ -17,31 +19,73 @@ const LARGEST: usize = 20;
 /// Number of servers on the status page.
 const LISTED_SERVERS: usize = 200;
 
+/// An overview walks over all PVs, and anyone may ask for the status page. After one was made, the next one is made this
+/// many times as long later, so that ticks spend at most a twentieth of their time on them.
+const REST: u32 = 20;
+
+/// An overview that takes no longer may be made in each tick.
+const CHEAP: Duration = Duration::from_micros(200);
+
+/// The last overview. It answers requests until the next one may be made.
+pub(super) struct LastOverview {
+    /// Without the PVs.
+    overview: Overview,
+    /// The first PVs by name, up to `limit`.
+    pvs: Vec<ListedPv>,
+    limit: usize,
+    lasts_until: Instant,
+}
+
 impl Distributor {
     /// Answers all requests of one tick with one overview.
     pub(super) fn answer_overviews(
-        &self,
+        &mut self,
         table: &Table,
         receivers: Vec<(usize, oneshot::Sender<Overview>)>,
+        now: Instant,
     ) {
         let Some(limit) = receivers.iter().map(|(limit, _)| *limit).max() else {
             return;
         };
-        let all = self.overview(table, limit);
+        let last = self.last_overview.take();
+        // The longest list is made again, so that it serves all requests.
+        let longest = last.as_ref().map_or(0, |last| last.limit).max(limit);
+        let serves = |last: &LastOverview| now < last.lasts_until && limit <= last.limit;
+        let last = last
+            .filter(serves)
+            .unwrap_or_else(|| self.make_overview(table, longest, now));
         for (limit, answer) in receivers {
-            let pvs = all.pvs.iter().take(limit).cloned().collect();
-            let overview = Overview { pvs, ..all.clone() };
+            let overview = Overview {
+                pvs: last.pvs.iter().take(limit).cloned().collect(),
+                ..last.overview.clone()
+            };
             // The receiver may be gone meanwhile.
             let _ = answer.send(overview);
         }
+        self.last_overview = Some(last);
     }
 
-    /// Counts PVs by connection state and bytes by server, and lists the first `limit` PVs by name.
-    fn overview(&self, table: &Table, limit: usize) -> Overview {
-        let mut overview = Overview {
-            groups: self.groups.len(),
-            ..Overview::default()
-        };
+    fn make_overview(&self, table: &Table, limit: usize, now: Instant) -> LastOverview {
+        let begun = cpu_time();
+        let mut overview = self.overview(table);
+        overview.groups = self.groups.len();
+        let mut pvs = Vec::new();
+        for (name, id, holders) in self.registry.list(limit) {
+            let Some(entry) = table.get(id) else { continue };
+            pvs.push(listed(name, holders, entry));
+        }
+        let took = cpu_time().saturating_sub(begun);
+        LastOverview {
+            overview,
+            pvs,
+            limit,
+            lasts_until: now + took.saturating_sub(CHEAP) * REST,
+        }
+    }
+
+    /// Counts PVs by connection state and bytes by server.
+    fn overview(&self, table: &Table) -> Overview {
+        let mut overview = Overview::default();
         let mut servers = HashMap::<&str, ServerTraffic>::new();
         let mut by_bytes = Vec::new();
         let open = self.registry.open_pvs().into_iter();
@@ -69,10 +113,6 @@ impl Distributor {
         (overview.servers).sort_by(|a, b| (b.bytes, &a.name).cmp(&(a.bytes, &b.name)));
         overview.servers.truncate(LISTED_SERVERS);
         overview.largest = self.named(largest(by_bytes));
-        for (name, id, holders) in self.registry.list(limit) {
-            let Some(entry) = table.get(id) else { continue };
-            overview.pvs.push(listed(name, holders, entry));
-        }
         overview
     }
 

@@ -87,6 +87,17 @@ impl OpenPvs {
         }
     }
 
+    /// Clients that hold a PV, those of its filtered PVs included.
+    pub(super) fn holders_of(&self, pv: PvId) -> usize {
+        let slot = self.slot(pv);
+        let Shows::Pv { filtered, .. } = &slot.shows else {
+            return slot.holders;
+        };
+        // Each filtered PV is a holder itself.
+        let through: usize = filtered.iter().map(|pv| self.slot(*pv).holders).sum();
+        slot.holders - slot.own_holders - filtered.len() + through
+    }
+
     pub(super) fn free_number(&mut self) -> PvId {
         (self.free.pop()).unwrap_or(PvId(self.slots.len() as u32))
     }

@@ -6,6 +6,7 @@ use pvwire_schema::types::Filter;
 use super::*;
 use crate::access::auth::Peer;
 use crate::access::caller::Caller;
+use crate::compute::cpu_time;
 use crate::ingest::{Monitor, OpenError};
 use crate::limits::connections::{CallerLimits, Callers, SharedBudgets};
 use crate::limits::requests::RequestLimits;
@@ -195,6 +196,37 @@ fn pv_that_the_relay_keeps_for_itself_has_no_client_and_stays_open() {
     // The number is another PV's now.
     assert_eq!(one(&registry, "OTHER"), Ok(pv));
     assert_eq!(holders(), 1);
+}
+
+#[test]
+fn list_of_few_pvs_is_not_the_order_of_all() {
+    const PVS: usize = 50_000;
+    let (registry, _) = registry();
+    // Neighbours by number are far apart by name.
+    let names = (0..PVS).map(|n| format!("SR:{:05}", n * 7_919 % PVS));
+    let names: Vec<_> = names.collect();
+    let mut room = NewNames {
+        fresh: PVS,
+        new: PVS,
+    };
+    let held = registry.acquire(&names, &Identity::default(), &Owner::unlimited(), &mut room);
+    let first = registry.list(3);
+    for (n, (name, pv, holders)) in first.into_iter().enumerate() {
+        assert_eq!(&*name, format!("ca://SR:{n:05}"));
+        let at = names.iter().position(|it| name.ends_with(it)).unwrap();
+        assert_eq!((held[at].as_ref(), holders), (Ok(&pv), 1));
+    }
+    assert_eq!(registry.list(PVS + 1).len(), PVS);
+    let took = |limit| {
+        let begun = cpu_time();
+        assert!(registry.list(limit).len() <= limit);
+        cpu_time() - begun
+    };
+    // Other programs slow some tries down.
+    let least = |limit| (0..5).map(|_| took(limit)).min().unwrap();
+    assert!(least(0) < Duration::from_millis(1), "nothing is wanted");
+    let (few, all) = (least(500), least(PVS));
+    assert!(4 * few < all, "{few:?} of {all:?}");
 }
 
 #[test]
