@@ -100,6 +100,12 @@ impl Selection {
         names.filter(|name| WHOLE_VALUES.contains(name)).count()
     }
 
+    /// About how many bytes the whole values take that it shows of a PV, see [`Program::length`].
+    #[must_use]
+    pub fn length(&self, pv: &impl Pv) -> usize {
+        self.program.length(pv)
+    }
+
     /// Number of its fields.
     #[must_use]
     pub fn fields(&self) -> usize {

@@ -13,6 +13,7 @@ pub(in crate::select) mod fields;
 mod held;
 #[cfg(feature = "graphql")]
 mod json;
+mod length;
 pub(crate) mod lines;
 mod lists;
 mod pv;

@@ -14,6 +14,6 @@ pub use pvwire_core::select::execute::{Program, Sample, Snapshot, Value, value a
 pub use pvwire_core::select::{EVERYTHING, SelectionError, program as selection};
 
 pub use image::{Image, ImageError};
-pub use json::{element_count, push_json, push_text};
+pub use json::{push_json, push_text};
 pub use put::{PutBody, PutBodyError, put_answer, put_body};
 pub use route::{Form, PREFIX, Route, RouteError, route};

@@ -2,10 +2,11 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::thread;
 
 use testbed::{DEADLINE, Network, Relay, SoftIoc, eventually};
 
-use super::client::{Events, PATIENT, get, request};
+use super::client::{Events, PATIENT, encoded, get, request};
 
 const DATABASE: &str = r#"record(ao, "$(P)ao") { field(VAL, "1") field(PINI, "YES") }"#;
 
@@ -69,6 +70,58 @@ fn pv_of_a_hung_ioc_answers_503_with_its_last_value() {
     eventually("the value is current again", || {
         get(&relay, &ao).status == 200
     });
+}
+
+#[test]
+fn selection_that_names_an_array_many_times_is_refused_before_it_is_copied() {
+    let relay = Relay::start(Network::new(), &["--max-memory-per-client-mib=64"]);
+    let fields = (0..800).map(|n| format!("a{n}:array,"));
+    let select = format!("{{value{{{}}}}}", fields.collect::<String>());
+    let path = "sim:%2F%2Fwaveform(size=100000,rate_hz=1)";
+    let get_fields = |fields: &str| get(&relay, &format!("{path}?select={}", encoded(fields)));
+    let one = get_fields("{value{array}}");
+    assert_eq!(one.status, 200, "{}", one.head);
+    let before = relay.resident_bytes();
+    let many = get_fields(&select);
+    assert_eq!(many.status, 503, "{}", many.head);
+    let why = many.json["error"].as_str().unwrap();
+    assert!(why.contains("max_memory_per_client_mib"), "{why}");
+    let status = relay.proc("status");
+    let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let most = most.unwrap().trim().trim_end_matches(" kB");
+    // 800 copies take 640 MB.
+    let most = most.parse::<usize>().unwrap() << 10;
+    assert!(most < before + (200 << 20), "{most} bytes, {before} before");
+    let stream = format!("{path}/stream?select={}", encoded(&select));
+    let mut events = Events::open(&relay, &stream);
+    assert_eq!(events.next().unwrap().0, "end");
+}
+
+#[test]
+fn selections_are_compiled_within_their_clients_cpu_time() {
+    let flags = [
+        "--trusted-proxy=127.0.0.1",
+        "--max-cpu-per-address-ms-per-s=1",
+    ];
+    let relay = Relay::start(Network::new(), &flags);
+    let fields = (0..900).map(|n| format!("a{n}:float,"));
+    let select = encoded(&format!("{{value{{{}}}}}", fields.collect::<String>()));
+    let path = format!("/pv/sim:%2F%2Fcounter(rate_hz=1)?select={select}");
+    let ask = |from: &str| {
+        let headers = [("X-Forwarded-For", from)];
+        request(relay.address(), "GET", &path, &headers, "")
+    };
+    // What an address may compute in the time in which requests wait is far less than these need.
+    let all: Vec<_> = thread::scope(|scope| {
+        let all: Vec<_> = (0..200).map(|_| scope.spawn(|| ask("192.0.2.7"))).collect();
+        assert_eq!(ask("192.0.2.8").status, 200);
+        all.into_iter().map(|got| got.join().unwrap()).collect()
+    });
+    let refused = all.iter().find(|got| got.status != 200);
+    let refused = refused.expect("a refusal");
+    assert_eq!(refused.status, 429, "{}", refused.json);
+    let why = refused.json["error"].as_str().unwrap();
+    assert!(why.contains("max_cpu_per_address_ms_per_s"), "{why}");
 }
 
 #[test]

@@ -394,3 +394,83 @@ fn seconds_have_the_same_fraction_as_by_division() {
         );
     }
 }
+
+#[test]
+fn length_of_whole_values_is_known_before_they_are_written() {
+    let array = |value_type: ValueType, data: Vec<u8>| {
+        let count = (data.len() / value_type.element_bytes().unwrap()) as u32;
+        Array {
+            value_type,
+            count,
+            data: data.into(),
+        }
+    };
+    let doubles: Vec<u8> = (0..1_000)
+        .flat_map(|n| (-f64::from(n) / 7e-200).to_le_bytes())
+        .collect();
+    let integers = vec![u64::MAX.to_le_bytes(); 1_000].concat();
+    let field = |name: &str, value: NodeValue| Node {
+        name: name.to_owned(),
+        value,
+        ..Node::default()
+    };
+    let fields = vec![
+        field(
+            "value",
+            NodeValue::Array(array(ValueType::Float64, doubles.clone())),
+        ),
+        field(
+            "image",
+            NodeValue::Array(array(ValueType::UInt8, vec![200; 5_000])),
+        ),
+        field(
+            "labels",
+            NodeValue::TextArray(vec!["a \"b\"".to_owned(); 300]),
+        ),
+        field(
+            "any",
+            NodeValue::Any(Some(Box::new(field(
+                "held",
+                NodeValue::Number(ValueType::Int32, 5.0),
+            )))),
+        ),
+    ];
+    let connection = Connection {
+        state: ConnectionState::Connected,
+        since_ns: 0,
+        read: true,
+        write: true,
+        puts: true,
+        heard_ns: 0,
+        write_unknown: false,
+    };
+    for blob in [
+        BlobValue::Array(array(ValueType::Float64, doubles)),
+        BlobValue::Array(array(ValueType::UInt64, integers)),
+        BlobValue::Array(array(ValueType::UInt8, vec![b'"'; 5_000])),
+        BlobValue::Array(array(ValueType::Int16, vec![0x80; 5_000])),
+        BlobValue::Text("a \"long\" text ".repeat(300)),
+        BlobValue::TextArray(vec!["on".to_owned(); 500]),
+        BlobValue::Structure(field("", NodeValue::Structure(fields.clone()))),
+        BlobValue::Structure(field("", NodeValue::StructureArray(fields))),
+    ] {
+        let metadata = number_metadata();
+        let pv = Snapshot::new("X", &connection, Some(&metadata));
+        let pv = pv.with_value(Sample::Blob(&blob), 0, Alarm::NONE, None);
+        let of = |times: usize| {
+            let fields = (0..times).map(|n| {
+                format!("a{n}: array t{n}: text s{n}: structure l{n}: structures g{n}: string ")
+            });
+            program(&format!("{{ value {{ {} }} }}", fields.collect::<String>()))
+        };
+        let (one, many) = (of(1).length(&pv), of(40).length(&pv));
+        assert_eq!(many, 40 * one, "{blob:?}");
+        let json = value(&of(40), &pv).to_json().len();
+        // A short text, such as that of an array, isn't counted.
+        assert!(json < many + 40 * 400, "{json} of {many}: {blob:?}");
+        assert!(many < 20 * json, "{many} for {json}: {blob:?}");
+    }
+    let (store, slot) = store();
+    let pv = SlotPv::new(&store, slot, Surroundings::default());
+    assert_eq!(program(EVERYTHING).length(&pv), 0, "a number");
+}

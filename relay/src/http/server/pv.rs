@@ -17,9 +17,7 @@ use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, Request, StatusCode};
-use pvwire_http::{
-    EVERYTHING, Form, Program, Route, Value, element_count, push_json, push_text, select, selection,
-};
+use pvwire_http::{EVERYTHING, Form, Program, Route, push_json, push_text, select, selection};
 use tokio::time::Instant;
 
 use self::standing::{Standing, refused_name, snapshot};
@@ -43,7 +41,7 @@ const SEARCH_GRACE: Duration = Duration::from_secs(1);
 /// The longest time that a request may ask for.
 const MAX_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Estimated length of an element in JSON, which is charged before it is written.
+/// Bytes that writing an element of an array takes in JSON.
 const ELEMENT_BYTES: usize = 24;
 
 /// What the routes need besides the server.
@@ -102,18 +100,28 @@ fn millis(
     Ok(Some(given))
 }
 
-/// The selection in the query, or that of every field, and whether it may have the description.
-fn selected(request: &Request<Incoming>) -> Result<(Program, bool), Refusal> {
-    let text = argument(request, "select");
-    let text = text.as_deref().unwrap_or(EVERYTHING);
-    let program = selection(text).map_err(|error| {
-        let message = format!(
-            "select: {} (line {}, column {})\n",
-            error.message, error.line, error.column
-        );
-        Refusal::from((StatusCode::BAD_REQUEST, message))
-    })?;
-    Ok((program, text.contains("description")))
+/// What a request selects of a PV.
+struct Selected {
+    program: Arc<Program>,
+    /// Whether it may have the description.
+    describes: bool,
+}
+
+impl Selected {
+    /// Compiles a selection.
+    fn read(text: &str) -> Result<Self, Refusal> {
+        let program = selection(text).map_err(|error| {
+            let message = format!(
+                "select: {} (line {}, column {})\n",
+                error.message, error.line, error.column
+            );
+            Refusal::from((StatusCode::BAD_REQUEST, message))
+        })?;
+        Ok(Self {
+            program: Arc::new(program),
+            describes: text.contains("description"),
+        })
+    }
 }
 
 impl Server {
@@ -236,16 +244,15 @@ impl Server {
         request: &Request<Incoming>,
         visit: &Visit,
     ) -> Result<Answer, Refusal> {
-        let (selection, has_description) = selected(request)?;
         let patience = self.patience(request)?;
         let mut client = self.plain_client(request.headers(), visit).await?;
+        let selected = self.selected(request, &client).await?;
         let name = &route.name;
         let state = self
-            .settled(&mut client, name, (patience, has_description))
+            .settled(&mut client, name, (patience, selected.describes))
             .await?;
         let owner = &client.caller().owner;
-        let known = self.json(owner, select(&selection, &snapshot(name, &state)));
-        let known = known.await?;
+        let known = self.json(owner, name, (&selected.program, &state)).await?;
         let standing = Standing::of(&state);
         let (status, text) = if standing == Standing::Current {
             (StatusCode::OK, known)
@@ -288,19 +295,37 @@ impl Server {
         })
     }
 
-    /// A value as JSON, charged to its owner.
-    async fn json(&self, owner: &Arc<Owner>, value: Value) -> Result<Bytes, Refusal> {
-        let count = element_count(&value);
-        let mut charge = owner.charge(count * ELEMENT_BYTES)?;
+    /// The selection in the query, or that of every field.
+    async fn selected(
+        &self,
+        request: &Request<Incoming>,
+        client: &PlainClient,
+    ) -> Result<Selected, Refusal> {
+        let Some(text) = argument(request, "select") else {
+            return Selected::read(EVERYTHING);
+        };
+        let size = Size::of(text.len());
+        let read = move || Selected::read(&text);
+        self.pool.compute(client.caller().cpu(), size, read).await?
+    }
+
+    /// The selected fields of a PV as JSON, charged to its owner. A selection may name a large value any number of times.
+    async fn json(
+        &self,
+        owner: &Arc<Owner>,
+        name: &str,
+        (selection, state): (&Arc<Program>, &PvState),
+    ) -> Result<Bytes, Refusal> {
+        let length = selection.length(&snapshot(name, state));
+        let mut charge = owner.charge(length)?;
+        let (selection, name, state) = (Arc::clone(selection), name.to_owned(), state.clone());
         let write = move || {
             let mut text = Vec::new();
-            push_json(&value, &mut text);
+            push_json(&select(&selection, &snapshot(&name, &state)), &mut text);
             text
         };
-        let text = self
-            .pool
-            .compute(owner.cpu(), Size::of(count), write)
-            .await?;
+        let size = Size::of(length / ELEMENT_BYTES);
+        let text = self.pool.compute(owner.cpu(), size, write).await?;
         charge.resize(text.len())?;
         Ok(charged(text, charge))
     }

@@ -11,14 +11,14 @@ use hyper::Request;
 use hyper::body::Incoming;
 use hyper::header::HeaderValue;
 use pvwire_http::event::{BEGIN, KEEP_ALIVE, push_change, push_end, push_skipped};
-use pvwire_http::{Program, Route, select};
+use pvwire_http::{Program, Route};
 use pvwire_schema::close::CloseCode;
 use pvwire_schema::types::Filter;
 use tokio::sync::mpsc::Sender;
 use tokio::time::{Instant, sleep_until};
 
-use super::standing::{Standing, refused_name, snapshot, updates};
-use super::{millis, selected};
+use super::millis;
+use super::standing::{Standing, refused_name, updates};
 use crate::http::server::answer::{Answer, Refusal, shared_with, with_type};
 use crate::http::server::caller::charged;
 use crate::http::server::pieces::pieces;
@@ -41,7 +41,7 @@ struct Stream {
     client: PlainClient,
     name: String,
     follower: Follower,
-    selection: Program,
+    selection: Arc<Program>,
     /// The result of the last event.
     last: Bytes,
     /// Updates up to the last event; `None` before the first.
@@ -56,13 +56,13 @@ impl Server {
         request: &Request<Incoming>,
         visit: &Visit,
     ) -> Result<Answer, Refusal> {
-        let (selection, has_description) = selected(request)?;
         let interval = millis(request, "interval_ms", MAX_INTERVAL)?.unwrap_or_default();
         let client = self.plain_client(request.headers(), visit).await?;
+        let selected = self.selected(request, &client).await?;
         let filter = Some(interval_of(interval));
         let followed = (self.admin.queries).follow(client.caller(), &route.name, filter, WAITING);
         let follower = followed.map_err(refused_name)?;
-        if has_description {
+        if selected.describes {
             // It arrives as a change.
             follower.describe();
         }
@@ -71,7 +71,7 @@ impl Server {
             client,
             name: route.name.clone(),
             follower,
-            selection,
+            selection: selected.program,
             last: Bytes::new(),
             updates: None,
         };
@@ -133,8 +133,9 @@ impl Stream {
     /// The event of a state; `None` when the selection's result is that of the last one.
     async fn event(&mut self, server: &Server, state: &PvState) -> Result<Option<Bytes>, Refusal> {
         let owner = &self.client.caller().owner;
-        let value = select(&self.selection, &snapshot(&self.name, state));
-        let json = server.json(owner, value).await?;
+        let json = server
+            .json(owner, &self.name, (&self.selection, state))
+            .await?;
         let updates = updates(state);
         let left_out = self
             .updates
