@@ -284,6 +284,47 @@ fn variable_that_is_used_many_times_does_not_multiply_its_value() {
 }
 
 #[test]
+fn introspection_in_introspection_does_not_multiply_the_schema() {
+    let inner = |open: &str, times: usize, leaf: &str| {
+        open.repeat(times) + leaf + &"}".repeat(open.matches('{').count() * times)
+    };
+    let standard = "kind name description fields { name description args { name type { kind name ofType { kind name \
+                    ofType { kind name ofType { kind name } } } } defaultValue } type { kind name ofType { kind name \
+                    ofType { kind name } } } } enumValues { name description }";
+    for dialect in [Dialect::Pvwire, Dialect::Coniql] {
+        let of = |inner: &str| {
+            let text = format!("{{ __schema {{ types {{ {inner} }} }} }}");
+            let document = Document::compile(&text, dialect, Limits::default())?;
+            let begin = cpu_ns();
+            let operation = document.operation(None, "");
+            assert!(cpu_ns() - begin < LIMIT_NS, "{text}");
+            operation.map(|operation| {
+                let mut response = Vec::new();
+                operation.respond(|_, _| Ok(()), &mut response);
+                response.len()
+            })
+        };
+        let length = of(standard).unwrap();
+        assert!(length < Limits::default().introspection / 4, "{length}");
+        for (open, times) in [
+            ("fields { type { ", 12),
+            ("fields { args { type { ofType { ", 6),
+            ("a: fields { type { b: fields { type { ", 6),
+        ] {
+            let refusal = of(&inner(open, times, "name ")).err();
+            let errors = refusal.map(|refusal| refusal.errors().to_owned());
+            let is_bounded = errors
+                .as_ref()
+                .is_none_or(|errors| errors.contains("introspection"));
+            assert!(is_bounded, "{errors:?}");
+        }
+        let many = (0..1_000).map(|n| format!("a{n}: fields {{ name type {{ name }} }} "));
+        let refusal = of(&many.collect::<String>()).unwrap_err();
+        assert!(refusal.errors().contains("introspection has more than"));
+    }
+}
+
+#[test]
 fn errors_of_variables_are_bounded() {
     let text = "query($v: [Int!]) { __typename @skip(if: false) }";
     let variables = format!("{{\"v\":[{}\"x\"]}}", "\"x\",".repeat(20_000));

@@ -78,6 +78,7 @@ const LIMITS: Limits = Limits {
     cost: 50_000,
     whole_values: 16,
     response: 1 << 20,
+    introspection: 512 << 10,
 };
 
 /// The last channel of a response: it has 16 times the longest array as text, or structures.

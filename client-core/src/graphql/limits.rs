@@ -20,13 +20,16 @@ pub struct Limits {
     /// Maximum number of fields that may show all of one PV's value: texts, arrays and structures.
     /// Each takes the time and the memory of the whole value.
     pub whole_values: usize,
-    /// Length of a response in bytes beyond which no further channel is written, and of the answers
-    /// to introspection.
+    /// Length of a response in bytes beyond which no further channel is written.
     pub response: usize,
+    /// Maximum length in bytes of the answers to introspection. A short document may ask for types of fields of types
+    /// of fields, and so on.
+    pub introspection: usize,
 }
 
 impl Default for Limits {
-    /// The limits of the browser's client, 10,000 PVs with 200,000 fields in all, and 64 MiB.
+    /// The limits of the browser's client, 10,000 PVs with 200,000 fields in all, and 64 MiB; 1 MiB of introspection,
+    /// of which client libraries need a tenth.
     fn default() -> Self {
         Self {
             bytes: MAX_BYTES,
@@ -37,6 +40,7 @@ impl Default for Limits {
             cost: 200_000,
             whole_values: 32,
             response: 64 << 20,
+            introspection: 1 << 20,
         }
     }
 }

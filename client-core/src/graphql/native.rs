@@ -24,11 +24,11 @@ impl Operation {
     /// Reads a plan, see [`Documents::plan`](crate::select::Documents::plan).
     pub(super) fn new(plan: &str, dialect: Dialect, limits: Limits) -> Result<Self, DocumentError> {
         // Bytes for the answers to introspection.
-        let mut room = limits.response;
+        let mut room = limits.introspection;
         let operation = Self::read(plan, dialect, limits.response, |asked| {
             answer(&asked, dialect, &mut room).ok_or_else(|| {
                 let template = "The result of introspection has more than % bytes.";
-                too_much(template, limits.response)
+                too_much(template, limits.introspection)
             })
         })?;
         operation.check(limits)?;

@@ -137,6 +137,7 @@ fn each_limit_ends_in_an_error_that_names_it() {
         cost: 6,
         whole_values: 2,
         response: 300,
+        introspection: 300,
     };
     let refused = |text: &str| {
         let refusal = match Document::compile(text, Dialect::Pvwire, small) {

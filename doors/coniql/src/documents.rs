@@ -18,6 +18,7 @@ const LIMITS: Limits = Limits {
     cost: 50_000,
     whole_values: 32,
     response: 64 << 20,
+    introspection: 512 << 10,
 };
 
 /// Maximum number of documents that are kept.

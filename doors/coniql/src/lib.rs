@@ -24,7 +24,7 @@ pub use pvwire_core::store::{CAUSES, part};
 pub use documents::Documents;
 pub use message::Protocol;
 pub use payload::{MOST_IN_A_BATCH, Payload, PayloadError, Requests};
-pub use reading::{ReadMessage, Settings};
+pub use reading::{ReadMessage, Settings, may_introspect};
 pub use records::{Records, push_record};
 pub use selections::{Known, Selections};
 pub use socket::{Reply, Socket, Wanted};

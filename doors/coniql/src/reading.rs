@@ -35,6 +35,32 @@ pub(crate) enum Started {
     Refused(String),
 }
 
+impl ReadMessage {
+    /// The operation on PVs that it begins.
+    #[must_use]
+    pub fn operation(&self) -> Option<&Operation> {
+        match &self.0 {
+            Ok(Message::Subscribe {
+                payload: Started::Valid(operation),
+                ..
+            }) => Some(operation),
+            _ => None,
+        }
+    }
+}
+
+/// Whether a document may ask for introspection, whose answer takes far more time than the length of the document
+/// tells. It may be part of a message in JSON, where characters may be escaped.
+#[must_use]
+pub fn may_introspect(text: &[u8]) -> bool {
+    let asks = |at: usize| {
+        let rest = &text[at..];
+        let is_type = rest.starts_with(b"__type") && !rest.starts_with(b"__typename");
+        is_type || rest.starts_with(b"__schema") || rest.starts_with(b"\\u")
+    };
+    (0..text.len()).any(asks)
+}
+
 impl Settings {
     /// Reads a client's message.
     #[must_use]
@@ -55,5 +81,25 @@ impl Settings {
             return Started::Answered(response);
         }
         Started::Valid(Arc::new(operation))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn document_that_may_introspect_is_told_by_its_text() {
+        for (text, expected) in [
+            ("{ __schema { types { name } } }", true),
+            ("{ __type (name: \"Channel\") { name } }", true),
+            ("{ a: __type#\n(name: \"Channel\") { name } }", true),
+            (r#"{"query":"{ _\u005fschema { types { name } } }"}"#, true),
+            ("{ getChannel(id: \"X\") { __typename id } }", false),
+            ("", false),
+            ("{ __typ", false),
+        ] {
+            assert_eq!(may_introspect(text.as_bytes()), expected, "{text}");
+        }
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use pvwire_schema::types::{Filter, NameProblem, PutValue, PvId};
 
+use crate::compute::Size;
 use crate::fanout::frame::Frame;
 use crate::ingest::{Form, OpEnd};
 use crate::state::batch::{Batch, Respond};
@@ -74,6 +75,11 @@ pub type ReadMessage = Box<dyn Any + Send>;
 pub trait MessageReader: Send + Sync {
     /// Reads a message.
     fn read(&self, message: &[u8]) -> ReadMessage;
+
+    /// How long that may take.
+    fn size(&self, message: &[u8]) -> Size {
+        Size::of(message.len())
+    }
 }
 
 /// The protocol state of one client of a door.

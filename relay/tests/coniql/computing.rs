@@ -75,6 +75,38 @@ fn documents_of_one_client_delay_neither_another_client_nor_probes() {
 }
 
 #[test]
+fn short_document_that_introspects_takes_no_time_of_a_shard() {
+    let relay = Relay::start(Network::new(), &["--coniql", "--shards", "1"]);
+    let fields: String = (0..50).map(|n| format!("a{n}:description ")).collect();
+    let query = format!("{{ __schema {{ types {{ fields {{ {fields} }} }} }} }}");
+    // Messages of this length that ask for PVs are read where they arrive.
+    assert!(subscribe(0, &query).to_string().len() < 1_024);
+    let before = relay.thread_cpu("shard");
+    for number in 0..10 {
+        let mut client = Client::begin(&relay);
+        client.send(&subscribe(number, &query));
+        assert!(client.data(&number.to_string())["__schema"].is_object());
+    }
+    let (shard, compute) = (
+        relay.thread_cpu("shard") - before,
+        relay.thread_cpu("compute"),
+    );
+    assert!(shard < compute, "{shard:?} {compute:?}");
+}
+
+#[test]
+fn introspection_beyond_half_a_megabyte_is_refused() {
+    let relay = Relay::start(Network::new(), &["--coniql"]);
+    let fields: String = (0..3_000).map(|n| format!("a{n}:description ")).collect();
+    let query = format!("{{ __schema {{ types {{ fields {{ {fields} }} }} }} }}");
+    let mut client = Client::begin(&relay);
+    client.send(&subscribe(1, &query));
+    let answer = client.next();
+    let why = answer["payload"][0]["message"].as_str().unwrap_or_default();
+    assert!(why.contains("introspection has more than"), "{answer}");
+}
+
+#[test]
 fn long_documents_are_answered_in_their_order() {
     let network = Network::new();
     let ioc = SoftIoc::start(network, DATABASE);

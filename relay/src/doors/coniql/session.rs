@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pvwire_coniql::{Documents, Records, Reply, Settings, Socket, Wanted};
+use pvwire_coniql::{
+    Documents, OperationKind, Records, Reply, Settings, Socket, Wanted, may_introspect,
+};
 use pvwire_pvws::text_message;
 use pvwire_schema::types::{Filter, NameProblem, PvId};
 
 use super::batch::Plan;
 use super::full_name;
+use crate::compute::Size;
 use crate::fanout::door_session::{
     DoorAction, DoorSession, HeldName, MessageReader, ReadMessage, WantedPv,
 };
@@ -26,14 +29,32 @@ pub(super) struct ConiqlSession {
     reader: Arc<Reader>,
 }
 
-/// Reads messages and compiles documents.
+/// Reads messages, compiles documents and plans their operations.
 struct Reader(Settings);
+
+/// A message that was read, and what its query or mutation asks of the relay.
+struct Planned {
+    message: pvwire_coniql::ReadMessage,
+    plan: Option<(Plan, Batch)>,
+}
 
 impl MessageReader for Reader {
     fn read(&self, message: &[u8]) -> ReadMessage {
         // The connection has checked that it is UTF-8.
         let text = String::from_utf8_lossy(message);
-        Box::new(self.0.read(&text))
+        let message = self.0.read(&text);
+        let operation = message.operation();
+        let once = operation.filter(|operation| operation.kind() != OperationKind::Subscription);
+        // The values of a mutation are read here, too.
+        let plan = once.map(|operation| Plan::new(operation, self.0.documents.dialect()));
+        Box::new(Planned { message, plan })
+    }
+
+    fn size(&self, message: &[u8]) -> Size {
+        match Size::of(message.len()) {
+            Size::Tiny if may_introspect(message) => Size::Short,
+            size => size,
+        }
     }
 }
 
@@ -46,7 +67,7 @@ impl ConiqlSession {
         }
     }
 
-    fn ask(&mut self, reply: Reply) -> DoorAction {
+    fn ask(&mut self, reply: Reply, plan: Option<(Plan, Batch)>) -> DoorAction {
         match reply {
             Reply::Texts(texts) => DoorAction::Send(messages(&texts)),
             Reply::LogIn {
@@ -60,7 +81,8 @@ impl ConiqlSession {
             },
             Reply::Close(code, reason) => DoorAction::Close(code, reason),
             Reply::Run(number, operation) => {
-                let (plan, batch) = Plan::new(&operation, self.documents.dialect());
+                let plan = plan.unwrap_or_else(|| Plan::new(&operation, self.documents.dialect()));
+                let (plan, batch) = plan;
                 let respond = Respond(Box::new(move |result| {
                     let mut response = Vec::new();
                     plan.respond(&operation, result, &mut response);
@@ -112,9 +134,9 @@ impl DoorSession for ConiqlSession {
     }
 
     fn take(&mut self, message: ReadMessage) -> Option<DoorAction> {
-        let message = *message.downcast::<pvwire_coniql::ReadMessage>().ok()?;
+        let Planned { message, plan } = *message.downcast::<Planned>().ok()?;
         let reply = self.socket.take_read(message)?;
-        Some(self.ask(reply))
+        Some(self.ask(reply, plan))
     }
 
     fn has_changes(&self) -> bool {
@@ -186,7 +208,7 @@ impl DoorSession for ConiqlSession {
 
     fn passing(&mut self, connected: Duration) -> Option<DoorAction> {
         let reply = self.socket.passing(connected)?;
-        Some(self.ask(reply))
+        Some(self.ask(reply, None))
     }
 }
 

@@ -11,7 +11,6 @@ use bytes::Bytes;
 use pvwire_schema::types::{NameError, NameProblem, Outcome, PutValue, PvId};
 
 use super::{Run, ShardHandle};
-use crate::compute::Size;
 use crate::config::Access;
 use crate::fanout::control::{ClientId, ControlRequest};
 use crate::fanout::door_session::{DoorAction, DoorSession, ReadMessage};
@@ -111,7 +110,7 @@ impl Run {
         };
         with.heard = Instant::now();
         let reader = with.session.reader();
-        if !pool.is_for_now(share, Size::of(message.len())) {
+        if !pool.is_for_now(share, reader.size(&message)) {
             with.is_being_read = true;
             let handle = ShardHandle::new(Arc::clone(&self.mailbox));
             handle.read(pool, share, client.id, reader, message);

@@ -172,9 +172,8 @@ impl ShardHandle {
             client,
             message: None,
         };
-        pool.run(share, Size::of(message.len()), move || {
-            answer.give(reader.read(&message));
-        });
+        let size = reader.size(&message);
+        pool.run(share, size, move || answer.give(reader.read(&message)));
     }
 
     /// Number of clients, including those that it is about to get.
