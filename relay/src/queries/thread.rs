@@ -40,7 +40,7 @@ impl Queries {
         let number = batch.number;
         let result = self.run(&caller, Some(client), batch).await;
         if let Some(shard) = self.shards.get(client.shard) {
-            shard.respond(&self.pool, caller.cpu(), (client, number), respond, result);
+            shard.respond(&self.pool, &caller.owner, (client, number), respond, result);
         }
     }
 }

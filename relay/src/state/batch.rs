@@ -8,6 +8,7 @@ use pvwire_schema::types::{Connection, Metadata, PutValue};
 
 use crate::ingest::weight::Weight;
 use crate::ingest::{OpEnd, RowValue};
+use crate::limits::memory::Owner;
 use crate::state::table::Latest;
 
 /// Puts and then reads, whose outcomes belong together.
@@ -105,8 +106,8 @@ impl BatchResult {
 /// Writes the response to a batch, on any thread: it may be as large as all values together.
 pub struct Respond(pub WriteResponse);
 
-/// Makes a response in JSON of the outcome of a batch.
-pub type WriteResponse = Box<dyn FnOnce(&BatchResult) -> Vec<u8> + Send>;
+/// Makes a response in JSON of the outcome of a batch, within the memory of this client.
+pub type WriteResponse = Box<dyn FnOnce(&BatchResult, &Arc<Owner>) -> Vec<u8> + Send>;
 
 impl fmt::Debug for Respond {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -8,6 +8,7 @@ use std::thread;
 use serde_json::{Value, json};
 use testbed::{Client, DEADLINE, Network, Relay, SoftIoc, file, get, prefix, raw};
 
+use super::client::Client as SocketClient;
 use crate::pages::nonce_of;
 use crate::put_values::put_all;
 
@@ -450,6 +451,51 @@ fn new_connections_write_no_more_than_their_address_may() {
     let first = (0..40).position(|_| !write("192.0.2.1"));
     assert!(first.is_some_and(|first| first >= 6), "{first:?}");
     assert!(write("192.0.2.2"), "another address");
+}
+
+#[test]
+fn body_of_a_client_that_is_refused_is_not_read() {
+    let relay = Relay::start(Network::new(), &["--coniql", "--max-clients=1"]);
+    let address = relay.address();
+    let begin = |path: &str| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        let head =
+            format!("POST {path} HTTP/1.1\r\nHost: {address}\r\nContent-Length: 1000000\r\n\r\n{{");
+        stream.write_all(head.as_bytes()).unwrap();
+        stream
+    };
+    // It counts as a client, and its body is charged, while the rest of it is awaited.
+    let _first = begin("/graphql");
+    relay.wait_metric("pvwire_memory_charged_bytes", 1_000_000.0);
+    let mut second = begin("/ws");
+    let mut answer = String::new();
+    second.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+}
+
+#[test]
+fn value_that_is_named_many_times_is_charged_before_it_is_written() {
+    let flags = ["--coniql", "--max-memory-per-client-mib=64"];
+    let relay = Relay::start(Network::new(), &flags);
+    let query = |times: usize| {
+        let fields: String = (0..times).map(|n| format!("a{n}: float64Array ")).collect();
+        let name = "sim://waveform(size=200000,rate_hz=1)";
+        json!({"query": format!("{{ getChannel(id: \"{name}\") {{ value {{ {fields} }} }} }}")})
+    };
+    let one = post(&relay, &query(1));
+    let array = one["data"]["getChannel"]["value"]["a0"].as_array();
+    assert_eq!(array.map(Vec::len), Some(200_000), "{}", one["errors"]);
+    let many = post(&relay, &query(31));
+    assert!(many["data"]["getChannel"].is_null());
+    let why = many["errors"][0]["message"].as_str().unwrap();
+    assert!(why.contains("max_memory_per_client_mib"), "{why}");
+    let mut client = SocketClient::begin(&relay);
+    client.send(&json!({"type": "subscribe", "id": "1", "payload": query(31)}));
+    let answer = client.next()["payload"].take();
+    assert!(answer["data"]["getChannel"].is_null());
+    let why = answer["errors"][0]["message"].as_str().unwrap();
+    assert!(why.contains("max_memory_per_client_mib"), "{why}");
 }
 
 #[test]

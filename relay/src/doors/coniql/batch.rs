@@ -1,6 +1,7 @@
 //! Queries and mutations: the batch that carries one out, and the response that its outcome makes.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -12,6 +13,7 @@ use pvwire_schema::types::Outcome;
 
 use super::full_name;
 use crate::ingest::{OpEnd, RowValue};
+use crate::limits::memory::Owner;
 use crate::limits::requests::{LONGEST_GET, LONGEST_PUT};
 use crate::state::batch::{Batch, BatchPut, BatchResult, PvValue, ReadError};
 
@@ -32,6 +34,9 @@ enum Step {
         put: Option<usize>,
     },
 }
+
+/// Channels whose whole values take no more bytes are not charged while they are written.
+const MOST_UNCHARGED: usize = 4 << 10;
 
 /// A name that only programs of Coniql's simulation have.
 const SIMULATED: &str = "ssim://";
@@ -97,11 +102,17 @@ impl Plan {
         self.steps.push(Step::Read { name, read, put });
     }
 
-    /// Writes the response.
-    pub fn respond(&self, operation: &Operation, result: &BatchResult, out: &mut Vec<u8>) {
-        let mut steps = self.steps.iter();
+    /// Writes the response. A document may name a large value any number of times: what each channel takes is charged to
+    /// the owner before it is written, until the response is complete.
+    pub fn respond(
+        &self,
+        operation: &Operation,
+        (result, owner): (&BatchResult, &Arc<Owner>),
+        out: &mut Vec<u8>,
+    ) {
+        let (mut steps, mut charges) = (self.steps.iter(), Vec::new());
         let write = |channel: ChannelRequest<'_>, out: &mut Vec<u8>| {
-            let (name, seen) = match steps.next() {
+            let (name, seen, is_put) = match steps.next() {
                 None => return Err(Failure::new("not carried out", "RELAY_FAULT")),
                 Some(Step::Failed(failure)) => return Err(failure.clone()),
                 Some(Step::Read { name, read, put }) => {
@@ -114,10 +125,18 @@ impl Plan {
                         Some(Err(why)) => return Err(unread(why)),
                         None => return Err(Failure::new("not carried out", "RELAY_FAULT")),
                     };
-                    (name, seen)
+                    (name, seen, put.is_some())
                 }
             };
             let pv = snapshot(name, seen);
+            let length = channel.selection.length(&pv);
+            if length > MOST_UNCHARGED {
+                let charge = owner.charge(length).map_err(|too_much| Failure {
+                    may_be_written: is_put.then_some(true),
+                    ..Failure::new(too_much.to_string(), "REFUSED")
+                })?;
+                charges.push(charge);
+            }
             WRITER.with_borrow_mut(|writer| writer.write(channel.selection, &pv, out));
             Ok(())
         };

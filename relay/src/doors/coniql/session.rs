@@ -83,9 +83,9 @@ impl ConiqlSession {
             Reply::Run(number, operation) => {
                 let plan = plan.unwrap_or_else(|| Plan::new(&operation, self.documents.dialect()));
                 let (plan, batch) = plan;
-                let respond = Respond(Box::new(move |result| {
+                let respond = Respond(Box::new(move |result, owner| {
                     let mut response = Vec::new();
-                    plan.respond(&operation, result, &mut response);
+                    plan.respond(&operation, (result, owner), &mut response);
                     response
                 }));
                 DoorAction::Run(Batch { number, ..batch }, respond)

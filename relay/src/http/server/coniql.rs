@@ -6,6 +6,7 @@ mod graphiql;
 use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -36,6 +37,9 @@ const METHODS: &str = "GET, HEAD, POST, OPTIONS";
 
 /// Maximum length of a request's body.
 const MOST_BYTES: usize = 1 << 20;
+
+/// Bytes that reading a body takes for each of its bytes, at most: empty lists.
+const READ_FACTOR: usize = 24;
 
 /// How long a request may wait for its puts and values: the server ends slower answers.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -141,7 +145,9 @@ impl Server {
     ) -> Result<Answer, Refusal> {
         let caller = self.caller(request.headers(), visit)?;
         let too_long = "a request may have at most 1 MiB\n";
-        let (body, _charge) = received(&caller, request.body_mut(), MOST_BYTES, too_long).await?;
+        let (body, mut charge) =
+            received(&caller, request.body_mut(), MOST_BYTES, too_long).await?;
+        charge.resize(body.len() * READ_FACTOR)?;
         let (length, read) = (body.len(), move || Requests::from_json(&body));
         self.coniql_answer(door, request, caller, (length, read))
             .await
@@ -274,10 +280,10 @@ impl Server {
             Ok(()) => self.admin.queries.run(caller, None, batch).await,
             Err(refused) => refused,
         };
-        let size = Size::of(result.elements());
+        let (size, owner) = (Size::of(result.elements()), Arc::clone(&caller.owner));
         let write = move || {
             let mut body = Vec::new();
-            plan.respond(&operation, &result, &mut body);
+            plan.respond(&operation, (&result, &owner), &mut body);
             body
         };
         let body = self.pool.compute(caller.cpu(), size, write).await?;

@@ -29,9 +29,9 @@ impl Run {
         let (id, number) = (client.id, batch.number);
         // The puts count when they are carried out; this counts those of all batches of the client.
         if let Err(refused) = batch::count(&batch, &mut client.budget, now) {
-            let share = client.caller.cpu().clone();
+            let owner = Arc::clone(&client.caller.owner);
             let handle = ShardHandle::new(Arc::clone(&self.mailbox));
-            handle.respond(&self.context.pool, &share, (id, number), respond, refused);
+            handle.respond(&self.context.pool, &owner, (id, number), respond, refused);
             return Ok(());
         }
         let order = ClientBatch {

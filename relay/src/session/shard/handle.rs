@@ -22,6 +22,7 @@ use crate::fanout::encoding::Encoding;
 use crate::fanout::output::{FrameSink, Order, TickFrames};
 use crate::limits::connections::{SharedBudgets, Stay};
 use crate::limits::cpu::CpuShare;
+use crate::limits::memory::Owner;
 use crate::ops::pulse::Pulse;
 use crate::session::batch::Puts;
 use crate::session::question::{Page, Problem};
@@ -143,7 +144,7 @@ impl ShardHandle {
     pub fn respond(
         &self,
         pool: &PoolHandle,
-        share: &CpuShare,
+        owner: &Arc<Owner>,
         (client, number): (ClientId, u32),
         respond: Respond,
         result: BatchResult,
@@ -154,8 +155,10 @@ impl ShardHandle {
             number,
             response: FAILED.to_vec(),
         };
-        let size = Size::of(result.elements());
-        pool.run(share, size, move || answer.give(respond.0(&result)));
+        let (size, memory) = (Size::of(result.elements()), Arc::clone(owner));
+        pool.run(owner.cpu(), size, move || {
+            answer.give(respond.0(&result, &memory));
+        });
     }
 
     /// Lets a message of a client be read.
