@@ -27,6 +27,13 @@ const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(1);
 /// Maximum bytes of all names and ids of one socket together.
 const MAX_TEXT_BYTES: usize = 4 << 20;
 
+/// Maximum number of fields of a subscription. Its results are written with every update, for all clients that select the
+/// same; a client that selects each field of a channel once needs fewer than a hundred.
+const MAX_FIELDS: usize = 256;
+
+/// Fields of all subscriptions of one socket together, for each PV that a client may subscribe.
+const FIELDS_PER_NAME: usize = 40;
+
 /// Maximum length of the reason in a close frame.
 const MAX_REASON_BYTES: usize = 123;
 
@@ -71,6 +78,13 @@ enum NoRoom {
     Pvs { most: usize },
     #[error("the names of a client's operations may have {MAX_TEXT_BYTES} bytes")]
     Text,
+    #[error("a subscription may select {MAX_FIELDS} fields, not {0}")]
+    Fields(usize),
+    #[error(
+        "the subscriptions of a client may select {most} fields together, {FIELDS_PER_NAME} for each PV that it may \
+         subscribe (max_subscriptions)"
+    )]
+    AllFields { most: usize },
 }
 
 /// An operation that has not ended.
@@ -87,6 +101,8 @@ struct Open {
     around: Option<(Vec<u8>, Vec<u8>)>,
     /// Bytes that count against `MAX_TEXT_BYTES`.
     bytes: usize,
+    /// Fields that it selects with every update.
+    fields: usize,
 }
 
 /// A PV of a subscription.
@@ -113,6 +129,8 @@ pub struct Socket {
     ended: Vec<PvId>,
     names: usize,
     bytes: usize,
+    /// Fields of all subscriptions.
+    fields: usize,
     last: u32,
 }
 
@@ -132,6 +150,7 @@ impl Socket {
             ended: Vec::new(),
             names: 0,
             bytes: 0,
+            fields: 0,
             last: 0,
         }
     }
@@ -226,6 +245,14 @@ impl Socket {
         if self.bytes + bytes > MAX_TEXT_BYTES {
             return Err(NoRoom::Text);
         }
+        let (fields, pvs) = subscribed(operation);
+        if fields > MAX_FIELDS {
+            return Err(NoRoom::Fields(fields));
+        }
+        let most = FIELDS_PER_NAME.saturating_mul(most).max(MAX_FIELDS);
+        if self.fields + fields * pvs > most {
+            return Err(NoRoom::AllFields { most });
+        }
         Ok(())
     }
 
@@ -256,8 +283,11 @@ impl Socket {
             }
         }
         let bytes = text_bytes(&operation, &id);
+        let (fields, pvs) = subscribed(&operation);
+        let fields = fields * pvs;
         self.names += members.len();
         self.bytes += bytes;
+        self.fields += fields;
         self.numbers.insert(id.clone(), number);
         let open = Open {
             id,
@@ -267,6 +297,7 @@ impl Socket {
             members,
             around,
             bytes,
+            fields,
         };
         self.open.insert(number, open);
         number
@@ -284,6 +315,7 @@ impl Socket {
         self.numbers.remove(&open.id);
         self.names -= open.members.len();
         self.bytes -= open.bytes;
+        self.fields -= open.fields;
         for member in &open.members {
             let Wanted {
                 name,
@@ -431,6 +463,17 @@ fn text_bytes(operation: &Operation, id: &str) -> usize {
     let roots = operation.roots().iter();
     let names = roots.flat_map(|root| root.request().names());
     names.map(String::len).sum::<usize>() + 2 * id.len()
+}
+
+/// Fields that an operation selects of a PV with every update, and its number of PVs; nothing if it has one response.
+fn subscribed(operation: &Operation) -> (usize, usize) {
+    let is_subscription = operation.kind() == OperationKind::Subscription;
+    let root = operation.roots().first().filter(|_| is_subscription);
+    let fields = root.and_then(Root::selection);
+    (
+        fields.map_or(0, |selection| selection.fields()),
+        root.map_or(0, |root| root.request().names().len()),
+    )
 }
 
 fn close(code: u16, reason: &str) -> Reply {

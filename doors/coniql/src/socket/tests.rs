@@ -254,3 +254,32 @@ fn legacy_operation_is_replaced_by_one_with_its_id() {
         1000
     );
 }
+
+#[test]
+fn subscription_of_many_fields_is_refused_because_each_update_writes_them() {
+    let subscribe = |id: &str, fields: usize| {
+        let fields: String = (0..fields).map(|n| format!("a{n}: id ")).collect();
+        let query = format!("subscription {{ subscribeChannel(id: \"X\") {{ {fields} }} }}");
+        message("subscribe", id, &query)
+    };
+    let mut socket = transport();
+    let refused = texts(socket.take(&subscribe("1", 257))).concat();
+    assert!(
+        refused.contains("may select 256 fields, not 257"),
+        "{refused}"
+    );
+    assert!(socket.take(&subscribe("1", 200)).is_none());
+    let refused = texts(socket.take(&subscribe("2", 200))).concat();
+    assert!(
+        refused.contains("may select 256 fields together"),
+        "{refused}"
+    );
+    assert!(socket.take(&subscribe("3", 50)).is_none());
+    socket.take(&complete_of("1"));
+    assert!(socket.take(&subscribe("2", 200)).is_none());
+    // A query is written once.
+    let fields: String = (0..1_000).map(|n| format!("a{n}: id ")).collect();
+    let query = format!("{{ getChannel(id: \"X\") {{ {fields} }} }}");
+    let reply = socket.take(&message("subscribe", "4", &query));
+    assert!(matches!(reply, Some(Reply::Run(..))), "{reply:?}");
+}
