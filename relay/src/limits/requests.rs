@@ -20,6 +20,9 @@ pub const BURST_SECONDS: usize = 10;
 /// pages that share a connection do so one after the other.
 const NAMES_BURST: usize = 4;
 
+/// Tokens of one client that may be checked per second. A signature takes as long as many other requests.
+const TOKENS_PER_S: usize = 10;
+
 /// Longest time for which a get may wait for first values.
 pub const LONGEST_GET: Duration = Duration::from_secs(60);
 
@@ -78,7 +81,7 @@ pub struct RequestBudget {
     requests: Bucket,
     names: Bucket,
     names_at_once: usize,
-    names_per_s: usize,
+    requests_per_s: usize,
     puts: Bucket,
     open: usize,
 }
@@ -92,7 +95,7 @@ impl RequestBudget {
             requests: bucket(limits.requests_per_s),
             names: Bucket::new(limits.requests_per_s, limits.names_at_once, now),
             names_at_once: limits.names_at_once,
-            names_per_s: limits.requests_per_s,
+            requests_per_s: limits.requests_per_s,
             puts: bucket(limits.puts_per_s),
             open: 0,
         }
@@ -108,6 +111,14 @@ impl RequestBudget {
         }
         self.requests.take(frames);
         Ok(())
+    }
+
+    /// Counts a token like a part of a second's requests, of which there are `TOKENS_PER_S`.
+    ///
+    /// # Errors
+    /// When they are more than the rate allows.
+    pub fn take_token(&mut self, now: Instant) -> Result<(), TooManyRequests> {
+        self.take_frames(self.requests_per_s.div_ceil(TOKENS_PER_S), now)
     }
 
     /// The relay has not read what the client sent since then.
@@ -131,7 +142,7 @@ impl RequestBudget {
     /// # Errors
     /// When they are more than the rate allows.
     pub fn check_names(&mut self, asked: usize, now: Instant) -> Result<(), TooManyNames> {
-        let (left, per_s) = (self.names.left(now), self.names_per_s);
+        let (left, per_s) = (self.names.left(now), self.requests_per_s);
         if left < asked {
             return Err(TooManyNames { asked, left, per_s });
         }
@@ -262,6 +273,27 @@ mod tests {
         );
         // A request of the greatest length passes however few PVs a client may subscribe.
         assert!(RequestLimits::names_at_once(10) >= MAX_NAMES);
+    }
+
+    #[test]
+    fn tokens_whose_signatures_are_checked_count_as_many_requests() {
+        let now = Instant::now();
+        let of = |requests_per_s| {
+            let limits = RequestLimits {
+                requests_per_s,
+                puts_per_s: 1,
+                names_at_once: 1,
+            };
+            let mut budget = RequestBudget::new(limits, now);
+            let later = now + Duration::from_secs(1);
+            let tokens = |budget: &mut RequestBudget, now| {
+                let taken = (0..10_000).take_while(|_| budget.take_token(now).is_ok());
+                taken.count()
+            };
+            [tokens(&mut budget, now), tokens(&mut budget, later)]
+        };
+        assert_eq!(of(1_000), [100, 10]);
+        assert_eq!(of(5), [50, 5], "a client with a small rate may log in");
     }
 
     #[test]

@@ -172,7 +172,10 @@ impl Run {
                 token,
                 refused,
                 greeting,
-            }) => self.log_in_by_door(slot, &token, refused, greeting),
+            }) => {
+                client.budget.take_token(Instant::now())?;
+                self.log_in_by_door(slot, &token, refused, greeting)
+            }
             Some(DoorAction::Close(code, reason)) => Err(self.dismiss(slot, code, reason)),
         }
     }

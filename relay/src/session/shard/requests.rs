@@ -4,7 +4,7 @@
 //! others.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::Run;
 use crate::fanout::frame::Frame;
@@ -24,6 +24,9 @@ impl From<TooManyRequests> for Disconnect {
 /// Names that are looked up for clients before the ticks that have come meanwhile are delivered: about 2 ms. A request
 /// is always read whole.
 const NAMES_PER_ROUND: usize = 4_000;
+
+/// A turn in which messages of a client of a door take longer ends: how long one takes depends on what the client holds.
+const DOOR_TURN: Duration = Duration::from_millis(1);
 
 /// A request of this many bytes names thousands of PVs.
 const LARGE_REQUEST_BYTES: u64 = 128 << 10;
@@ -94,7 +97,7 @@ impl Run {
             }
             return Ok(false);
         }
-        let mut heard = false;
+        let (mut heard, begun) = (false, Instant::now());
         self.clients[slot].socket.begin_turn();
         for _ in 0..REQUESTS_PER_TURN {
             let client = &mut self.clients[slot];
@@ -123,6 +126,9 @@ impl Run {
             }
             if client.door.is_some() {
                 self.take_door_message(slot, bytes)?;
+                if begun.elapsed() >= DOOR_TURN {
+                    break;
+                }
                 continue;
             }
             let is_known = client.known()?.is_some();
@@ -177,7 +183,10 @@ impl Run {
             } => self.operate(slot, request, actions, (all_permitted, within_limits))?,
             Outcome::Asked(request, service, body) => self.ask(slot, request, service, body)?,
             Outcome::Cancelled(request) => self.cancel(slot, request)?,
-            Outcome::LogIn(to, token) => self.log_in(slot, to, token)?,
+            Outcome::LogIn(to, token) => {
+                client.budget.take_token(Instant::now())?;
+                self.log_in(slot, to, token)?;
+            }
             Outcome::NotLoggedIn => return Err(Disconnect::NotLoggedIn),
             Outcome::Silent => {}
             Outcome::Acknowledged(tick) => return Ok(client.session.acknowledged(tick)),
