@@ -8,8 +8,12 @@ use pvwire_schema::types::{Filter, NameProblem, PvId};
 use super::internal::Queries;
 use super::watch::{PvState, Watch};
 use crate::access::caller::Caller;
+use crate::limits::memory::Charge;
 use crate::limits::subscriptions::{MAX_LOAD_PER_CLIENT, NewNames};
 use crate::state::registry::{Refusal, Registry};
+
+/// Bytes of a follower on its way and on the tick thread, with the state that waits for it.
+const FOLLOWER_BYTES: usize = 1 << 10;
 
 /// Holds a PV until it is dropped.
 struct Held {
@@ -27,6 +31,7 @@ impl Drop for Held {
 pub struct Follower {
     held: Held,
     watch: Arc<Watch>,
+    _charge: Charge,
 }
 
 impl Follower {
@@ -61,10 +66,15 @@ impl Queries {
         filter: Option<Filter>,
         waiting: usize,
     ) -> Result<Follower, Refusal> {
+        let charge = caller.owner.charge(FOLLOWER_BYTES)?;
         let held = self.acquire(caller, name, filter)?;
         let watch = Watch::new(held.pv, waiting);
         self.watches.push(Arc::clone(&watch));
-        Ok(Follower { held, watch })
+        Ok(Follower {
+            held,
+            watch,
+            _charge: charge,
+        })
     }
 
     fn acquire(

@@ -220,9 +220,28 @@ impl Reader {
 pub struct Watches {
     queue: Arc<WatchQueue>,
     metrics: Arc<Metrics>,
-    readers: HashMap<PvId, Vec<Reader>>,
+    readers: HashMap<PvId, Readers>,
     /// The PVs of `readers`.
     pvs: PvSet,
+    /// When readers that are gone were last looked for among those of all PVs.
+    swept: Instant,
+}
+
+/// The readers of one PV. A tick visits them when the PV has changed, and not when others have: a document may wait for
+/// thousands of values.
+#[derive(Debug, Default)]
+struct Readers {
+    all: Vec<Reader>,
+    /// Some of them have had no state.
+    has_new: bool,
+    /// Whether the PV had its description when they were visited last.
+    was_described: bool,
+}
+
+impl Readers {
+    fn forget_gone(&mut self) {
+        (self.all).retain(|reader| Arc::strong_count(&reader.watch) > 1);
+    }
 }
 
 impl Watches {
@@ -234,6 +253,7 @@ impl Watches {
             metrics,
             readers: HashMap::new(),
             pvs: PvSet::default(),
+            swept: Instant::now(),
         }
     }
 
@@ -241,7 +261,7 @@ impl Watches {
         if self.pvs.contains(pv)
             && let Some(readers) = self.readers.get_mut(&pv)
         {
-            for reader in readers {
+            for reader in &mut readers.all {
                 reader.count(skips);
             }
         }
@@ -258,11 +278,17 @@ impl TickSink for Watches {
     }
 
     fn collect(&mut self) {
-        // Readers that are gone have released their PVs, whose numbers others may get.
-        self.readers.retain(|_, readers| {
-            readers.retain(|reader| Arc::strong_count(&reader.watch) > 1);
-            !readers.is_empty()
-        });
+        let now = Instant::now();
+        let is_due = now.saturating_duration_since(self.swept) >= READERS_EVERY;
+        let mut are_others = false;
+        if is_due && !self.readers.is_empty() {
+            self.swept = now;
+            self.readers.retain(|_, readers| {
+                readers.forget_gone();
+                are_others |= readers.all.is_empty();
+                !readers.all.is_empty()
+            });
+        }
         let new = std::iter::from_fn(|| self.queue.new.pop());
         for watch in new.take(NEW_PER_TICK) {
             let reader = Reader {
@@ -272,12 +298,14 @@ impl TickSink for Watches {
                 was_described: None,
                 watch,
             };
-            let of_pv = self.readers.entry(reader.watch.pv).or_default();
-            of_pv.push(reader);
+            let of_pv = self.readers.entry(reader.watch.pv).or_insert_with(|| {
+                are_others = true;
+                Readers::default()
+            });
+            of_pv.has_new = true;
+            of_pv.all.push(reader);
         }
-        if self.readers.len() != self.pvs.len()
-            || !self.readers.keys().all(|pv| self.pvs.contains(*pv))
-        {
+        if are_others {
             self.pvs = PvSet::new(self.readers.keys().copied().collect());
         }
     }
@@ -296,8 +324,14 @@ impl TickSink for Watches {
             let Some(entry) = table.get(*pv) else {
                 continue;
             };
-            let has_changed = entry.changed_in(changes.tick);
-            for reader in readers {
+            let (has_changed, is_described) =
+                (entry.changed_in(changes.tick), entry.is_described());
+            if !has_changed && !readers.has_new && is_described == readers.was_described {
+                continue;
+            }
+            (readers.has_new, readers.was_described) = (false, is_described);
+            readers.forget_gone();
+            for reader in &mut readers.all {
                 reader.report(entry, has_changed, &self.metrics);
             }
         }

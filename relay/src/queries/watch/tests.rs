@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use pvwire_schema::types::{Alarm, Severity, SkipCause};
 
 use super::*;
+use crate::compute::cpu_time;
 use crate::ingest::{Line, RowValue};
 use crate::state::tick::Ticks;
 
@@ -138,4 +139,24 @@ fn reader_that_is_gone_gets_no_states() {
     drop(watch);
     world.tick(1);
     assert!(states.upgrade().is_none(), "the sink has forgotten it");
+}
+
+#[test]
+fn readers_that_wait_cost_a_tick_nothing() {
+    const READERS: usize = 100_000;
+    let mut world = World::new();
+    let watches: Vec<_> = (0..READERS).map(|_| world.follow(1)).collect();
+    for _ in 0..READERS / NEW_PER_TICK {
+        world.tick(0);
+    }
+    assert!(watches.iter().all(|watch| watch.take().is_some()));
+    let cost = |world: &mut World, updates| {
+        let begun = cpu_time();
+        world.tick(updates);
+        cpu_time() - begun
+    };
+    // Some ticks look for readers that are gone, and other programs slow some down.
+    let least = |world: &mut World, updates| (0..9).map(|_| cost(world, updates)).min();
+    let (idle, busy) = (least(&mut world, 0), least(&mut world, 1));
+    assert!(idle.map(|idle| idle * 20) < busy, "{idle:?} {busy:?}");
 }
