@@ -175,8 +175,8 @@ impl DoorSession for PvwsSession {
         wanted.collect()
     }
 
-    fn held(&self) -> Vec<HeldName> {
-        let held = self.socket.held();
+    fn held(&self, most: usize) -> Vec<HeldName> {
+        let held = self.socket.held().take(most);
         held.map(|(spelling, target, pv)| HeldName {
             spelling: spelling.to_owned(),
             name: target.map(|target| target.name.clone()),
@@ -219,5 +219,31 @@ impl DoorSession for PvwsSession {
         let writes = self.door.settings.writes;
         let judged = |target: &Target| writes && may_write(&target.name);
         self.socket.rights_changed(judged);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn page_of_sockets_copies_no_more_names_than_it_shows() {
+        let door = Pvws {
+            settings: Settings {
+                default: Dialect::Ca,
+                writes: false,
+                max_names: 100,
+            },
+            interval_ms: 0,
+            array_interval_ms: 0,
+        };
+        let mut session = door.door_session().expect("PVWS has sessions");
+        let names: Vec<_> = (0..100).map(|n| format!("\"X{n}\"")).collect();
+        let names = names.join(",");
+        let message = format!("{{\"type\":\"subscribe\",\"pvs\":[{names}]}}");
+        let read = session.reader().read(message.as_bytes());
+        assert!(session.take(read).is_none());
+        let counts = [10, 100, 1_000].map(|most| session.held(most).len());
+        assert_eq!(counts, [10, 100, 100]);
     }
 }

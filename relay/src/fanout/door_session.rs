@@ -101,7 +101,7 @@ pub trait DoorSession: Send {
     fn wanted(&mut self) -> Vec<WantedPv>;
 
     /// The names that it has subscribed.
-    fn held(&self) -> Vec<HeldName>;
+    fn held(&self, most: usize) -> Vec<HeldName>;
 
     /// A PV is subscribed.
     fn accepted(&mut self, form: &Arc<Form>, pv: PvId);

@@ -19,7 +19,7 @@ mod questions;
 mod reading;
 mod requests;
 
-pub use self::handle::{Arrival, ClientSeen, DoorClientSeen, ShardHandle};
+pub use self::handle::{Arrival, ClientSeen, DoorClientSeen, DoorClients, ShardHandle};
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -47,7 +47,7 @@ use crate::access::caller::Caller;
 use crate::access::rule::Identity;
 use crate::compute::PoolHandle;
 use crate::fanout::control::{ClientId, ControlQueue, ControlRequest};
-use crate::fanout::encoding::{Encoders, Encoding, Encodings};
+use crate::fanout::encoding::{Encoders, Encodings};
 use crate::fanout::frame::Frame;
 use crate::limits::connections::{Callers, Users};
 use crate::limits::lines::Lines;
@@ -343,9 +343,9 @@ impl Run {
                     // The receiver may be gone meanwhile.
                     let _ = answer.send(self.inspect(limit));
                 }
-                ShardCommand::DoorClients { door, answer } => {
+                ShardCommand::DoorClients { wanted, answer } => {
                     // The receiver may be gone meanwhile.
-                    let _ = answer.send(self.door_clients(door));
+                    let _ = answer.send(self.door_clients(&wanted));
                 }
                 ShardCommand::Close { client, answer } => {
                     let was_there = self.serves(client);
@@ -386,10 +386,24 @@ impl Run {
     }
 
     /// The clients of a door, as its pages show them.
-    fn door_clients(&self, door: Encoding) -> Vec<DoorClientSeen> {
+    fn door_clients(&self, wanted: &DoorClients) -> Vec<DoorClientSeen> {
+        let DoorClients {
+            door,
+            id,
+            mut names,
+        } = wanted.clone();
         let clients = self.clients.iter().map(|(_, client)| client);
         let of_door = clients.filter(|client| client.id.encoding == door && !client.is_closing());
-        of_door.filter_map(Client::seen_by_door).collect()
+        let is_wanted = |client: &&Client| {
+            let wanted = id.as_deref();
+            wanted.is_none_or(|id| client.id.to_string() == id)
+        };
+        let seen = of_door.filter(is_wanted).filter_map(|client| {
+            let seen = client.seen_by_door(names)?;
+            names -= seen.names.len();
+            Some(seen)
+        });
+        seen.collect()
     }
 
     fn adopt(&mut self, arrival: Arrival, login: Option<auth::Login>) {

@@ -160,8 +160,9 @@ impl DoorSession for ConiqlSession {
         wanted.iter().map(pv).collect()
     }
 
-    fn held(&self) -> Vec<HeldName> {
-        let held = self.socket.held().map(|(asked, pv)| HeldName {
+    fn held(&self, most: usize) -> Vec<HeldName> {
+        let held = self.socket.held().take(most);
+        let held = held.map(|(asked, pv)| HeldName {
             spelling: asked.to_owned(),
             name: Some(full_name(asked)),
             pv,
@@ -242,7 +243,7 @@ impl DoorSession for Refuser {
         Vec::new()
     }
 
-    fn held(&self) -> Vec<HeldName> {
+    fn held(&self, _most: usize) -> Vec<HeldName> {
         Vec::new()
     }
 

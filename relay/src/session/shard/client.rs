@@ -309,7 +309,7 @@ impl Client {
     }
 
     /// As the pages of its door show it; `None` if it is not a client of a door.
-    pub(super) fn seen_by_door(&self) -> Option<DoorClientSeen> {
+    pub(super) fn seen_by_door(&self, names: usize) -> Option<DoorClientSeen> {
         let with = self.door.as_ref()?;
         Some(DoorClientSeen {
             client: self.id,
@@ -317,7 +317,7 @@ impl Client {
             heard: with.heard,
             sent: with.sent,
             held_bytes: self.held_bytes(),
-            names: with.session.held(),
+            names: with.session.held(names),
         })
     }
 }

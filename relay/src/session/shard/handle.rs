@@ -79,6 +79,17 @@ pub struct DoorClientSeen {
     pub names: Vec<HeldName>,
 }
 
+/// Which clients of a door a page shows.
+#[derive(Clone, Debug)]
+pub struct DoorClients {
+    /// The door.
+    pub door: Encoding,
+    /// Only the client with this id.
+    pub id: Option<String>,
+    /// Maximum number of names of all of them: clients may have a million.
+    pub names: usize,
+}
+
 /// A shard as other threads hold it.
 #[derive(Clone)]
 pub struct ShardHandle {
@@ -117,9 +128,10 @@ impl ShardHandle {
     }
 
     /// The clients of a door.
-    pub fn door_clients(&self, door: Encoding) -> oneshot::Receiver<Vec<DoorClientSeen>> {
+    pub fn door_clients(&self, wanted: DoorClients) -> oneshot::Receiver<Vec<DoorClientSeen>> {
         let (answer, clients) = oneshot::channel();
-        self.mailbox.put(ShardCommand::DoorClients { door, answer });
+        self.mailbox
+            .put(ShardCommand::DoorClients { wanted, answer });
         clients
     }
 
@@ -254,9 +266,9 @@ pub(super) enum ShardCommand {
         limit: usize,
         answer: oneshot::Sender<Vec<ClientSeen>>,
     },
-    /// Lists the clients of a door.
+    /// Lists clients of a door.
     DoorClients {
-        door: Encoding,
+        wanted: DoorClients,
         answer: oneshot::Sender<Vec<DoorClientSeen>>,
     },
     /// Close one client, and answer whether it was there.

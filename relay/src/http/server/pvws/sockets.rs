@@ -19,7 +19,7 @@ use crate::fanout::control::{ControlRequest, TableRead};
 use crate::fanout::door_session::HeldName;
 use crate::fanout::encoding::Encoding;
 use crate::ops::latency::wall_ns;
-use crate::session::shard::DoorClientSeen;
+use crate::session::shard::{DoorClientSeen, DoorClients};
 
 /// How long a page waits for a shard or the tick thread.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -77,13 +77,10 @@ impl Server {
             Ok(reader) => reader,
             Err(refusal) => return Some(Err(refusal)),
         };
-        let mut all = self.door_clients().await;
-        if let Some(id) = id {
-            all.retain(|seen| seen.client.to_string() == id);
-            if all.is_empty() {
-                let message = "no socket has this id\n";
-                return Some(Err((StatusCode::NOT_FOUND, message).into()));
-            }
+        let all = self.door_clients(id).await;
+        if id.is_some() && all.is_empty() {
+            let message = "no socket has this id\n";
+            return Some(Err((StatusCode::NOT_FOUND, message).into()));
         }
         if request.method() == Method::DELETE {
             return Some(Ok(self.close(&all).await));
@@ -123,13 +120,19 @@ impl Server {
         doors.find(|door| self.encodings.format(*door).path() == PATH)
     }
 
-    /// All clients, the oldest first.
-    async fn door_clients(&self) -> Vec<DoorClientSeen> {
+    /// All clients, the oldest first, or the one with this id.
+    async fn door_clients(&self, id: Option<&str>) -> Vec<DoorClientSeen> {
         let Some(door) = self.door() else {
             return Vec::new();
         };
+        let wanted = DoorClients {
+            door,
+            id: id.map(ToOwned::to_owned),
+            names: LISTED_PVS,
+        };
         let shards = self.admin.shards.iter();
-        let asked: Vec<_> = shards.map(|shard| shard.door_clients(door)).collect();
+        let asked = shards.map(|shard| shard.door_clients(wanted.clone()));
+        let asked: Vec<_> = asked.collect();
         let mut all = Vec::new();
         for clients in asked {
             all.extend(answered(clients).await.into_iter().flatten());
