@@ -12,6 +12,7 @@ mod notice;
 mod returning;
 #[cfg(test)]
 mod tests;
+mod thinning;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -24,6 +25,7 @@ use crate::ingest::Row;
 use crate::ingest::intake::Taken;
 use filtered::OVERDUE_AFTER;
 use returning::{METADATA_WAIT, RETURN_WAIT, WITHOUT_METADATA, WITHOUT_VALUE};
+use thinning::Thinning;
 
 pub use changes::{Before, ChangedRow, Changes, Counts, Lifecycle};
 pub use entry::{Entry, Latest};
@@ -51,6 +53,7 @@ pub struct Table {
     looks_at: Option<Instant>,
     /// Filtered PVs that hold an update, by the time at which it passes.
     held: BinaryHeap<Reverse<(Instant, PvId, u32)>>,
+    thinning: Thinning,
     not_found_after: Duration,
     stale_rows: u64,
 }
@@ -73,6 +76,7 @@ impl Table {
             handing: Vec::new(),
             looks_at: None,
             held: BinaryHeap::new(),
+            thinning: Thinning::default(),
             not_found_after,
             stale_rows: 0,
         }

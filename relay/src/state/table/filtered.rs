@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use pvwire_schema::types::{ConnectionState, Filter, Metadata, PvId, Skips};
 
+use super::thinning::Thinning;
 use super::{Changes, Entry, Latest, Now, Table};
 use crate::ingest::{Form, RowValue};
 use crate::limits::memory::PvCharge;
@@ -94,6 +95,7 @@ impl Entry {
         changes: &mut Changes,
         now: Now,
         lost: Skips,
+        thinning: &mut Thinning,
     ) -> Option<Instant> {
         self.is_refused = base.refusal().is_some();
         self.is_search_overdue = base.is_search_overdue;
@@ -122,7 +124,7 @@ impl Entry {
             changes.first_values.push(pv);
         }
         let due = (base.latest.as_ref())
-            .and_then(|newest| self.follow_value(newest, pv, changes, now, moved));
+            .and_then(|newest| self.follow_value(newest, pv, changes, now, moved, thinning));
         if moved {
             self.connection = base.connection;
             self.connection_tick = changes.tick;
@@ -139,6 +141,7 @@ impl Entry {
         changes: &mut Changes,
         now: Now,
         urgent: bool,
+        thinning: &mut Thinning,
     ) -> Option<Instant> {
         let filtered = self.filtered.as_mut()?;
         let averaged = match filtered.mean {
@@ -159,7 +162,12 @@ impl Entry {
             urgent: urgent || before.is_none_or(|before| newest.is_news_after(before)),
             is_array: newest.is_array(),
         };
-        match filtered.gate.verdict(candidate, now.instant) {
+        let waits = thinning.wait(&filtered.filter, &newest.value, now.instant);
+        let verdict = match (filtered.gate.verdict(candidate, now.instant), waits) {
+            (Verdict::Pass, Some(until)) if !candidate.urgent => Verdict::Hold(until),
+            (verdict, _) => verdict,
+        };
+        match verdict {
             Verdict::Leave => None,
             Verdict::Hold(until) => {
                 let is_new = !mem::replace(&mut filtered.is_due, true);
@@ -175,7 +183,8 @@ impl Entry {
                 }
                 // An alarm belongs to the value that raised it, not to a mean.
                 let newest = if candidate.urgent { newest } else { shown };
-                let latest = filtered.less(newest);
+                let large = (&filtered.filter, &newest.value);
+                let latest = thinning.count(large, now.instant, || filtered.less(newest));
                 let value = latest.value.clone();
                 self.record(changes, pv, latest, value, skips);
                 None
@@ -213,7 +222,8 @@ impl Table {
             .entries
             .get_disjoint_mut([base.index(), pv.index()])
             .expect("a filtered PV and its PV have two numbers, and are open");
-        if let Some(until) = entry.follow(base, pv, changes, now, lost) {
+        let thinning = &mut self.thinning;
+        if let Some(until) = entry.follow(base, pv, changes, now, lost, thinning) {
             self.held.push(Reverse((until, pv, entry.opening)));
         }
     }
@@ -245,7 +255,10 @@ impl Table {
             is_overdue: false,
         };
         let has_form = filtered.form.is_some();
-        let latest = of.latest.as_ref().map(|latest| filtered.less(latest));
+        let latest = of.latest.as_ref().map(|latest| {
+            let large = (&filtered.filter, &latest.value);
+            (self.thinning).count(large, now.instant, || filtered.less(latest))
+        });
         self.entries[pv.index()] = Entry {
             filtered: Some(Box::new(filtered)),
             opening,

@@ -1,10 +1,11 @@
 //! What filtered PVs get: values, alarms and losses by each kind of filter.
 
-use pvwire_schema::types::{ConnectionState, Detail, ValueType};
+use pvwire_schema::types::{Array, BlobValue, ConnectionState, Detail, ValueType};
 
 use super::super::Counts;
 use super::super::tests::{Bench, CALM, HIHI, PV, update};
 use super::*;
+use crate::compute::cpu_time;
 use crate::ingest::{Event, FilteredLine, Intake, Line};
 
 const FILTERED: PvId = PvId(1);
@@ -350,4 +351,48 @@ fn closed_filtered_pv_gets_nothing_and_its_number_is_reused() {
     assert_eq!(seen(&bench.tick_at(INTERVAL * 2)), []);
     let state = bench.table.entry(FILTERED).connection.state;
     assert_eq!(state, ConnectionState::Connected);
+}
+
+#[test]
+fn large_arrays_are_reduced_in_a_share_of_the_ticks_time_and_the_newest_is_shown() {
+    const UPDATES: u32 = 100;
+    let interval = Duration::from_millis(10);
+    let mut bench = Bench::new();
+    let line = Line::open(&bench.intake, PV, false);
+    line.connected(false);
+    line.event(Event::Metadata(Box::default()));
+    let filter = Filter {
+        points: 100,
+        ..Filter::ALL
+    };
+    let _filtered = open(&bench, filter);
+    let array = |n: u8| {
+        let array = Array {
+            value_type: ValueType::UInt8,
+            count: 1 << 20,
+            data: vec![n; 1 << 20].into(),
+        };
+        RowValue::Blob(Arc::new(BlobValue::Array(array)))
+    };
+    let mut shown = None;
+    let mut took = Duration::ZERO;
+    for n in 0..2 * UPDATES {
+        if n < UPDATES {
+            line.update(i64::from(n) + 1, array(n as u8), CALM);
+        }
+        let begun = cpu_time();
+        let changes = bench.tick_at(interval * n);
+        took += cpu_time() - begun;
+        let rows = changes.rows.iter().filter(|row| row.pv == FILTERED);
+        shown = rows.map(|row| row.value.clone()).next_back().or(shown);
+    }
+    // A fifth, and what is saved for arrays that come together.
+    assert!(took < interval * UPDATES / 2, "{took:?}");
+    let Some(RowValue::Blob(blob)) = shown else {
+        panic!("{shown:?}");
+    };
+    let BlobValue::Array(Array { count, data, .. }) = &*blob else {
+        panic!("{blob:?}");
+    };
+    assert_eq!((*count, data[0]), (100, UPDATES as u8 - 1));
 }
