@@ -1,15 +1,19 @@
-//! Target `coniql`: messages of clients of Coniql, one a line, to one socket of each subprotocol.
+//! Target `coniql`: messages of clients of Coniql, one a line, to one socket of each subprotocol, and the body of a
+//! request by HTTP.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use pvwire_coniql::{Dialect, Documents, Protocol, Reply, Settings, Socket, put_value};
+use pvwire_coniql::{
+    Dialect, Documents, Protocol, Reply, Requests, Settings, Socket, may_introspect, put_value,
+};
 use pvwire_schema::types::PvId;
 use serde_json::Value;
 
 pub(crate) const SEEDS: &[&str] = &[
     "{\"type\":\"connection_init\"}\n{\"type\":\"ping\",\"payload\":{\"a\":1}}",
     "{\"type\":\"connection_init\"}\n{\"type\":\"subscribe\",\"id\":\"1\",\"payload\":{\"query\":\"subscription { subscribeChannel(id: \\\"X\\\") { id } }\"}}\n{\"type\":\"complete\",\"id\":\"1\"}",
+    "[{\"query\":\"{ getChannel(id: \\\"X\\\") { id } }\",\"variables\":{\"a\":1}},{\"query\":\"{ __schema { types { name } } }\"}]",
     "{\"type\":\"connection_init\"}\n{\"type\":\"start\",\"id\":1,\"payload\":{\"query\":\"{ getChannel(id: \\\"X\\\") { value { float } } }\"}}\n{\"type\":\"stop\",\"id\":1}",
 ];
 
@@ -44,6 +48,10 @@ const MAX_NAMES: usize = 8;
 pub(crate) fn run(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let _ = put_value(&text, false);
+    let _ = may_introspect(bytes);
+    if let Err(why) = Requests::from_json(bytes) {
+        assert!(is_json(&why.response()));
+    }
     for protocol in [Protocol::Transport, Protocol::Legacy] {
         let mut socket = Socket::new(Settings {
             protocol,

@@ -180,7 +180,7 @@ pub const TARGETS: &[Target] = &[
         seeds: || texts(coniql::SEEDS),
         words: coniql::WORDS,
         run: coniql::run,
-        readings: 2,
+        readings: 3,
         author: Author::Anyone,
     },
     Target {
