@@ -7,6 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
+use std::time::Duration;
 
 use crate::reload::HeldFile;
 use serde_json::Value;
@@ -61,6 +62,19 @@ fn display_that_another_program_has_leased_is_served_when_it_is_given_back() {
     drop(held);
     let answer = asked.join().unwrap();
     assert_eq!((answer.status, answer.body.as_str()), (200, DISPLAY));
+}
+
+#[test]
+fn list_of_many_displays_is_written_by_the_computing_threads() {
+    let folder = folder("many");
+    for number in 0..3_000 {
+        fs::write(folder.join(format!("{number}.bob")), "").unwrap();
+    }
+    let relay = Relay::start(Network::new(), &[&screens("", &folder)]);
+    let before = relay.thread_cpu("compute");
+    assert_eq!(listed(&relay, &[]).len(), 3_001);
+    let computed = relay.thread_cpu("compute") - before;
+    assert!(computed > Duration::from_millis(1), "{computed:?}");
 }
 
 #[test]

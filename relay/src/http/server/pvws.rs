@@ -2,12 +2,14 @@
 
 mod sockets;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::{Request, StatusCode};
 
+use self::sockets::may_see;
 use super::answer::{Answer, Refusal, plain, shared_with, with_type};
 use super::caller::charged_body;
 use super::query::argument;
@@ -37,7 +39,7 @@ impl Server {
         let site = self.pvws.as_ref()?;
         let below = request.uri().path().strip_prefix("/pvws")?;
         if below == "/pool" {
-            return Some(self.pvws_pool(request, visit));
+            return Some(self.pvws_pool(request, visit).await);
         }
         if let Some(answer) = self.pvws_sockets(request, visit).await {
             return Some(answer);
@@ -62,14 +64,26 @@ impl Server {
     }
 
     /// The open PVs, for those who may see the relay's pages. Clients see only the names that they may read.
-    fn pvws_pool(&self, request: &Request<Incoming>, visit: &Visit) -> Result<Answer, Refusal> {
+    async fn pvws_pool(
+        &self,
+        request: &Request<Incoming>,
+        visit: &Visit,
+    ) -> Result<Answer, Refusal> {
         let reader = self.reader_of_pages(request, visit)?;
-        let mut pvs = self.admin.registry.list(LISTED_PVS);
-        pvs.retain(|(name, ..)| self.may_see(reader.as_ref(), name));
-        let pvs: Vec<_> = (pvs.iter())
-            .map(|(name, _, clients)| (*clients, &**name))
-            .collect();
-        Ok(with_type(site::pool(&pvs), JSON))
+        let address = self.address_of(request.headers(), visit);
+        let user = reader.as_ref().and_then(|reader| reader.user.as_deref());
+        let owner = self.admin.memory.owner(&address, user);
+        let registry = Arc::clone(&self.admin.registry);
+        let write = move || {
+            let mut pvs = registry.list(LISTED_PVS);
+            pvs.retain(|(name, ..)| may_see(&registry, reader.as_ref(), name));
+            let pvs: Vec<_> = (pvs.iter())
+                .map(|(name, _, clients)| (*clients, &**name))
+                .collect();
+            site::pool(&pvs)
+        };
+        let list = self.pool.compute(owner.cpu(), Size::Short, write).await?;
+        Ok(with_type(list, JSON))
     }
 
     /// One update of the PV in the argument `name` or `pv`; an empty object when it has no value in time.

@@ -11,6 +11,7 @@ use super::answer::{Answer, Refusal, plain, shared_with, with_type};
 use super::caller::{charged, charged_body};
 use super::query::decoded_path;
 use super::{Audience, Server, Visit};
+use crate::compute::Size;
 use crate::http::screens::{ListedFile, PATH, ScreenError, Screens};
 
 /// A file that a browser opens as a page runs nothing.
@@ -55,12 +56,15 @@ impl Server {
         let caller = self.authenticated(headers, visit)?;
         let (tag, body) = if path.is_empty() {
             let files = screens.list(&caller.identity).await?;
-            let tag = entity_tag(&files);
-            let body = (!has(headers, &tag)).then(|| charged_body(&caller, list_json(&files)));
-            (
-                tag,
-                body.transpose()?.map(|body| (body, "application/json")),
-            )
+            let (size, known) = (Size::of(files.len()), headers.clone());
+            let write = move || {
+                let tag = entity_tag(&files);
+                let list = (!has(&known, &tag)).then(|| list_json(&files));
+                (tag, list)
+            };
+            let (tag, list) = self.pool.compute(caller.cpu(), size, write).await?;
+            let body = list.map(|list| charged_body(&caller, list)).transpose()?;
+            (tag, body.map(|body| (body, "application/json")))
         } else {
             let path = decoded_path(path).ok_or(ScreenError::NotFound)?;
             let opened = screens.open_file(&path, &caller.identity).await?;

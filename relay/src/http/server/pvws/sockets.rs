@@ -20,6 +20,7 @@ use crate::fanout::door_session::HeldName;
 use crate::fanout::encoding::Encoding;
 use crate::ops::latency::wall_ns;
 use crate::session::shard::{DoorClientSeen, DoorClients};
+use crate::state::registry::Registry;
 
 /// How long a page waits for a shard or the tick thread.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -38,6 +39,12 @@ async fn answered<T>(asked: oneshot::Receiver<T>) -> Option<T> {
 
 fn milliseconds(at: Instant) -> i64 {
     wall_ns() / 1_000_000 - at.elapsed().as_millis() as i64
+}
+
+/// Whether the reader of a page may see a name.
+pub(super) fn may_see(registry: &Registry, reader: Option<&Identity>, name: &str) -> bool {
+    let permit = |reader| registry.permit(name, reader, Access::Read);
+    reader.is_none_or(|reader| permit(reader).is_ok())
 }
 
 impl Server {
@@ -109,12 +116,6 @@ impl Server {
         Ok(Some(identity))
     }
 
-    /// Whether the reader of a page may see a name.
-    pub(super) fn may_see(&self, reader: Option<&Identity>, name: &str) -> bool {
-        let permit = |reader| self.admin.registry.permit(name, reader, Access::Read);
-        reader.is_none_or(|reader| permit(reader).is_ok())
-    }
-
     fn door(&self) -> Option<Encoding> {
         let mut doors = self.encodings.doors().iter().copied();
         doors.find(|door| self.encodings.format(*door).path() == PATH)
@@ -158,7 +159,7 @@ impl Server {
     ) -> Vec<SocketSeen> {
         let is_seen = |held: &HeldName| {
             let name = held.name.as_deref();
-            name.is_some_and(|name| self.may_see(reader, name))
+            name.is_some_and(|name| may_see(&self.admin.registry, reader, name))
         };
         let mut left = LISTED_PVS;
         let mut shown = Vec::new();
