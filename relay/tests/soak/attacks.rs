@@ -42,6 +42,15 @@ pub(super) const ALL: &[(&str, Begin)] = &[
         get_large_values,
     ),
     (
+        "connections name a large value many times by plain HTTP",
+        name_a_value_many_times,
+    ),
+    (
+        "connections ask for the status page and read it",
+        read_the_status_page,
+    ),
+    ("connections filter large arrays", filter_large_arrays),
+    (
         "connections shake hands at the same time",
         shake_hands_at_once,
     ),
@@ -154,22 +163,28 @@ fn flood_with_control_frames(relay: SocketAddr, time: Duration) -> Attack {
     })
 }
 
+/// A request in a binary message.
+fn message(request: &Request) -> Vec<u8> {
+    let request = encode::request(request);
+    let mut message = vec![0x82, 0x80 | 127];
+    message.extend((request.len() as u64).to_be_bytes());
+    message.extend([0; 4]);
+    message.extend(request);
+    message
+}
+
 /// Subscribes thousands of PVs without waiting, and takes what it is sent; one connection after the other, because the
 /// budgets of a new one are full.
 fn subscribe_again_and_again(relay: SocketAddr, time: Duration) -> Attack {
     Attack::begin(time, move |until| {
         let names = (0..SUBSCRIBED).map(|n| format!("sim://counter(rate_hz=0.01,start={n})"));
-        let request = encode::request(&Request {
+        let message = message(&Request {
             id: 1,
             body: RequestBody::Subscribe {
                 names: names.collect(),
                 filter: Filter::default(),
             },
         });
-        let mut message = vec![0x82, 0x80 | 127];
-        message.extend((request.len() as u64).to_be_bytes());
-        message.extend([0; 4]);
-        message.extend(request);
         let mut taken = [0; 1 << 16];
         while Instant::now() < until {
             let Some(mut stream) = handshake(relay) else {
@@ -204,6 +219,70 @@ fn get_large_values(relay: SocketAddr, time: Duration) -> Attack {
                 let tick = Some(Duration::from_millis(20));
                 let _ = stream.set_read_timeout(tick);
                 let _ = stream.read(&mut [0; 1 << 14]);
+            }
+        }
+    })
+}
+
+/// Asks for a selection that names an array some hundred times.
+fn name_a_value_many_times(relay: SocketAddr, time: Duration) -> Attack {
+    let fields: String = (0..500).map(|n| format!("a{n}%3Aarray%20")).collect();
+    let request = format!(
+        "GET /pv/sim%3A%2F%2Fwaveform(200000,rate_hz=1)?select=%7Bvalue%7B{fields}%7D%7D HTTP/1.1\r\n\
+         Host: {relay}\r\n\r\n"
+    );
+    ask_again_and_again(relay, time, request)
+}
+
+/// Asks for the status page, and reads all of it.
+fn read_the_status_page(relay: SocketAddr, time: Duration) -> Attack {
+    let request = format!("GET /status HTTP/1.1\r\nHost: {relay}\r\n\r\n");
+    ask_again_and_again(relay, time, request)
+}
+
+/// Makes a request and reads the answer, again and again.
+fn ask_again_and_again(relay: SocketAddr, time: Duration, request: String) -> Attack {
+    Attack::begin(time, move |until| {
+        while Instant::now() < until {
+            if let Ok(mut stream) = TcpStream::connect(relay) {
+                let _ = stream.set_read_timeout(Some(Duration::from_secs(1)));
+                let _ = stream.write_all(request.as_bytes());
+                let _ = stream.read_to_end(&mut Vec::new());
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    })
+}
+
+/// Subscribes parts of large arrays, each with other filters.
+fn filter_large_arrays(relay: SocketAddr, time: Duration) -> Attack {
+    Attack::begin(time, move |until| {
+        while Instant::now() < until {
+            let Some(mut stream) = handshake(relay) else {
+                // The relay is away, or full.
+                thread::sleep(Duration::from_millis(20));
+                continue;
+            };
+            for number in 0..8 {
+                let names = (0..4).map(|n| format!("sim://waveform(200000,rate_hz=10.{n})"));
+                let filter = Filter {
+                    points: 100 + 2 * number,
+                    ..Filter::default()
+                };
+                let request = Request {
+                    id: number,
+                    body: RequestBody::Subscribe {
+                        names: names.collect(),
+                        filter,
+                    },
+                };
+                let _ = stream.write_all(&message(&request));
+            }
+            // Reads little of what comes, for a while.
+            let _ = stream.set_read_timeout(Some(Duration::from_millis(100)));
+            let end = until.min(Instant::now() + Duration::from_secs(2));
+            while Instant::now() < end && stream.read(&mut [0; 1 << 12]).is_ok() {
+                thread::sleep(Duration::from_millis(5));
             }
         }
     })
