@@ -174,13 +174,17 @@ fn event_streams_leave_the_descriptors_that_an_ioc_needs_to_come_back() {
 
     let got = at_once(300, |address, _| event_stream(address), address);
     let streams: Vec<_> = got.into_iter().flatten().collect();
-    assert!((40..280).contains(&streams.len()), "{}", streams.len());
+    // As many as there is room for, not none because more came.
+    assert!((180..280).contains(&streams.len()), "{}", streams.len());
     let status = relay.proc("status");
     let pid = status.lines().find_map(|line| line.strip_prefix("Pid:"));
     let folder = format!("/proc/{}/fd", pid.unwrap().trim());
     let open = || std::fs::read_dir(&folder).unwrap().count();
     assert!(open() <= 400 - 64, "{} descriptors", open());
-    assert_eq!(testbed::get(address, "/live", &[]).status, 200);
+    let probe = format!("GET /live HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    eventually("the refused ones have left room for probes", || {
+        answered(&mut TcpStream::connect(address).unwrap(), &probe).is_ok()
+    });
 
     ioc.kill();
     client.wait_state(&name, ConnectionState::Disconnected);

@@ -64,7 +64,7 @@ use crate::http::connection::{Connection, Progress};
 use crate::http::screens::{PATH as SCREENS_PATH, Screens};
 use crate::http::tls::Tls;
 use crate::limits::connections::{Callers, Clients, Stay};
-use crate::limits::descriptors::Descriptors;
+use crate::limits::descriptors::{Descriptors, Room};
 use crate::limits::lines::Lines;
 use crate::limits::requests::RequestLimits;
 use crate::ops::metrics::TextFormat;
@@ -166,6 +166,7 @@ pub enum Audience {
 struct Visit {
     from: SocketAddr,
     audience: Audience,
+    room: Room,
     progress: Arc<Progress>,
     /// Taken by the client that the connection becomes.
     stay: Mutex<Option<Stay>>,

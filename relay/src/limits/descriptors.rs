@@ -31,6 +31,15 @@ pub struct Descriptors {
     seen: Mutex<Seen>,
 }
 
+/// What the descriptor of an accepted connection may be used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// Everything.
+    Clients,
+    /// Probes, metrics and status; a client only once others have left.
+    Probes,
+}
+
 /// The last count.
 #[derive(Debug, Default)]
 struct Seen {
@@ -60,17 +69,21 @@ impl Descriptors {
         self.look(now, 0).free
     }
 
-    /// Counts an accepted connection. Returns whether it leaves enough for EPICS and, unless it came by the
-    /// operators' listener, for operators.
-    pub fn accepted(&self, is_operators: bool, now: Instant) -> bool {
+    /// Counts an accepted connection, if it leaves enough for EPICS and, unless it came by the operators'
+    /// listener, for operators.
+    pub fn accepted(&self, is_operators: bool, now: Instant) -> Option<Room> {
         let kept = if is_operators { 0 } else { KEPT_FOR_OPERATORS };
         let mut seen = self.look(now, 1);
-        let has_room = seen.free >= KEPT_FOR_EPICS + kept;
-        if !has_room {
+        if seen.free < KEPT_FOR_EPICS + kept {
             // It is closed at once, so refused connections use none of the kept descriptors.
             seen.free += 1;
+            return None;
         }
-        has_room
+        Some(if seen.free >= KEPT_FOR_EPICS + KEPT_FOR_PROBES {
+            Room::Clients
+        } else {
+            Room::Probes
+        })
     }
 
     /// Whether one more client leaves enough.
@@ -119,22 +132,28 @@ mod tests {
         let start = Instant::now();
         assert_eq!(descriptors.free(start), 100);
         assert!(descriptors.has_room(start));
-        for _ in 0..5 {
-            assert!(descriptors.accepted(false, start));
+        for left in (95..100).rev() {
+            let room = if left >= 96 {
+                Room::Clients
+            } else {
+                Room::Probes
+            };
+            assert_eq!(descriptors.accepted(false, start), Some(room), "{left}");
         }
         assert_eq!(descriptors.free(start), 95);
         assert!(!descriptors.has_room(start));
         for left in (80..95).rev() {
-            assert!(descriptors.accepted(false, start), "{left}");
+            let room = descriptors.accepted(false, start);
+            assert_eq!(room, Some(Room::Probes), "{left}");
         }
         for _ in 0..100 {
-            let is_taken = descriptors.accepted(false, start);
-            assert!(!is_taken, "the rest is operators'");
+            let room = descriptors.accepted(false, start);
+            assert_eq!(room, None, "the rest is operators'");
         }
         for left in (64..80).rev() {
-            assert!(descriptors.accepted(true, start), "{left}");
+            assert!(descriptors.accepted(true, start).is_some(), "{left}");
         }
-        assert!(!descriptors.accepted(true, start), "the rest is EPICS's");
+        assert_eq!(descriptors.accepted(true, start), None, "it is EPICS's");
         assert!(descriptors.has_room(start + COUNT_SHORT_EVERY));
     }
 
@@ -142,7 +161,8 @@ mod tests {
     fn there_is_no_room_when_no_descriptor_is_left_to_count() {
         let descriptors =
             Descriptors::counted_by(1000, || Err(io::ErrorKind::PermissionDenied.into()));
-        assert!(!descriptors.accepted(true, Instant::now()));
-        assert!(Descriptors::new(100_000).accepted(false, Instant::now()));
+        assert_eq!(descriptors.accepted(true, Instant::now()), None);
+        let room = Descriptors::new(100_000).accepted(false, Instant::now());
+        assert_eq!(room, Some(Room::Clients));
     }
 }

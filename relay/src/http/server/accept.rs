@@ -24,6 +24,7 @@ use hyper::StatusCode;
 use super::{Audience, Server, Visit};
 use crate::http::connection::{Connection, Progress};
 use crate::limits::connections::Stay;
+use crate::limits::descriptors::Room;
 use crate::limits::lines::Lines;
 use crate::ops::shutdown::Indispensable;
 
@@ -164,10 +165,11 @@ impl Server {
             let now = std::time::Instant::now();
             // A refusal would occupy the descriptor for a while, too.
             let was_short = is_short;
-            is_short = !self
+            let room = self
                 .descriptors
                 .accepted(audience == Audience::Operators, now);
-            if is_short {
+            is_short = room.is_none();
+            let Some(room) = room else {
                 self.refused(StatusCode::SERVICE_UNAVAILABLE);
                 if !was_short {
                     let line = format_args!(
@@ -177,7 +179,7 @@ impl Server {
                     lines.say(log::Level::Warn, line, now);
                 }
                 continue;
-            }
+            };
             // The limits on clients don't apply to operators.
             let stay = if audience == Audience::Clients {
                 let known = Some(from.ip()).filter(|ip| !self.is_proxy(*ip));
@@ -191,7 +193,8 @@ impl Server {
                 None
             };
             let server = Arc::clone(&self);
-            tokio::task::spawn_local(server.begin(stream, (from, audience), stay, clients.clone()));
+            let whose = (from, audience, room);
+            tokio::task::spawn_local(server.begin(stream, whose, stay, clients.clone()));
         }
     }
 
@@ -199,7 +202,7 @@ impl Server {
     async fn begin(
         self: Arc<Self>,
         stream: TcpStream,
-        (from, audience): (SocketAddr, Audience),
+        (from, audience, room): (SocketAddr, Audience, Room),
         stay: Option<Stay>,
         clients: UnboundedSender<Accepted>,
     ) {
@@ -217,6 +220,7 @@ impl Server {
         let visit = Visit {
             from,
             audience,
+            room,
             progress: Arc::clone(&progress),
             stay: Mutex::new(stay),
             streams: AtomicBool::new(false),

@@ -119,7 +119,7 @@ impl Server {
     /// The client of a door that makes a request, unless it is refused like a WebSocket client.
     pub(super) fn caller(&self, headers: &HeaderMap, visit: &Visit) -> Result<Guest, Refusal> {
         self.check_origin(headers)?;
-        if let Some(message) = self.full() {
+        if let Some(message) = self.full(visit) {
             return Err((StatusCode::SERVICE_UNAVAILABLE, message).into());
         }
         let permit = self.clients.permit();

@@ -19,6 +19,7 @@ use crate::access::auth::{Login, Peer};
 use crate::fanout::encoding::Encoding;
 use crate::http::connection::Connection;
 use crate::limits::connections::{ClientPermit, SharedBudgets, Stay};
+use crate::limits::descriptors::Room;
 use crate::session::shard::{Arrival, ShardHandle};
 use crate::session::transport::AnyTransport;
 
@@ -154,7 +155,7 @@ impl Server {
                 "pages of this origin may not connect: the operator adds it by --allow-origin\n";
             return Err((StatusCode::FORBIDDEN, message).into());
         }
-        if let Some(message) = self.full() {
+        if let Some(message) = self.full(visit) {
             return Err((StatusCode::SERVICE_UNAVAILABLE, message).into());
         }
         self.identity(headers, visit).map(drop)
@@ -200,14 +201,17 @@ impl Server {
     }
 
     /// Why the relay takes no further client at present.
-    pub(super) fn full(&self) -> Option<&'static str> {
+    pub(super) fn full(&self, visit: &Visit) -> Option<&'static str> {
         if self.readiness.is_draining() {
             return Some("the relay is stopping\n");
         }
         if self.admin.registry.is_short() {
             return Some("the relay is short of memory (max_memory_mib): try again later\n");
         }
-        if !self.descriptors.has_room(std::time::Instant::now()) {
+        // A connection that came while there was room keeps its descriptor, however many came after it.
+        let has_room =
+            visit.room == Room::Clients || self.descriptors.has_room(std::time::Instant::now());
+        if !has_room {
             return Some(NO_DESCRIPTORS);
         }
         self.clients.is_full().then_some(FULL)

@@ -27,7 +27,7 @@ impl Server {
         visit: &Visit,
     ) -> Result<PlainClient, Refusal> {
         self.check_origin(headers)?;
-        if let Some(message) = self.full() {
+        if let Some(message) = self.full(visit) {
             return Err((StatusCode::SERVICE_UNAVAILABLE, message).into());
         }
         let permit = self.clients.permit();
