@@ -29,11 +29,10 @@ export abstract class WidgetElement extends PageElement {
   /** Called by the browser when the element is in a page. */
   connectedCallback(): void {
     // Set before this module was loaded, they hide the setters below.
-    for (const key of ["name", "label"] as const) {
-      const value: unknown = Object.getOwnPropertyDescriptor(this, key)?.value;
-      if (typeof value !== "string") continue;
+    for (const [key, value] of Object.entries(this)) {
+      if (!(key in (this.constructor.prototype as object))) continue;
       Reflect.deleteProperty(this, key);
-      this[key] = value;
+      Reflect.set(this, key, value);
     }
     shown.add(this);
     applyStyles(this);
