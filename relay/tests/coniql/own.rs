@@ -13,6 +13,13 @@ const EVERY_IOC: &str = "127.255.255.255";
 
 /// Runs one file of the tests; `passed` of them must pass.
 fn passes(file: &str, passed: usize, left_out: &[&str]) {
+    if let Err(output) = outcome(file, passed, left_out) {
+        panic!("{output}");
+    }
+}
+
+/// What the tests of one file write, unless `passed` of them pass.
+fn outcome(file: &str, passed: usize, left_out: &[&str]) -> Result<(), String> {
     let installed = in_repository(".local/coniql");
     let tests = installed.join("tests");
     assert!(tests.exists(), "make setup installs {}", tests.display());
@@ -54,11 +61,10 @@ fn passes(file: &str, passed: usize, left_out: &[&str]) {
     let said = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     let all = format!("{passed} passed");
-    assert!(
-        output.status.success() && said.contains(&all),
-        "{said}{errors}{}",
-        relay.output()
-    );
+    if output.status.success() && said.contains(&all) {
+        return Ok(());
+    }
+    Err(format!("{said}{errors}{}", relay.output()))
 }
 
 #[test]
@@ -73,5 +79,10 @@ fn ten_of_coniqls_tests_of_channel_access_pass() {
 
 #[test]
 fn six_of_coniqls_tests_of_its_schema_pass() {
-    passes("test_coniql.py", 6, &["test_cli_version"]);
+    // Two of them compare the wall clock with bounds of 0.2 s, which a machine that runs other tests, too, can miss.
+    let mut tries = (0..3).map(|_| outcome("test_coniql.py", 6, &["test_cli_version"]));
+    let first = tries.next().unwrap();
+    if let Err(output) = first {
+        assert!(tries.any(|each| each.is_ok()), "{output}");
+    }
 }
