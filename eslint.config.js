@@ -31,7 +31,11 @@ export default defineConfig(
   },
   {
     // All files that import React.
-    files: ["**/*.tsx", "web-demo/src/**/*.ts", "wasm-client/ts/{display,plots,react,widgets}/**/*.ts"],
+    files: [
+      "**/*.tsx",
+      "web-demo/src/**/*.ts",
+      "wasm-client/ts/{display,plots,react,widgets}/**/*.ts",
+    ],
     extends: [hooks.configs.flat.recommended],
   },
   {
