@@ -18,6 +18,7 @@ from pathlib import Path
 
 import compare_page
 import fidelity
+import flame
 import machine
 import serialisers
 import systems
@@ -94,7 +95,7 @@ MEASURED = {
     "waveforms": waveforms,
     "grid": grid,
 }
-PARTS = ("fidelity", *MEASURED, "serialisers")
+PARTS = ("fidelity", *MEASURED, "serialisers", "profile")
 
 
 def expected_s(part, quick):
@@ -103,6 +104,8 @@ def expected_s(part, quick):
         return fidelity.EXPECTED_S
     if part == "serialisers":
         return serialisers.EXPECTED_S
+    if part == "profile":
+        return flame.EXPECTED_S
     return sum(
         START_S + rounds * sum(START_S + point["warm_up_s"] + point["seconds"] for _ in which)
         for _, point, which, rounds in MEASURED[part](quick)
@@ -170,6 +173,8 @@ def part_result(part, quick, versions):
         found = fidelity.measure(versions)
     elif part == "serialisers":
         found = serialisers.measure(versions, quick)
+    elif part == "profile":
+        found = flame.measure(settings_of(100, 1000, quick) | {"seconds": 2 if quick else 15})
     else:
         found = measure_part(part, quick, versions)
     return {

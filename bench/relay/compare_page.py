@@ -79,6 +79,12 @@ SERIALISERS = """## Serialisers
 In Python the time includes making objects from what was decoded. What the relay's row says is all CPU time of its own threads, which also gather updates and write to the socket: an upper bound of encoding. It doesn't include receiving from the IOC.
 """
 
+PROFILE = """## Where the relay's time goes
+
+The relay under `perf` while it serves clients: each function is above the one that called it, as wide as its share of the relay's CPU time.
+Clients share the tick's encoded updates, so nearly all of the time of `shard` is the kernel's, which sends.
+"""
+
 LIMITS = """## What this page doesn't say
 
 - One machine: there is no network between IOC, server and clients.
@@ -121,6 +127,7 @@ def page(found):
         ("waveforms", WAVEFORMS, points_table),
         ("grid", GRID, points_table),
         ("serialisers", SERIALISERS, serialisers_table),
+        ("profile", PROFILE, profile_table),
     ):
         lines += [text]
         if part in found:
@@ -239,3 +246,16 @@ def serialisers_table(rows):
         cells = [figure(row["figures"][key]) if key in row["figures"] else "–" for key, _ in columns]
         lines.append([row["way"], row["where"], str(row["n"]) if "n" in row else "–", *cells])
     yield from table(["", "in", "n", *(head for _, head in columns)], lines)
+
+
+def profile_table(rows):
+    """The threads by their shares, and the picture."""
+    if failed := [row["failed"] for row in rows if "failed" in row]:
+        yield f"Not recorded: {failed[0]}."
+        return
+    total = sum(row["samples"] for row in rows)
+    yield f"{rows[0]['clients']} clients, each with {rows[0]['pvs']:,} PVs at 10 Hz by Channel Access, {total:,} samples."
+    yield ""
+    shown = [row for row in rows if row["samples"] >= total / 100]
+    yield from table(("Threads", "CPU time"), ([row["thread"], f"{row['samples'] / total:.0%}"] for row in shown))
+    yield from ["", "![Flame graph of the relay](pictures/relay-profile.svg)"]

@@ -7,6 +7,7 @@ import unittest
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
+from xml.etree import ElementTree
 
 # Text needs no matplotlib.
 sys.argv.append("--text")
@@ -15,6 +16,7 @@ sys.path.append(str(Path(__file__).parent / "peers"))
 import compare  # noqa: E402
 import compare_page  # noqa: E402
 import fidelity  # noqa: E402
+import flame  # noqa: E402
 import systems  # noqa: E402
 import usage  # noqa: E402
 from intake import Intake  # noqa: E402
@@ -63,7 +65,7 @@ class Page(unittest.TestCase):
         self.assertEqual(page.count("too short for figures to keep"), 1)
         self.assertNotIn("was busy", page)
         self.assertIn("was busy", compare_page.page({"costs": part([row("pvwire", 5)], other_cores=1.5)}))
-        self.assertEqual(page.count("Not measured yet."), 5)
+        self.assertEqual(page.count("Not measured yet."), 6)
 
     def test_fidelity_has_a_column_for_each_system_and_counts_what_is_right(self):
         cells = {"NaN": fidelity.cell(True, "NaN"), "A label": fidelity.cell(False, "old")}
@@ -112,6 +114,17 @@ class Rows(unittest.TestCase):
         self.assertNotIn("failed", self.measured(busy))
         busy = mock.Mock(side_effect=Disturbed("late"))
         self.assertEqual(self.measured(busy)["failed"], "failed: the machine is too busy: late")
+
+    def test_profile_has_shares_of_threads_and_a_box_for_each_function(self):
+        script = "shard-0 \n\t12 send\n\t34 serve<T>\n\nshard-1 \n\t34 serve<T>\n\ntick\n\t56 turn\n\n"
+        stacks = flame.collapsed(script)
+        self.assertEqual(stacks, {("shard", "serve<T>", "send"): 1, ("shard", "serve<T>"): 1, ("tick", "turn"): 1})
+        drawn = ElementTree.fromstring(flame.svg(stacks))
+        titles = [each.text for each in drawn.iter("{http://www.w3.org/2000/svg}title")]
+        self.assertEqual(titles, ["shard 66.7%", "serve<T> 66.7%", "send 33.3%", "tick 33.3%", "turn 33.3%"])
+        rows = [{"thread": "shard", "samples": 2}, {"thread": "tick", "samples": 1}]
+        page = compare_page.page({"profile": part([each | {"clients": 100, "pvs": 1000} for each in rows])})
+        self.assertIn("| shard | 67% |", page)
 
     def test_every_part_has_points_and_takes_at_most_half_an_hour_together(self):
         for quick, most_s in ((True, 8 * 60), (False, 24 * 60)):
