@@ -144,7 +144,7 @@ const WINDOW: Duration = Duration::from_secs(2);
 /// Number of PVs whose updates are timed.
 const TIMED: usize = 20;
 
-/// Reads all updates of these PVs until nobody wants to know how many the first PV had; returns when updates came, and
+/// Reads all updates of these PVs until no test asks how many the first PV had; returns when updates came, and
 /// how old they were.
 fn watch(mut client: Client, names: &[String], progress: &Sender<usize>) -> Vec<(Instant, i64)> {
     let mut seen = [0; TIMED];

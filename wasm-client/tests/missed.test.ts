@@ -1,10 +1,10 @@
-/** What a client has missed: what it takes of answers, and what it says when there is none. */
+/** What a client has missed: what it takes of answers, and what it says when an answer is empty. */
 
 import { expect, it } from "vitest";
 
 import { Client } from "../ts/client/client.js";
 import { watchMissed, type PvMissed } from "../ts/missed/index.js";
-import { joined, kept, told } from "../ts/missed/pages.js";
+import { joined, kept, readPages } from "../ts/missed/pages.js";
 import { client, clock, eachWithFakeRelay, relay, settled } from "./faked.js";
 
 eachWithFakeRelay({ N: 0 });
@@ -70,7 +70,7 @@ it("numbers the updates of each PV over several pages", () => {
     ends: [[1, 8, 2]],
     refused: [[2, "not you"]],
   };
-  const answers = told([page(first, [1, 2, 3, 4]), page(second, [5])], 3);
+  const answers = readPages([page(first, [1, 2, 3, 4]), page(second, [5])], 3);
   const [one, two, three] = answers.map((answer, at) => joined(`PV${String(at)}`, answer.runs));
   expect(one).toMatchObject({
     name: "PV0",
@@ -112,7 +112,7 @@ it("takes nothing that came after the reconnect, and counts what is absent befor
   };
   const other = { runs: [[0, 1, 7, 18]], ends: [[0, 7, 18]], alarms: [[0, 0, 0]] };
   const pages = [page(head, [13, 14, 16]), page(other, [18])];
-  const [answer] = told(pages, 1);
+  const [answer] = readPages(pages, 1);
   if (answer === undefined) throw new Error("an answer");
   const { absent, first, runs } = kept(answer, { epoch: 7, sequence: 16 });
   expect([...joined("N", runs).sequences]).toEqual([13, 14]);

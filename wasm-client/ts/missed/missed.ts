@@ -6,17 +6,17 @@ import { isOfPage } from "../pv/page_pv.js";
 import type { Wasm } from "../store/core.js";
 import { Cell, callListener } from "../store/readable.js";
 import type { PvClient } from "../types.js";
-import { ahead, joined, kept, told, type Kept, type Position, type Told } from "./pages.js";
+import { ahead, joined, kept, readPages, type Answer, type Kept, type Position } from "./pages.js";
 import type { MissedSnapshot, MissedWatch, PvAbsent, PvMissed } from "./types.js";
 
-/** How often a PV is looked at whose first update after a reconnect has not come. */
+/** How often a PV is checked whose first update after a reconnect has not come. */
 const LOOK_MS = 50;
 const SELDOM_LOOK_MS = 1000;
 
 /** Pause before updates are asked for again that the relay didn't have yet. */
 const AGAIN_MS = 100;
 
-/** After so many answers what is still missing can't be had. */
+/** After this number of answers what is still missing can't be had. */
 const MAX_TRIES = 5;
 
 /** The relay accepts 65,536 bytes. */
@@ -166,7 +166,7 @@ class Watch implements MissedWatch {
     let pause = SELDOM_LOOK_MS;
     for (const cut of this.#cuts) {
       const { entry, instance, wasm } = cut;
-      // Otherwise nobody wants it any more.
+      // Otherwise no part of the page wants it any more.
       if (pvs.entries.get(entry.name + entry.filter) !== entry) continue;
       if (pvs.wasm !== wasm || instance !== this.#instance) {
         this.#tell(cut, nothing("restarted", undefined));
@@ -201,7 +201,7 @@ class Watch implements MissedWatch {
     this.#isAsking = true;
     const pvs: [string, number, number][] = [];
     let bytes = 0;
-    const asked = this.#cuts.filter(({ after, entry: { name }, first }) => {
+    const open = this.#cuts.filter(({ after, entry: { name }, first }) => {
       if (first === undefined || bytes > MAX_QUESTION_BYTES) return false;
       const pv: [string, number, number] = [name, after.epoch, after.sequence];
       bytes += utf8.encode(JSON.stringify(pv)).length + 1;
@@ -214,13 +214,13 @@ class Watch implements MissedWatch {
     try {
       const questions = await this.#client.questions.load();
       const pages = await questions.missed(JSON.stringify({ relay, pvs }));
-      const all = told(pages, asked.length);
-      done = new Set(asked.filter((cut, at) => this.#answered(cut, all[at] as Told)));
+      const all = readPages(pages, open.length);
+      done = new Set(open.filter((cut, at) => this.#answered(cut, all[at] as Answer)));
     } catch (error) {
       const { code = "" } = error as { readonly code?: string };
       // After a loss of the relay they are asked for again.
       if (code !== "RELAY_LOST") {
-        done = new Set(asked.filter((cut) => this.#isLastTry(cut) || NEVER.has(code)));
+        done = new Set(open.filter((cut) => this.#isLastTry(cut) || NEVER.has(code)));
         for (const cut of done) this.#tell(cut, nothing("not answered", missing(cut)));
       }
     }
@@ -229,7 +229,7 @@ class Watch implements MissedWatch {
     this.#show({});
     // Others didn't fit, or their answers were not whole.
     const isLeft = this.#cuts.some(({ first }) => first !== undefined);
-    if (isLeft) this.#lookIn(done.size === asked.length ? 0 : AGAIN_MS);
+    if (isLeft) this.#lookIn(done.size === open.length ? 0 : AGAIN_MS);
   }
 
   #isLastTry(cut: Cut): boolean {
@@ -238,7 +238,7 @@ class Watch implements MissedWatch {
   }
 
   /** Takes an answer; returns whether it is the last one. */
-  #answered(cut: Cut, answer: Told): boolean {
+  #answered(cut: Cut, answer: Answer): boolean {
     const { after, first } = cut;
     const { absent, end, refused, runs } = answer;
     if (first === undefined || end === undefined || refused !== undefined) {

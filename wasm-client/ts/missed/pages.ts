@@ -40,8 +40,8 @@ export interface Kept {
   readonly absent: readonly PvAbsent[];
 }
 
-/** What a relay tells of one PV. */
-export interface Told {
+/** What a relay answers for one PV. */
+export interface Answer {
   readonly runs: Run[];
   readonly absent: PvAbsent[];
   /** The last update that is considered; `undefined` if the answer is not complete. */
@@ -72,9 +72,9 @@ const total = (counts: readonly number[]): number => counts.reduce((sum, count) 
 /** By how many updates one is ahead of another one of its epoch. Numbers wrap around. */
 export const ahead = (one: number, other: number): number => (one - other) | 0;
 
-/** What these pages tell of so many PVs. */
-export function told(pages: readonly ArrayBuffer[], pvs: number): Told[] {
-  const all = Array.from({ length: pvs }, (): Told => ({
+/** What these pages tell of `pvs` PVs. */
+export function readPages(pages: readonly ArrayBuffer[], pvs: number): Answer[] {
+  const all = Array.from({ length: pvs }, (): Answer => ({
     runs: [],
     absent: [],
     end: undefined,
@@ -84,7 +84,7 @@ export function told(pages: readonly ArrayBuffer[], pvs: number): Told[] {
   return all;
 }
 
-function read(page: ArrayBuffer, all: readonly Told[]): void {
+function read(page: ArrayBuffer, all: readonly Answer[]): void {
   const lengths = new DataView(page);
   const [textLength, count] = [lengths.getUint32(0, true), lengths.getUint32(4, true)];
   const text = new Uint8Array(page, LENGTHS, textLength);
@@ -137,9 +137,9 @@ function run(rows: Rows, begin: number, epoch: number, sequences: Uint32Array): 
 }
 
 /** What of an answer is older than this update. */
-export function kept({ absent, end, runs }: Told, first: Position): Kept {
+export function kept({ absent, end, runs }: Answer, first: Position): Kept {
   let firstLeftOut = NONE;
-  // Of the updates from it on, those that the answer has or that nobody got.
+  // Of the updates from it on, those that the answer has or that no client got.
   let later = 0;
   const older = runs.map((one) => {
     if (one.epoch !== first.epoch) return one;
@@ -159,9 +159,9 @@ export function kept({ absent, end, runs }: Told, first: Position): Kept {
   // The others are absent, but not missing.
   let received = Math.max(0, all - later);
   const missing = absent.map(({ cause, count }) => {
-    const less = cause === "not monitored" ? 0 : Math.min(received, count ?? 0);
-    received -= less;
-    return { cause, count: count === undefined ? undefined : count - less };
+    const got = cause === "not monitored" ? 0 : Math.min(received, count ?? 0);
+    received -= got;
+    return { cause, count: count === undefined ? undefined : count - got };
   });
   return {
     runs: older.filter(({ sequences }) => sequences.length > 0),

@@ -30,7 +30,7 @@ export interface PvAbsent {
 export interface PvMissed {
   /** The PV's name. */
   readonly name: string;
-  /** Changes when the PV has another type, or the relay has monitored it anew. */
+  /** Changes when the PV has another type, or the relay has begun a new monitor. */
   readonly epochs: Uint32Array;
   /** Numbers of the updates within their epoch, as `inspect` has them. */
   readonly sequences: Uint32Array;

@@ -65,7 +65,7 @@ struct Head<'a> {
 
 /// What a page tells, as its text has it.
 #[derive(Debug)]
-struct Told {
+struct PageDraft {
     runs: Vec<(usize, usize, u32, u32)>,
     absent: Vec<(usize, &'static str, Option<u32>)>,
     ends: Vec<(usize, u32, u32)>,
@@ -77,7 +77,7 @@ struct Told {
     alarm: Option<Alarm>,
 }
 
-impl Told {
+impl PageDraft {
     fn new() -> Self {
         Self {
             runs: Vec::new(),
@@ -154,7 +154,7 @@ impl Told {
     }
 }
 
-/// Updates that follow each other and are not told yet.
+/// Updates that follow each other and are not written yet.
 #[derive(Debug)]
 struct Run {
     first: Position,
@@ -168,25 +168,25 @@ struct Current {
     access: Permission,
     /// The last update that the client has.
     after: Position,
-    /// Or why there is none.
+    /// Or why it has no sequel.
     sequel: Result<Sequel, &'static str>,
     run: Run,
 }
 
 impl Current {
-    /// Tells as much as there is room for; returns whether that is all.
-    fn tell(&mut self, told: &mut Told) -> bool {
+    /// Writes as much as there is room for; returns whether that is all.
+    fn write(&mut self, page: &mut PageDraft) -> bool {
         let sequel = match &mut self.sequel {
             Ok(sequel) => sequel,
             Err(cause) => {
-                told.absent(self.pv, cause, None);
-                told.end(self.pv, self.after);
+                page.absent(self.pv, cause, None);
+                page.end(self.pv, self.after);
                 return true;
             }
         };
-        while told.has_room() {
+        while page.has_room() {
             if !self.run.samples.is_empty() {
-                told.run(self.pv, &mut self.run);
+                page.run(self.pv, &mut self.run);
                 continue;
             }
             match sequel.next_part() {
@@ -195,10 +195,10 @@ impl Current {
                     self.run = Run { first, samples };
                 }
                 Some(SequelPart::Absent { cause, count }) => {
-                    told.absent(self.pv, cause.token(), count);
+                    page.absent(self.pv, cause.token(), count);
                 }
                 None => {
-                    told.end(self.pv, sequel.told());
+                    page.end(self.pv, sequel.end());
                     return true;
                 }
             }
@@ -219,10 +219,10 @@ struct Reading {
 }
 
 impl Reading {
-    /// Tells what the next page has room for; returns whether that is all.
-    fn tell(&mut self, told: &mut Told) -> bool {
+    /// Writes what the next page has room for; returns whether that is all.
+    fn write(&mut self, page: &mut PageDraft) -> bool {
         let mut looked_up = 0;
-        while told.has_room() {
+        while page.has_room() {
             let mut current = match self.current.take() {
                 Some(current) => current,
                 None if looked_up == PIECE_PVS => return false,
@@ -233,7 +233,7 @@ impl Reading {
                         match self.look_up(pv, name, after) {
                             Ok(current) => current,
                             Err(reason) => {
-                                told.refuse(pv, reason);
+                                page.refuse(pv, reason);
                                 continue;
                             }
                         }
@@ -242,8 +242,8 @@ impl Reading {
                 },
             };
             if let Err(problem) = current.access.check() {
-                told.refuse(current.pv, problem.message);
-            } else if !current.tell(told) {
+                page.refuse(current.pv, problem.message);
+            } else if !current.write(page) {
                 self.current = Some(current);
             }
         }
@@ -279,10 +279,10 @@ impl Reading {
 
 impl Pages for Reading {
     fn next(mut self: Box<Self>, reply: Reply) {
-        let mut told = Told::new();
-        let is_last = self.tell(&mut told);
+        let mut page = PageDraft::new();
+        let is_last = self.write(&mut page);
         reply.give(Ok(Page {
-            content: told.content(is_last),
+            content: page.content(is_last),
             rest: (!is_last).then_some(self as Box<dyn Pages>),
         }));
     }

@@ -175,7 +175,7 @@ pub(super) struct SealedChunk {
     pub(super) is_mixed: bool,
     pub(super) alarms: Box<[(u32, Alarm)]>,
     pub(super) skips: Box<[(u32, Skips)]>,
-    /// As of an open chunk. Numbers are not written to the disk: the relay that reads it counts anew.
+    /// As of an open chunk. Numbers are not written to the disk: the relay that reads it counts again from the first.
     pub(super) first: Option<Position>,
     pub(super) marks: Box<[Mark]>,
 }

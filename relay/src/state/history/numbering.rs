@@ -1,4 +1,4 @@
-//! How the samples of a ring are numbered among the updates of their PV, and what is left out between them.
+//! How the samples of a ring are numbered among the updates of their PV, and which updates are missing between them.
 
 use super::Position;
 

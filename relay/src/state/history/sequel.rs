@@ -40,15 +40,15 @@ pub struct Sequel {
     rest: LeftOut,
     /// The PV's last update; `None` while it is closed.
     end: Option<Position>,
-    /// The update up to which all was told.
-    told: Position,
-    /// The last row of the ring that was looked at.
+    /// The update up to which all was returned.
+    returned: Position,
+    /// The last row of the ring that was read.
     row: Option<Position>,
     parts: VecDeque<SequelPart>,
     stage: Stage,
 }
 
-/// What is looked at next.
+/// What is read next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Sealed,
@@ -65,7 +65,7 @@ impl Sequel {
             open: (Vec::new(), None, Vec::new()),
             rest,
             end,
-            told: after,
+            returned: after,
             row: None,
             parts: VecDeque::new(),
             stage: Stage::Sealed,
@@ -99,8 +99,8 @@ impl Sequel {
 
     /// The update up to which the parts so far tell all.
     #[must_use]
-    pub fn told(&self) -> Position {
-        self.told
+    pub fn end(&self) -> Position {
+        self.returned
     }
 
     fn look_at(&mut self, samples: Vec<PastSample>, mut first: Option<Position>, marks: &[Mark]) {
@@ -118,7 +118,7 @@ impl Sequel {
             if mark.is_some_and(|mark| mark.is_stand_in) {
                 continue;
             }
-            if position.is_after(self.told) {
+            if position.is_after(self.returned) {
                 let left_out = mark.map_or_else(LeftOut::default, |mark| mark.left_out);
                 let sequence = position.sequence.wrapping_sub(1).wrapping_sub(skipped);
                 self.tell(
@@ -129,7 +129,7 @@ impl Sequel {
                     },
                 );
                 self.add(position, sample);
-                self.told = position;
+                self.returned = position;
             }
             self.row = Some(position);
         }
@@ -140,21 +140,21 @@ impl Sequel {
             None => self.absent(AbsentCause::NotMonitored, None),
             Some(end) => {
                 // A PV that was opened again may have no number yet.
-                let is_other = self.rest.is_opened_after(self.told.epoch);
-                if is_other || end.is_after(self.told) {
+                let is_other = self.rest.is_opened_after(self.returned.epoch);
+                if is_other || end.is_after(self.returned) {
                     self.tell(self.rest, end);
-                    self.told = end;
+                    self.returned = end;
                 }
             }
         }
     }
 
-    /// Tells which updates are absent after what was told, up to this one.
+    /// Adds which updates are absent after what was returned, up to this one.
     fn tell(&mut self, left_out: LeftOut, until: Position) {
-        if until.epoch == self.told.epoch {
-            let mut absent = until.ahead_of(self.told);
+        if until.epoch == self.returned.epoch {
+            let mut absent = until.ahead_of(self.returned);
             for (cause, count) in left_out.counts() {
-                // Which of them are before what was told, is not known.
+                // Which of them are before it is not known.
                 let count = count.min(absent);
                 absent -= count;
                 self.absent(cause, Some(count));
@@ -164,9 +164,9 @@ impl Sequel {
         }
         match self.row {
             Some(row) => {
-                let is_counted = row.epoch == self.told.epoch;
+                let is_counted = row.epoch == self.returned.epoch;
                 let mut before = if is_counted {
-                    self.told.ahead_of(row)
+                    self.returned.ahead_of(row)
                 } else {
                     0
                 };
@@ -179,7 +179,7 @@ impl Sequel {
             }
             None => self.absent(AbsentCause::Evicted, None),
         }
-        if left_out.is_opened_after(self.told.epoch) {
+        if left_out.is_opened_after(self.returned.epoch) {
             self.absent(AbsentCause::NotMonitored, None);
         }
     }
@@ -192,7 +192,7 @@ impl Sequel {
 
     /// Adds an update to the last part, if it follows it.
     fn add(&mut self, position: Position, sample: PastSample) {
-        let is_next = self.told.following(sample.skips.total()) == position;
+        let is_next = self.returned.following(sample.skips.total()) == position;
         match self.parts.back_mut() {
             Some(SequelPart::Updates { samples, .. }) if is_next => samples.push(sample),
             _ => self.parts.push_back(SequelPart::Updates {

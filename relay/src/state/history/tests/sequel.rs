@@ -26,7 +26,7 @@ enum Act {
     Epoch,
     /// It is closed and opened.
     Reopen,
-    /// Ticks with so many updates are discarded before the next update.
+    /// Ticks with this number of updates are discarded before the next update.
     Lost(u32),
 }
 
