@@ -34,7 +34,7 @@ const VERY_MUCH_BYTES: usize = 256 << 20;
 
 /// … and any bytes once none became free for this long: PVs are closed some time after their last client
 /// has gone.
-const QUIET: Duration = Duration::from_secs(2);
+const QUIET: Duration = Duration::from_secs(1);
 
 /// After this time nothing is on its way to clients that have gone.
 const STRAGGLERS: Duration = Duration::from_millis(1500);
