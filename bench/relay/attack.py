@@ -44,7 +44,7 @@ def measure(children, scenario, iocs, folder):
         words = ["--relay", relay.address, "--attack", scenario["attack"], "--seconds", seconds]
         words += ["--names", iocs.names]
         # What attackers compute delays no other client where they have separate machines. Those that measure
-        # probes may not wait.
+        # probes are polite by themselves, but for their probes.
         politely = [] if scenario["attack"] in PROBING else ["nice", "-n", "19"]
         attackers = children.start(
             [*politely, TARGET / "pvwire-bench", "attack", *words],

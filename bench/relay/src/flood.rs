@@ -2,10 +2,12 @@
 
 use std::error::Error;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use socket2::{Domain, Socket, Type};
 
 use crate::wire::handshake;
 
@@ -17,6 +19,9 @@ const PROBE_EVERY: Duration = Duration::from_millis(20);
 
 /// How long a client of the handshakes stays.
 const STAYS: Duration = Duration::from_millis(50);
+
+/// Where attackers are if the relay is at 127.0.0.1.
+const ATTACKERS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
 /// A value of 8 MB.
 const LARGE: &str = "/pv/sim%3A%2F%2Fwaveform(1000000,rate_hz=0.1)";
@@ -56,6 +61,8 @@ fn attack(
     let (end, counts) = (Instant::now() + time, Counts::default());
     thread::scope(|scope| {
         let attacker = || {
+            // What attackers compute delays no client where they have separate machines. The probes may not wait.
+            rustix::process::setpriority_process(None, 19)?;
             while Instant::now() < end {
                 match once() {
                     Ok(is_served) => counts.add(is_served),
@@ -65,6 +72,7 @@ fn attack(
                     }
                 }
             }
+            io::Result::Ok(())
         };
         for _ in 0..count {
             let thread = thread::Builder::new().stack_size(STACK_BYTES);
@@ -109,7 +117,7 @@ pub(crate) fn gets(relay: &str, count: usize, time: Duration) -> Result<String, 
 /// One request; whether it had an answer with a body, and the body's length.
 fn get(address: SocketAddr, path: &str) -> io::Result<(bool, usize)> {
     let mut tcp = connect(address)?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     tcp.write_all(request.as_bytes())?;
     let mut bytes = [0; 32 << 10];
     let mut length = tcp.read(&mut bytes)?;
@@ -122,8 +130,14 @@ fn get(address: SocketAddr, path: &str) -> io::Result<(bool, usize)> {
     }
 }
 
+/// Attackers have an address of their own: what an address may use is divided among its clients.
 fn connect(address: SocketAddr) -> io::Result<TcpStream> {
-    let tcp = TcpStream::connect(address)?;
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    if address.ip() == Ipv4Addr::LOCALHOST {
+        socket.bind(&SocketAddr::from((ATTACKERS, 0)).into())?;
+    }
+    socket.connect(&address.into())?;
+    let tcp = TcpStream::from(socket);
     tcp.set_read_timeout(Some(PATIENCE))?;
     tcp.set_write_timeout(Some(PATIENCE))?;
     Ok(tcp)
