@@ -30,8 +30,8 @@ use crate::ops::shutdown::Indispensable;
 /// Number of threads: half of the cores, but in this range. One is always free for short work.
 const THREADS: (usize, usize) = (2, 4);
 
-/// How far the threads yield to others (`nice`): of a core that both want, they get a tenth. Without it the others'
-/// p99 beside 9,000 formulas is 4.5 times as long, and with 15 no shorter than with 10.
+/// How far the threads yield to others (`nice`): of a core that both want, they get a tenth. Without it thousands of
+/// formulas delay the updates of all clients.
 const NICE: i32 = 10;
 
 /// Input of up to this many bytes is read where it arrives, because that takes far less than a millisecond.

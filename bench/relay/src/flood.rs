@@ -130,7 +130,7 @@ fn get(address: SocketAddr, path: &str) -> io::Result<(bool, usize)> {
     }
 }
 
-/// Attackers have an address of their own: what an address may use is divided among its clients.
+/// Attackers come from another address, because the clients of an address share what it may use.
 fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     if address.ip() == Ipv4Addr::LOCALHOST {

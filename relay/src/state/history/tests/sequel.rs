@@ -249,7 +249,7 @@ impl World {
                 prop_assert_eq!(told.unwrap_or(Some(0)), Some(count.count() as u32));
             }
         }
-        prop_assert_eq!(sequel.told(), self.position);
+        prop_assert_eq!(sequel.end(), self.position);
         Ok(())
     }
 }
