@@ -4,6 +4,7 @@ import collections
 import html
 import subprocess
 import tempfile
+import time
 import zlib
 from pathlib import Path
 
@@ -11,7 +12,10 @@ from processes import OTHER_CORES, ROOT, Children, Iocs, Relay, say
 
 PICTURE = ROOT / "docs/explanations/pictures/relay-profile.svg"
 EXPECTED_S = 15
-HERTZ = 499
+HERTZ = 1999
+
+# All PVs have values after this time.
+CONNECT_S = 2
 
 # Pixels. A frame narrower than the smallest is left out: nothing in it could be read.
 WIDTH, ROW, LEAST = 1200, 16, 2
@@ -26,11 +30,14 @@ def measure(settings):
         scenario = settings | {"flags": [], "may_skip": True, "protocol": "ca"}
         with Relay(children, scenario, iocs) as relay:
             samples = Path(folder) / "perf.data"
+            load = relay.start_part("load", scenario, settings["clients"], iocs, ["--stalled", 0])
+            # perf follows the threads that are there when it begins; those of connections to IOCs come late.
+            time.sleep(settings["warm_up_s"] + CONNECT_S)
             try:
                 profiler = children.start(record(relay.process.pid, samples), OTHER_CORES, stderr=subprocess.DEVNULL)
             except FileNotFoundError:
                 return [row | {"failed": "perf isn't installed (on Debian by linux-perf)"}]
-            relay.load(scenario, settings["clients"], iocs)
+            relay.end_part(scenario, load, iocs)
             children.end(profiler)
         script = subprocess.run(
             ["perf", "script", "--input", samples, "--fields", "comm,ip,sym", "--no-inline"],
@@ -51,7 +58,7 @@ def measure(settings):
 
 def record(pid, samples):
     """The command that records where the threads of a process spend their CPU time, until it is ended."""
-    how = ["--event", "cpu-clock", "--freq", HERTZ, "--call-graph", "dwarf,16384"]
+    how = ["--event", "cpu-clock", "--freq", HERTZ, "--call-graph", "dwarf,8192", "--mmap-pages", "16M"]
     return ["perf", "record", *how, "--pid", pid, "--output", samples]
 
 
