@@ -36,6 +36,7 @@ test("attw resolves the types of every entry", async ({ tarball }) => {
     "esm-only",
     "--exclude-entrypoints",
     "display.css",
+    "plots.css",
     "widgets.css",
     "wasm",
     "page.wasm",
