@@ -147,7 +147,7 @@ it("draws what is chosen, without the PVs that are hidden, and takes the colours
   });
 });
 
-it("a plot without a provider has a time of its own", async () => {
+it("a plot without a provider has its own time", async () => {
   setPasts();
   show(<HistoryPlot names={["P"]} />);
   await until(() => {
