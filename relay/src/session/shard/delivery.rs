@@ -74,6 +74,8 @@ struct Round {
     updates: u64,
     bytes: u64,
     broken: Vec<(usize, Disconnect)>,
+    /// Clients that got their frame and may get large values, with their groups.
+    large: Vec<(usize, usize)>,
     /// Clients that get nothing because the shard is behind.
     left_out: Vec<usize>,
 }
@@ -88,6 +90,7 @@ impl Round {
             updates: 0,
             bytes: 0,
             broken: Vec::new(),
+            large: Vec::new(),
             left_out: Vec::new(),
         }
     }
@@ -149,6 +152,10 @@ impl Run {
             if let Err(error) = self.deliver_to(slot, frames, &mut round) {
                 round.broken.push((slot, error));
             }
+        }
+        // To make the frame of a large value may take milliseconds, which delay no client's small values.
+        for (slot, group) in round.large {
+            self.follow_frame(slot, frames, group);
         }
         for (slot, error) in round.broken {
             self.disconnect(slot, &error);
@@ -251,11 +258,24 @@ impl Run {
         round.sent += 1;
         round.updates += u64::from(frame.rows());
         round.bytes += frame.length() as u64;
-        let values = frames.large.iter();
-        let values = values.filter(|value| set.contains(value.pv()));
-        client.follow_up(values, false, &mut self.encoders, &self.context.metrics);
-        self.ask_turn(slot);
+        if frames.large.is_empty() {
+            self.ask_turn(slot);
+        } else {
+            round.large.push((slot, group));
+        }
         Ok(())
+    }
+
+    /// Queues a tick's large values for a client that has the tick's frame.
+    fn follow_frame(&mut self, slot: usize, frames: &TickFrames, group: usize) {
+        if let Some(GroupFrame::Shared(_, set) | GroupFrame::Gather(set)) = frames.groups.get(group)
+        {
+            let values = frames.large.iter();
+            let values = values.filter(|value| set.contains(value.pv()));
+            let metrics = &self.context.metrics;
+            self.clients[slot].follow_up(values, false, &mut self.encoders, metrics);
+        }
+        self.ask_turn(slot);
     }
 
     /// A client with PVs misses what ticks have brought, and is brought up to date when it can take bytes.
