@@ -79,6 +79,13 @@ const FINAL = new Set([
 
 const isHidden = (): boolean => typeof document === "object" && document.hidden;
 
+/** Whether a past with an archiver's samples begins before what is missing: the archiver has what the relay hasn't. */
+function reachesBack({ archiveError, timeNs }: PvHistory, before: SeenUpdate | undefined): boolean {
+  const [first] = timeNs;
+  const seen = before?.timeNs;
+  return archiveError === undefined && first !== undefined && seen !== undefined && first <= seen;
+}
+
 /**
  * The relay may answer before it has carried out the subscription, and the page may miss updates when it loses the
  * relay or can't keep up. Then the past doesn't reach the first update that was seen afterwards, and is requested again.
@@ -232,7 +239,9 @@ export class PastLoader {
     try {
       let kept: PvHistory | undefined;
       const pass = (past: PvHistory): void => {
-        onPast({ past, kept, before, isAll, ...this.#continuation(past, before) });
+        const { isWhole, row } = this.#continuation(past, before);
+        const isFilled = kept !== undefined && reachesBack(past, before);
+        onPast({ past, kept, before, isAll, row, isWhole: isWhole || isFilled });
       };
       const past = await client.history(name, {
         ...range(isAll ? undefined : this.#missingNs),

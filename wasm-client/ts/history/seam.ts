@@ -76,6 +76,12 @@ export class Seam {
     return false;
   }
 
+  /** Whether the past has all updates before a live one. */
+  continues(sequence: number | undefined): boolean {
+    const until = this.#until;
+    return sequence !== undefined && until !== undefined && !isAfter(sequence, until + 1);
+  }
+
   /** The PV is disconnected: its numbers may begin again. */
   cut(): void {
     this.#until = undefined;

@@ -138,6 +138,10 @@ export class Tail {
   /** Updates after those. */
   #live: LiveRow[] = [];
   #gaps: PvHistoryGap[] = [];
+  /** Gaps of the last answer for which the relay keeps too little; an archiver may fill them. */
+  #missed: ReadonlySet<PvHistoryGap> = new Set();
+  /** A gap that was open when the relay answered that the PV has none. */
+  #doubtful: { readonly fromNs: bigint; isWhole: boolean; isContinued: boolean } | undefined;
   /** Time stamp of the newest update that was seen. */
   #newestNs = 0n;
   /** How far the last time stamp was ahead of this machine's clock. */
@@ -246,12 +250,23 @@ export class Tail {
       severity: Math.max(0, SEVERITIES.indexOf(status?.severity ?? "")),
     };
     this.#compare(row.timeNs, nowNs);
+    if (isInGap && this.#doubtful?.fromNs === gap.fromNs) {
+      this.#doubtful.isContinued = this.#seam.continues(row.sequence);
+      this.#dropDoubtful();
+    }
     // After a gap the last update may come again.
     if (!this.#seam.has(row.sequence) && !(isInGap && time !== null && this.#isShown(row))) {
       this.#live.push(row);
     } else if (!isInGap) return;
     this.#show({});
   };
+
+  /** The past has what was missed in a gap, up to the first update after it. */
+  #dropDoubtful(): void {
+    const { fromNs, isContinued, isWhole } = this.#doubtful ?? {};
+    if (isWhole !== true || isContinued !== true) return;
+    this.#gaps = this.#gaps.filter((gap) => gap.fromNs !== fromNs);
+  }
 
   /** Notes the newest time stamp, unless it may be an error: a clock that is ahead stays ahead. */
   #compare(timeNs: bigint, nowNs: bigint): void {
@@ -284,7 +299,12 @@ export class Tail {
     if (kept !== undefined) {
       const isKept = (gap: PvHistoryGap): boolean => kept.gaps.includes(gap);
       // A gap that has ended meanwhile is among those of what the relay keeps.
-      const closed = this.#past.gaps.filter((gap) => !isKept(gap));
+      const isFilled = (gap: PvHistoryGap): boolean => answer.isWhole && this.#missed.has(gap);
+      const closed = this.#past.gaps.filter((gap) => !isKept(gap) && !isFilled(gap));
+      if (this.#doubtful !== undefined && answer.isWhole) {
+        this.#doubtful.isWhole = true;
+        this.#dropDoubtful();
+      }
       const isLive = this.#last !== undefined;
       const ended = past.gaps.filter(({ toNs }) => !isLive || toNs !== undefined);
       this.#fill(answer, beforeLive(past, this.#live), [], [...ended, ...closed]);
@@ -336,9 +356,18 @@ export class Tail {
     const known = this.#base.gaps.filter((own) => !gaps.some((gap) => overlap(own, gap)));
     const ended = gaps.filter(({ toNs }) => toNs !== undefined);
     const open = gaps.find(({ toNs }) => toNs === undefined);
-    const own = this.#gaps.at(-1);
+    let own = this.#gaps.at(-1);
     const isInGap = own !== undefined && own.toNs === undefined;
     const missed: PvHistoryGap[] = [];
+    this.#doubtful = undefined;
+    if (own !== undefined && isInGap && open === undefined) {
+      // The answer has updates since the gap began: it goes on after them.
+      const [begin, last] = [timeNs[row], timeNs.at(-1)];
+      const isLater = begin !== undefined && last !== undefined && last > own.fromNs;
+      if (isLater && !isWhole) missed.push({ ...own, toNs: begin });
+      if (isLater) own = { ...own, fromNs: last + 1000n };
+      this.#doubtful = { fromNs: own.fromNs, isWhole: isWhole || isLater, isContinued: false };
+    }
     if (!isWhole && before !== undefined) {
       const begin = timeNs[row];
       const cut = (gap: PvHistoryGap): PvHistoryGap =>
@@ -351,13 +380,12 @@ export class Tail {
       const fromNs = before.timeNs;
       if (isSlow && fromNs !== undefined) missed.push({ cause: "lost", fromNs, toNs: begin });
     }
-    const all = [
-      ...known,
-      ...missed.filter(({ fromNs, toNs }) => toNs === undefined || toNs > fromNs),
-      ...ended,
-    ];
+    this.#missed = new Set(
+      missed.filter(({ fromNs, toNs }) => toNs === undefined || toNs > fromNs),
+    );
+    const all = [...known, ...this.#missed, ...ended];
     // The relay knows better when it began.
-    this.#gaps = isInGap ? [open ?? own] : [];
+    this.#gaps = own !== undefined && isInGap ? [open ?? own] : [];
     if (open === undefined || isInGap) return all;
     // It has ended since the relay answered. A value may be older than the gap, and clocks differ.
     const ends = [own?.toNs, first?.timeNs, BigInt(Date.now()) * 1_000_000n];

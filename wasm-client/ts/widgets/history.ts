@@ -63,6 +63,8 @@ export class History {
   #stamp: number | undefined;
   #byArrival: ByArrival | undefined;
   #seam = new Seam();
+  /** The past goes on after the gap that lasts. */
+  #isDoubtful = false;
 
   /** Set while values are placed by their arrival. */
   get byArrival(): ByArrival | undefined {
@@ -76,9 +78,10 @@ export class History {
 
   /** Takes an update at `now`, by this machine's clock in seconds. */
   add(now: number, { lastSeen, sequence, stamp, value }: Sight): void {
-    const last = this.#samples.at(-1);
+    let last = this.#samples.at(-1);
     if (value === undefined) {
       this.#seam.cut();
+      this.#isDoubtful = false;
       // Until the server was last seen the value was right; a clock that differs may not erase more
       // than it takes to notice.
       const at = Math.max(now - LARGEST_DELAY, Math.min(now, lastSeen ?? now));
@@ -86,10 +89,17 @@ export class History {
       this.#stamp = undefined;
       return;
     }
+    const isFilled = this.#isDoubtful && last?.value === null && this.#seam.continues(sequence);
+    if (isFilled) {
+      this.#samples.pop();
+      last = this.#samples.at(-1);
+      this.#stamp = last?.at;
+    }
+    this.#isDoubtful = false;
     // The past has no place for a value whose time stamp is unusable.
     const isPlaced = stamp !== undefined && stamp !== this.#stamp;
     // After a gap the value is there again, though the past has it.
-    if (this.#seam.has(sequence) && isPlaced && last?.value !== null) {
+    if (this.#seam.has(sequence) && (isFilled || (isPlaced && last?.value !== null))) {
       this.#stamp = stamp;
       return;
     }
@@ -167,6 +177,10 @@ export class History {
     let kept = Math.max(replaced, isJoined ? 0 : this.#seam.join(sequence, numbers));
     // The past has the gaps before an update.
     while (!isJoined && seen[kept]?.value === null && kept + 1 < seen.length) kept += 1;
+    // A gap that lasts remains until an update shows that nothing is missing.
+    const isInGap = seen.at(-1)?.value === null;
+    if (isInGap) kept = Math.min(kept, seen.length - 1);
+    if (!isJoined) this.#isDoubtful = isInGap && isWhole && known.at(-1)?.value !== null;
     const before = seen.slice(0, kept);
     const end = before.findIndex(({ at }) => at >= first.at);
     const later = seen.slice(kept);
