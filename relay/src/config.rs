@@ -37,7 +37,7 @@ use ipnet::IpNet;
 use pvwire_fleet::{Role, Site};
 
 pub use self::archiver::ArchiverRule;
-pub use self::command::{Check, DemoOptions, Invocation, RecordOptions};
+pub use self::command::{Check, DemoOptions, ExportOptions, Invocation, RecordOptions};
 use self::command::{OFF, command, default_here, flag, one_line};
 pub use self::error::ConfigError;
 pub use self::history::HistoryRule;
@@ -414,6 +414,7 @@ impl Config {
         match matches.subcommand() {
             Some(("demo", options)) => return Ok(Invocation::Demo(DemoOptions::of(options))),
             Some(("record", options)) => return Ok(Invocation::Record(RecordOptions::of(options))),
+            Some(("export", options)) => return Ok(Invocation::Export(ExportOptions::of(options))),
             Some(("completions", options)) => {
                 let shell = options.get_one("shell").copied();
                 return Ok(Invocation::Print(documents::completions(shell)));

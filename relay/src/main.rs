@@ -19,7 +19,7 @@ use pvwire_relay::http::reload::refuse_damaged;
 use pvwire_relay::limits::descriptors::Descriptors;
 use pvwire_relay::ops::file_reads::read_text;
 use pvwire_relay::ops::log_queue::{self, FlushAtEnd};
-use pvwire_relay::record;
+use pvwire_relay::record::{self, export};
 
 /// Longest configuration file, in bytes.
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
@@ -69,6 +69,10 @@ fn main() -> ExitCode {
                 |text| answer(Ok::<_, StartError>((text, true))),
             )
         }
+        Ok(Invocation::Export(options)) => export::export(&options).map_or_else(
+            |error| failed(&error),
+            |text| answer(Ok::<_, StartError>((text, true))),
+        ),
         Ok(Invocation::Check(config, check)) => answer(app::check(&config, check)),
         Ok(Invocation::CheckAudit(files)) => {
             answer(audit::check(&files).map(|found| (found.text, found.is_whole)))

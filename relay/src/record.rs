@@ -1,5 +1,7 @@
 //! The command `record`: a client that writes the frames of a relay to a file, for `--replay`.
 
+pub mod export;
+
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::path::Path;

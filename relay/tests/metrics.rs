@@ -2,18 +2,13 @@
 //!
 //! Topology: a relay with simulated PVs, a client, a soft IOC, and the parsers of Prometheus and of its client for Python.
 
-use std::process::{Command, Output};
+use std::process::Command;
 
 use pvwire_schema::types::{Array, PutValue, ValueType};
 use serde_json::Value;
-use testbed::{Client, Network, Relay, SoftIoc, eventually, get, in_repository, promtool, python};
-
-/// Checks that a program succeeds.
-fn succeeds(output: &Output) {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (out, error) = (text(&output.stdout), text(&output.stderr));
-    assert!(output.status.success(), "{out}{error}");
-}
+use testbed::{
+    Client, Network, Relay, SoftIoc, eventually, get, in_repository, promtool, python, succeeds,
+};
 
 #[test]
 fn quantiles_of_ages_are_numbers_to_real_parsers_of_both_formats() {

@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use pvwire_relay::ingest::recording::Reader;
 use pvwire_relay::ops::latency::wall_ns;
@@ -13,7 +13,11 @@ use pvwire_schema::types::{
     Alarm, Connection, ConnectionState, Metadata, Outcome, PutValue, Severity, SkipCause,
 };
 
-use testbed::{Client, Kept, Network, Relay, SoftIoc, eventually, relay_program};
+use serde_json::{Value, json};
+use testbed::{
+    Client, Kept, Network, Relay, SoftIoc, eventually, in_repository, python, relay_program,
+    succeeds,
+};
 
 const DATABASE: &str = r#"
     record(calc, "$(P)n") { field(CALC, "VAL+1") field(SCAN, ".1 second") }
@@ -308,6 +312,115 @@ fn replayed_run_shows_what_was_seen_live() {
     client.wait_state("OTHER", ConnectionState::NotFound);
     let reason = &client.pv("OTHER").metadata.as_ref().unwrap().missing_field;
     assert!(reason.contains("is not in the recording"), "{reason}");
+    for name in &names {
+        assert_exported(&path, &live, name, begin_ns);
+    }
+    fs::remove_file(path).unwrap();
+}
+
+/// Runs the command `export`; returns the new file, and whether it ended well with what it printed.
+fn export(path: &Path, pv: &str) -> (PathBuf, Output) {
+    let file = path.with_extension("mcap");
+    let mut command = Command::new(relay_program());
+    Network::new().apply(&mut command);
+    command.arg("export").arg(path).arg(&file);
+    let output = command.args(["--pv", pv]).output().unwrap();
+    (file, output)
+}
+
+/// The exported messages of a PV have the updates that a live client has seen after a time, and that it was
+/// disconnected.
+fn assert_exported(path: &Path, live: &Client, name: &str, after_ns: i64) {
+    let (file, output) = export(path, name);
+    succeeds(&output);
+    let read = Command::new(python())
+        .arg(in_repository("testbed/python/read_mcap.py"))
+        .arg(&file)
+        .output()
+        .unwrap();
+    succeeds(&read);
+    let (again, output) = export(path, name);
+    assert!(!output.status.success(), "the file exists");
+    fs::remove_file(again).unwrap();
+    let lines = String::from_utf8(read.stdout).unwrap();
+    let mut lines: Vec<Value> = (lines.lines())
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let statistics = lines.pop().unwrap();
+    assert_eq!(statistics, json!({"messages": lines.len(), "channels": 1}));
+    let states: Vec<_> = (lines.iter())
+        .map(|line| line["message"]["connection"]["state"].as_str().unwrap())
+        .collect();
+    assert!(states.contains(&"disconnected"), "{name}: {states:?}");
+    assert_eq!(states.last(), Some(&"connected"), "{name}: {states:?}");
+    for (nth, pair) in lines.windows(2).enumerate() {
+        assert!(pair[0]["log_ns"].as_u64() <= pair[1]["log_ns"].as_u64());
+        assert_eq!(pair[1]["sequence"], nth + 1);
+    }
+
+    let updates = lines.iter().filter(|line| {
+        line["topic"] == name && line["message"]["connection"]["state"] == "connected"
+    });
+    let shown = |line: &Value| {
+        let message = &line["message"];
+        let value = &message["value"];
+        let shown = match (value["float"].as_f64(), value["array"].as_array()) {
+            (Some(number), _) => json!(number),
+            (None, Some(array)) => array
+                .iter()
+                .map(|element| json!(element.as_f64()))
+                .collect(),
+            (None, None) => value["text"].clone(),
+        };
+        let severity = message["status"]["severity"].clone();
+        (line["publish_ns"].as_i64().unwrap(), shown, severity)
+    };
+    let mut exported: Vec<_> = updates
+        .map(shown)
+        .filter(|(time_ns, ..)| *time_ns > after_ns)
+        .collect();
+    exported.dedup();
+    let seen = |(value, time_ns, alarm): &Row| {
+        let value = match value {
+            Kept::Number(number) => json!(number),
+            Kept::Text(text) => json!(text),
+            Kept::Array(_, data) => {
+                let numbers = data.as_chunks().0.iter();
+                numbers.map(|word| f64::from_le_bytes(*word)).collect()
+            }
+            other => panic!("{name}: {other:?}"),
+        };
+        let severity = match alarm.severity {
+            Severity::NoAlarm => "NO_ALARM",
+            Severity::Minor => "MINOR",
+            Severity::Major => "MAJOR",
+            Severity::Invalid => "INVALID",
+        };
+        (*time_ns, value, json!(severity))
+    };
+    let live: Vec<_> = rows(live, name, after_ns).iter().map(seen).collect();
+    // The recorder ended a moment before or after the last updates that the live client has read.
+    let common = live.len().min(exported.len());
+    assert!(common >= 1, "{name}");
+    assert_eq!(exported[..common], live[..common], "{name}");
+}
+
+#[test]
+fn export_of_a_name_that_was_not_recorded_writes_no_file() {
+    let network = Network::new();
+    let relay = Relay::start(network, &["--enable-sim"]);
+    let name = "sim://counter(rate_hz=50)".to_owned();
+    let recording = Recording::start(network, &relay, std::slice::from_ref(&name));
+    let (path, _) = recording.end();
+    let (file, output) = export(&path, "OTHER");
+    assert!(!output.status.success() && !file.exists());
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("OTHER is not in the recording"), "{text}");
+    fs::write(&path, "no recording").unwrap();
+    let (file, output) = export(&path, &name);
+    assert!(!output.status.success() && !file.exists());
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("not a recording"), "{text}");
     fs::remove_file(path).unwrap();
 }
 

@@ -35,7 +35,7 @@ mod wire;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -137,6 +137,13 @@ pub fn eventually(what: &str, mut done: impl FnMut() -> bool) {
         assert!(waited < DEADLINE, "never: {what}");
         thread::sleep((waited / 20).clamp(SHORTEST_PAUSE, LONGEST_PAUSE));
     }
+}
+
+/// Checks that a program has succeeded, and shows what it printed otherwise.
+pub fn succeeds(output: &Output) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, error) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{out}{error}");
 }
 
 /// How long [`eventually`] sleeps between two looks.

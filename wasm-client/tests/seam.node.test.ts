@@ -121,8 +121,8 @@ class Source {
   /** Updates of a range as columns, after the value that held at its begin. */
   #columns(first: number, last: number, fromNs: bigint): Archived {
     const all = range(first, last).map((update) => ({ update, ns: this.#ns[update - 1] ?? 0n }));
-    const held = all.filter(({ ns }) => ns <= fromNs).slice(-1);
-    const rows = [...held, ...all.filter(({ ns }) => ns > fromNs)];
+    const before = all.filter(({ ns }) => ns <= fromNs).slice(-1);
+    const rows = [...before, ...all.filter(({ ns }) => ns > fromNs)];
     return {
       timeNs: BigInt64Array.from(rows, ({ ns }) => ns),
       numbers: Float64Array.from(rows, ({ update }) => update),
@@ -131,7 +131,7 @@ class Source {
       texts: new Map(),
       gaps: [],
       bins: [],
-      hasHeld: held.length > 0,
+      hasHeld: before.length > 0,
     };
   }
 

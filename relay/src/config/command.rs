@@ -98,6 +98,30 @@ impl RecordOptions {
     }
 }
 
+/// The options of the command `export`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExportOptions {
+    /// The recording.
+    pub recording: String,
+    /// The MCAP file, a new one.
+    pub file: String,
+    /// Names of PVs as they were recorded; empty for all.
+    pub pvs: Vec<String>,
+}
+
+impl ExportOptions {
+    /// Reads the arguments of the command `export`.
+    pub(super) fn of(arguments: &ArgMatches) -> Self {
+        let text = |name: &str| arguments.get_one::<String>(name).cloned();
+        let pvs = arguments.get_many("pv").into_iter().flatten();
+        Self {
+            recording: text("recording").unwrap_or_default(),
+            file: text("file").unwrap_or_default(),
+            pvs: pvs.cloned().collect(),
+        }
+    }
+}
+
 /// What the command line asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Invocation {
@@ -111,6 +135,8 @@ pub enum Invocation {
     Demo(DemoOptions),
     /// The command `record`: write the frames of a relay to a file.
     Record(RecordOptions),
+    /// The command `export`: write a recording as MCAP.
+    Export(ExportOptions),
     /// The command `check-audit`: verify these audit files, oldest first, and exit.
     CheckAudit(Vec<String>),
 }
@@ -187,6 +213,7 @@ pub(super) fn command(default_of: fn(&Key) -> String) -> Command {
     with_keys(command, default_of)
         .subcommand(demo())
         .subcommand(record())
+        .subcommand(export())
         .subcommand(with_keys(check, default_of))
         .subcommand(check_audit)
         .subcommands(documents())
@@ -255,6 +282,29 @@ fn record() -> Command {
             "Exit status: 1 if the relay can't be reached at the start or the file can't be written. A relay that is \
              lost later is tried again.",
         )
+}
+
+/// The command `export`.
+fn export() -> Command {
+    Command::new("export")
+        .about("Write a recording as MCAP, which Foxglove and Lichtblick open")
+        .args([
+            Arg::new("recording")
+                .value_name("RECORDING")
+                .required(true)
+                .help("A file of the command record"),
+            Arg::new("file")
+                .value_name("FILE")
+                .required(true)
+                .help("The MCAP file, a new one"),
+            Arg::new("pv")
+                .long("pv")
+                .value_name("NAME")
+                .num_args(1..)
+                .action(ArgAction::Append)
+                .help("Names of PVs as they were recorded; may be repeated [default: all]"),
+        ])
+        .after_help("Exit status: 1 if the recording can't be read or the file can't be written; there is no file then.")
 }
 
 /// One origin: the demo takes puts, so it is not for all pages that the browser shows.

@@ -150,6 +150,8 @@ mod tests {
             }
             for command in [
                 "demo",
+                "record",
+                "export",
                 "check",
                 "check-audit",
                 "completions",

@@ -5,8 +5,8 @@
 
 mod control;
 mod player;
+mod recorded;
 
-use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,8 @@ use std::thread::{self, JoinHandle};
 use pvwire_schema::types::Outcome;
 
 use self::control::{Control, ControlSource};
-use self::player::{Player, Recorded};
+use self::player::Player;
+pub(crate) use self::recorded::Recorded;
 use super::directory::{Directory, NameList, Origin};
 use super::feed::Feed;
 use super::recording::{Reader, RecordingError};
@@ -198,6 +199,3 @@ impl Monitor for RecordedMonitor {
         OpTicket::ended()
     }
 }
-
-/// Indices by name.
-type ByName = HashMap<String, usize>;
