@@ -2,7 +2,7 @@
 //! chunks of messages.
 //!
 //! Each chunk is followed by the index of its messages; the summary at the end has the channels and where the chunks
-//! are. The crate `mcap` does the same, but needs `paste`, which nobody maintains (RUSTSEC-2024-0436).
+//! are. The crate `mcap` does the same, but needs `paste`, which is unmaintained (RUSTSEC-2024-0436).
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
