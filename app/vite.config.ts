@@ -25,6 +25,7 @@ const server = {
     "/ws": { ...relay, ws: true },
     "/status": relay,
     "/pv": relay,
+    "/saved": relay,
     "/screens": relay,
     "/app.json": relay,
   },

@@ -4,12 +4,16 @@ import { useEffect, useRef, useState, type ReactNode } from "react";
 import { useClient } from "pvwire/react";
 
 import { eachOnce, entriesIn } from "./entries";
-import { isTitle, pvsIn } from "./groups";
+import { isTitle } from "./groups";
+import { relayLists, removeFromRelay, saveOnRelay } from "./relay_lists";
 import { go, parseRoute, type Route } from "./route";
-import { rememberList, removeList, savedLists, saveList } from "./stored";
+import { SavedLists } from "./SavedLists";
+import { rememberList, removeList, savedLists, saveList, type Lists } from "./stored";
 
 /** Maximum number of names that a pattern brings. */
 const MAX_MATCHES = 1000;
+
+const textOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 /** The list of the link. Another one needs another box. */
 export function ListBox({ route }: { readonly route: Route }): ReactNode {
@@ -19,14 +23,39 @@ export function ListBox({ route }: { readonly route: Route }): ReactNode {
   const [said, setSaid] = useState("");
   const [lists, setLists] = useState(savedLists);
 
+  /** `undefined` where the relay keeps no lists. */
+  const [onRelay, setOnRelay] = useState<Lists>();
   const searching = useRef<AbortController>(undefined);
 
-  useEffect(
-    () => () => {
+  useEffect(() => {
+    let isShown = true;
+    relayLists().then(
+      (lists) => {
+        if (isShown) setOnRelay(lists);
+      },
+      (error: unknown) => {
+        if (isShown) setSaid(`The lists on the relay can't be read: ${textOf(error)}`);
+      },
+    );
+    return () => {
+      isShown = false;
       searching.current?.abort();
-    },
-    [],
-  );
+    };
+  }, []);
+
+  /** Shows the relay's lists after a change, or why it failed. */
+  const change = (changed: Promise<Lists | undefined>, done: string): void => {
+    setSaid("");
+    changed.then(
+      (lists) => {
+        setOnRelay(lists);
+        setSaid(lists === undefined ? "The relay keeps no lists any more." : done);
+      },
+      (error: unknown) => {
+        setSaid(`The relay has changed nothing, or doesn't say so: ${textOf(error)}`);
+      },
+    );
+  };
 
   /** Ends the search before, whose answer must not replace what the user does now. */
   const begin = (): AbortSignal => {
@@ -43,6 +72,11 @@ export function ListBox({ route }: { readonly route: Route }): ReactNode {
     rememberList(list);
     setText(list.join("\n"));
     go({ ...now, names: list });
+  };
+
+  const reopen = (list: readonly string[]): void => {
+    begin();
+    open(list);
   };
 
   const show = async (signal: AbortSignal): Promise<void> => {
@@ -70,7 +104,7 @@ export function ListBox({ route }: { readonly route: Route }): ReactNode {
           event.preventDefault();
           const signal = begin();
           show(signal).catch((error: unknown) => {
-            if (!signal.aborted) setSaid(error instanceof Error ? error.message : String(error));
+            if (!signal.aborted) setSaid(textOf(error));
           });
         }}
       >
@@ -104,38 +138,41 @@ export function ListBox({ route }: { readonly route: Route }): ReactNode {
           >
             Save in this browser
           </button>
+          {onRelay !== undefined && (
+            <button
+              type="button"
+              disabled={names.length === 0}
+              onClick={() => {
+                const title = window.prompt("Name of this list on the relay")?.trim() ?? "";
+                if (title === "") return;
+                change(saveOnRelay(title, names), `Saved as ${title} on the relay.`);
+              }}
+            >
+              Save on the relay
+            </button>
+          )}
           <span className="note" role="status">
             {said}
           </span>
         </div>
       </form>
-      {Object.keys(lists).length > 0 && (
-        <ul className="links" aria-label="Saved lists">
-          {Object.entries(lists).map(([title, saved]) => (
-            <li key={title}>
-              <button
-                type="button"
-                onClick={() => {
-                  begin();
-                  open(saved);
-                }}
-              >
-                {title} ({pvsIn(saved).length})
-              </button>{" "}
-              <button
-                type="button"
-                aria-label={`Remove the list ${title}`}
-                onClick={() => {
-                  removeList(title);
-                  setLists(savedLists());
-                }}
-              >
-                ×
-              </button>
-            </li>
-          ))}
-        </ul>
-      )}
+      <SavedLists
+        label="Saved in this browser"
+        lists={lists}
+        onOpen={reopen}
+        onRemove={(title) => {
+          removeList(title);
+          setLists(savedLists());
+        }}
+      />
+      <SavedLists
+        label="Saved on the relay"
+        lists={onRelay ?? {}}
+        onOpen={reopen}
+        onRemove={(title) => {
+          change(removeFromRelay(title), `${title} is removed.`);
+        }}
+      />
     </details>
   );
 }

@@ -1,6 +1,8 @@
 /** The app: one story for each page, with a real IOC and a real relay. */
 
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
 
 import { expectAccessible } from "../fixtures/accessible";
 import { expect, test } from "../fixtures/app_page";
@@ -311,6 +313,44 @@ test("table: groups are folded, count their alarms, and stay in the link and in 
   await page.getByText("Change the list").click();
   await page.getByRole("button", { name: "Both (4)" }).click();
   await expect(group("Others")).toBeVisible();
+});
+
+test.describe("with a folder for lists", () => {
+  const folder = mkdtempSync(path.join(tmpdir(), "pvwire-saved-"));
+  test.use({ relayFlags: [`--saved=${folder}`] });
+  test.afterAll(() => {
+    rmSync(folder, { recursive: true });
+  });
+
+  test("a list that is saved on the relay is there in another browser, and can be removed", async ({
+    app,
+    browser,
+    page,
+    prefix,
+    relay,
+  }) => {
+    const pv = `${prefix}:RING:CURRENT`;
+    await app.open(`#/table?pvs=%23%20Ring,${pv}`);
+    await page.getByText("Change the list").click();
+    page.once("dialog", (dialog) => void dialog.accept("Ring/1"));
+    await page.getByRole("button", { name: "Save on the relay" }).click();
+    await expect(page.getByText("Saved as Ring/1 on the relay.")).toBeVisible();
+
+    const other = await browser.newPage();
+    await other.goto(`${app.url}#/table`);
+    await other.getByRole("button", { name: "Ring/1 (1)" }).click();
+    await expect(other.locator(`[data-row="${pv}"]`)).toBeVisible();
+    await expect(other.locator("[data-group]")).toHaveCount(1);
+    await other.getByText("Change the list").click();
+    await other.getByRole("button", { name: "Remove the list Ring/1" }).click();
+    await expect(other.getByText("Ring/1 is removed.")).toBeVisible();
+    await expect(other.getByRole("list", { name: "Saved on the relay" })).toHaveCount(0);
+    await relay.kill();
+    other.once("dialog", (dialog) => void dialog.accept("Late"));
+    await other.getByRole("button", { name: "Save on the relay" }).click();
+    await expect(other.getByText("The relay has changed nothing, or doesn't say so")).toBeVisible();
+    await other.close();
+  });
 });
 
 test("health: the relay's numbers, and what is said when it doesn't show them", async ({

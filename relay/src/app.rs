@@ -33,6 +33,7 @@ use crate::compute::Pool;
 use crate::config::{Config, ConfigError, Invocation};
 use crate::doors::coniql::Coniql;
 use crate::http::reload::Reload;
+use crate::http::saved::SavedLists;
 use crate::http::screens::Screens;
 use crate::http::server::HeaderCase;
 use crate::http::tls::Tls;
@@ -64,6 +65,7 @@ pub async fn run(
     let started = Instant::now();
     let tls = open_tls(&config)?;
     let screens = Screens::open(&config).map_err(StartError::file)?;
+    let saved = SavedLists::open(&config.saved).map_err(StartError::file)?;
     fleet::check_files(&config)?;
     // Before the port is bound: a signal would kill the relay until then.
     let hangup = signal(SignalKind::hangup())?;
@@ -158,6 +160,7 @@ pub async fn run(
         histories,
         archivers,
         screens,
+        saved,
         header_case: HeaderCase::read().await?,
     };
     let audit = access.audit.clone();

@@ -109,6 +109,8 @@ pub struct Config {
     pub screens: Vec<ScreenFolder>,
     /// Who may read them; folders without an entry are for every client.
     pub screens_access: Vec<ScreenAccess>,
+    /// Folder for the lists of PVs that users save; empty for none.
+    pub saved: String,
     /// Whether simulated PVs are served.
     pub enable_sim: bool,
     /// Recording whose PVs are served in place of those of servers; empty for none.
@@ -314,6 +316,7 @@ impl Default for Config {
             confirm_put: Vec::new(),
             screens: Vec::new(),
             screens_access: Vec::new(),
+            saved: String::new(),
             enable_sim: false,
             replay: String::new(),
             replay_speed: ReplaySpeed::default(),

@@ -3,6 +3,7 @@
 pub mod admin;
 pub mod connection;
 pub mod reload;
+pub mod saved;
 pub mod screens;
 pub mod server;
 pub mod tls;

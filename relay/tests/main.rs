@@ -76,6 +76,7 @@ mod reload;
 mod replay;
 mod requests;
 mod rules;
+mod saved;
 mod screens;
 mod silence;
 mod sim;

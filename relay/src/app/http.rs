@@ -19,6 +19,7 @@ use crate::config::{Auth, Config};
 use crate::doors::coniql::Coniql;
 use crate::doors::pvws::site::Site;
 use crate::http::admin::{Admin, LastOverview, LastText};
+use crate::http::saved::SavedLists;
 use crate::http::screens::Screens;
 use crate::http::server::{Audience, HeaderCase, Listening, PvRoutes, RefusedPages, Server, Trust};
 use crate::http::tls::Tls;
@@ -138,6 +139,7 @@ pub(super) struct Front {
     pub(super) histories: Arc<Histories>,
     pub(super) archivers: Option<Arc<Archivers>>,
     pub(super) screens: Option<Screens>,
+    pub(super) saved: Option<SavedLists>,
     pub(super) header_case: HeaderCase,
 }
 
@@ -199,6 +201,7 @@ pub(super) fn server(
         histories: front.histories,
         archivers: front.archivers,
         screens: front.screens,
+        saved: front.saved,
         header_case: front.header_case,
         pool: shared.pool,
         app: config.app,

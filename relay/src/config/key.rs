@@ -157,6 +157,12 @@ pub(super) const KEYS: &[Key] = &[
         "Who may read the displays of a prefix, as ops=alice,@operators: users, groups after @, or * for every user who has logged in; may be repeated. Every client may read the displays of other prefixes"
     ),
     text!(
+        "saved",
+        "DIR",
+        saved,
+        "Existing folder for the lists of PVs that users save by the app, as /var/lib/pvwire/saved: one file a user, and one for all clients without a login, with at most 1 MiB each. Several relays may use the same folder. Empty: lists are saved in the browser and in links"
+    ),
+    text!(
         "tls_cert",
         "FILE",
         tls_cert,

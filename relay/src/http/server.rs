@@ -17,6 +17,7 @@ mod pv;
 mod pvws;
 mod query;
 mod refused_pages;
+mod saved;
 mod screens;
 mod token;
 mod trust;
@@ -61,6 +62,7 @@ use crate::doors::pvws::site::Site;
 use crate::fanout::encoding::Encodings;
 use crate::http::admin::{Admin, STATUS_PAGE, STATUS_POLICY};
 use crate::http::connection::{Connection, Progress};
+use crate::http::saved::SavedLists;
 use crate::http::screens::{PATH as SCREENS_PATH, Screens};
 use crate::http::tls::Tls;
 use crate::limits::connections::{Callers, Clients, Stay};
@@ -145,6 +147,8 @@ pub struct Server {
     pub pool: PoolHandle,
     /// The facility's displays, if they are served.
     pub screens: Option<Screens>,
+    /// Lists of PVs that users save, if the operator gives a folder.
+    pub saved: Option<SavedLists>,
     /// Whether clients get the app in place of the status page.
     pub app: bool,
     /// Patterns of the PVs that the app writes only after a confirmation.
@@ -350,7 +354,8 @@ impl Server {
         let path = request.uri().path().to_owned();
         let of_pv = self.is_for_pv(&request, visit);
         let is_get = request.method() == Method::GET;
-        if !is_get && !of_pv && self.coniql.is_none() && !self.is_close_of_socket(&request, visit) {
+        let is_known = of_pv || self.coniql.is_some() || self.is_for_saved_list(&request, visit);
+        if !is_get && !is_known && !self.is_close_of_socket(&request, visit) {
             return Ok(self.get_only(&request, visit));
         }
         // Probes may use any host name, and no limit on connections applies to them.
@@ -370,6 +375,9 @@ impl Server {
             return self.pv_route(request, visit).await;
         }
         if let Some(answer) = self.coniql(&mut request, visit).await {
+            return answer;
+        }
+        if let Some(answer) = self.saved_lists(&mut request, visit).await {
             return answer;
         }
         if !is_get && !self.is_close_of_socket(&request, visit) {
