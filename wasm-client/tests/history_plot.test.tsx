@@ -1,7 +1,7 @@
 /** Plots over time: all of a page have one time, which each of them and the page's control change. */
 
 import { useState } from "react";
-import { expect, it } from "vitest";
+import { expect, it, vi } from "vitest";
 
 import {
   HistoryPlot,
@@ -157,4 +157,34 @@ it("a plot without a provider has its own time", async () => {
       "3 mA",
     ]);
   });
+});
+
+it("the date below the last tick is whole on a phone", async () => {
+  relay.set("P", { value: 1, units: "mA" });
+  const ends: { text: string; left: number; right: number; width: number }[] = [];
+  const drawn = vi.spyOn(CanvasRenderingContext2D.prototype, "fillText");
+  drawn.mockImplementation(function (this: CanvasRenderingContext2D, text, x, y) {
+    const transform = this.getTransform();
+    const half = this.textAlign === "center" ? (transform.a * this.measureText(text).width) / 2 : 0;
+    const at = transform.transformPoint(new DOMPoint(x, y)).x;
+    ends.push({ text, left: at - half, right: at + half, width: this.canvas.width });
+  });
+  try {
+    // The only tick is at the end of the interval.
+    const midnight = Date.UTC(2026, 0, 31);
+    const range = { kind: "past", fromMs: midnight - 50 * SECOND, toMs: midnight } as const;
+    show(
+      <div style={{ width: 340 }}>
+        <TimeRangeProvider range={range}>
+          <HistoryPlot names={["P"]} isUtc />
+        </TimeRangeProvider>
+      </div>,
+    );
+    await until(() => {
+      expect(ends.some(({ text }) => text.includes("2026-01-31"))).toBe(true);
+    });
+    expect(ends.filter(({ left, right, width }) => left < 0 || right > width)).toEqual([]);
+  } finally {
+    drawn.mockRestore();
+  }
 });

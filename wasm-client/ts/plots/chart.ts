@@ -168,12 +168,12 @@ function drawLimits(plot: uPlot, { colour, limits, scale }: Trace, isAlone: bool
   ctx.restore();
 }
 
-/** The last time below the chart is whole: half of it is to the right of the curves, where no axis has room for it. */
+/** The last time and date below the chart are whole: half of them is to the right of the curves, where no axis has room for it. */
 function rightRoom({ scales }: uPlot, axes: number): number {
   if (axes > 1) return 16;
   const seconds = (scales.x?.max ?? 0) - (scales.x?.min ?? 0);
-  // Times in parts of seconds.
-  return seconds < 30 ? 46 : 32;
+  // Times in parts of seconds, and dates.
+  return seconds < 30 ? 46 : 38;
 }
 
 function optionsOf(
