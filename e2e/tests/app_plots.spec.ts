@@ -153,6 +153,12 @@ test("plots: live, zoomed, moved, below each other, exported, without the IOC", 
   await ioc.kill();
   await expect(trace(current)).toContainText("Disconnected");
   await expect(trace(current)).toHaveAttribute("data-state", "disconnected");
+  // A phone shows it beside the old value.
+  await page.setViewportSize({ width: 390, height: 844 });
+  await trace(current).locator('[data-column="name"]').scrollIntoViewIfNeeded();
+  const at = trace(current).locator('[data-column="at"]');
+  await expect(at.locator(".pvwire-state-icon")).toBeInViewport();
+  await expect(trace(current).locator('[data-column="state"]')).toBeVisible();
 });
 
 test("plots, table and PV show one past interval, marked as such, and the present again", async ({

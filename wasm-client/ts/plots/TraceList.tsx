@@ -112,11 +112,13 @@ function TraceRow(props: TraceListProps & { readonly trace: Trace }) {
         </label>
         {href === undefined ? name : <a href={href}>{name}</a>}
       </td>
-      <td data-column="at">{shown}</td>
+      <td data-column="at">
+        <StateIcon state={state} severity={severity} isStale={isStale} />
+        {shown}
+      </td>
       <td data-column="low">{textOf(range?.[0])}</td>
       <td data-column="high">{textOf(range?.[1])}</td>
       <td data-column="state">
-        <StateIcon state={state} severity={severity} isStale={isStale} />
         {isNumber ? text : "No number: nothing to draw"} {problem}
       </td>
       {onRemove !== undefined && (
