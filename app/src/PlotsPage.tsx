@@ -1,7 +1,7 @@
-/** Up to 20 PVs over time. All that is chosen is in the link. */
+/** Up to 20 PVs over time, or against one of them. All that is chosen is in the link. */
 
-import type { ReactNode } from "react";
-import { HistoryPlot, TimeControl } from "pvwire/plots";
+import { lazy, Suspense, type ReactNode } from "react";
+import { HistoryPlot, TimeControl, type PlotOptions } from "pvwire/plots";
 
 import { pvsText } from "./counts";
 import { ListBox } from "./ListBox";
@@ -10,15 +10,17 @@ import { elsewhere, go, hrefOf, setTo, type Route } from "./route";
 import { useNames } from "./TablePage";
 import { useTitle } from "./title";
 
+const XyPlot = lazy(async () => ({ default: (await import("./xy")).XyPlot }));
+
 const MAX_TRACES = 20;
 
 export default function PlotsPage({ route }: { readonly route: Route }): ReactNode {
   const names = useNames(route);
   const shown = names.slice(0, MAX_TRACES);
-  useTitle(
-    names.length === 1 ? `Plot of ${names[0] ?? ""}` : `Plot of ${pvsText(shown.length)}`,
-    "NONE",
-  );
+  const { x = "" } = route.settings;
+  const others = shown.filter((name) => name !== x);
+  const plotted = others.length === 1 ? (others[0] ?? "") : pvsText(others.length);
+  useTitle(`Plot of ${plotted}${x === "" || x === INDEX ? "" : ` against ${x}`}`, "NONE");
   return (
     <div className="plots-page">
       <h1>Plots</h1>
@@ -42,29 +44,63 @@ interface PlotsProps {
   readonly names: readonly string[];
 }
 
+/** The index of an array's element on the horizontal axis: no PV has this name. */
+const INDEX = "#";
+
 function Plots({ names, route }: PlotsProps) {
-  const { limits, log, stack, utc } = route.settings;
+  const { limits, log, stack, utc, x = "" } = route.settings;
   const isUtc = utc === "1";
+  const props = {
+    names,
+    isUtc,
+    options: { isStacked: stack === "1", isLog: log === "1", hasLimits: limits === "1" },
+    onOptions: ({ hasLimits, isLog, isStacked }: PlotOptions) => {
+      setTo(route, {
+        stack: isStacked === true ? "1" : "",
+        log: isLog === true ? "1" : "",
+        limits: hasLimits === true ? "1" : "",
+      });
+    },
+    hrefOf: (name: string) => hrefOf(elsewhere(route, { page: "pv", name, names: [] })),
+    onRemove: (name: string) => {
+      go({ ...route, names: route.names.filter((other) => other !== name) });
+    },
+  };
   return (
     <section className="panel plots" aria-label="Charts">
       <TimeControl isUtc={isUtc} />
-      <HistoryPlot
-        names={names}
-        isUtc={isUtc}
-        options={{ isStacked: stack === "1", isLog: log === "1", hasLimits: limits === "1" }}
-        onOptions={({ hasLimits, isLog, isStacked }) => {
-          setTo(route, {
-            stack: isStacked === true ? "1" : "",
-            log: isLog === true ? "1" : "",
-            limits: hasLimits === true ? "1" : "",
-          });
-        }}
-        hrefOf={(name) => hrefOf(elsewhere(route, { page: "pv", name, names: [] }))}
-        onRemove={(name) => {
-          go({ ...route, names: route.names.filter((other) => other !== name) });
-        }}
-      />
+      <HorizontalAxis route={route} names={names} />
+      {x === "" ? (
+        <HistoryPlot {...props} />
+      ) : (
+        <Suspense fallback={<p className="note">Loading…</p>}>
+          <XyPlot {...props} xName={x} />
+        </Suspense>
+      )}
     </section>
+  );
+}
+
+function HorizontalAxis({ names, route }: PlotsProps) {
+  const { x = "" } = route.settings;
+  // The PV of a link need not be in its list.
+  const pvs = x === "" || x === INDEX || names.includes(x) ? names : [...names, x];
+  return (
+    <label className="pair">
+      Horizontal axis
+      <select
+        value={x}
+        onChange={({ target }) => {
+          setTo(route, { x: target.value });
+        }}
+      >
+        <option value="">Time</option>
+        <option value={INDEX}>Index of the element</option>
+        {pvs.map((name) => (
+          <option key={name}>{name}</option>
+        ))}
+      </select>
+    </label>
   );
 }
 

@@ -286,3 +286,76 @@ test.describe("with a past on disk", () => {
     await expect(picture).toBeHidden();
   });
 });
+
+test.describe("against another PV", () => {
+  test.use({
+    moreRecords: `
+record(waveform, "$(P):XY:X") { field(FTVL, "DOUBLE") field(NELM, "8") field(EGU, "mm") field(INP, [1, 2, 3, 4]) }
+record(waveform, "$(P):XY:Y") { field(FTVL, "DOUBLE") field(NELM, "8") field(EGU, "V") field(INP, [10, 20, 30, 45]) }
+record(ao, "$(P):XY:A") { field(PINI, "YES") field(VAL, "1") field(EGU, "mA") field(HIGH, "5") field(HSV, "MINOR") }
+record(ao, "$(P):XY:B") { field(PINI, "YES") field(VAL, "10") field(EGU, "kV") }
+`,
+  });
+
+  test("XY: arrays and two numbers, by the link, exported, and without the IOC", async ({
+    app,
+    ioc,
+    page,
+    prefix,
+  }) => {
+    const [x, y, a, b] = ["X", "Y", "A", "B"].map((name) => `${prefix}:XY:${name}`) as [
+      string,
+      string,
+      string,
+      string,
+    ];
+    const trace = (name: string) => page.locator(`[data-trace="${name}"]`);
+    const picture = page.getByRole("region", { name: "Charts" }).getByRole("img").first();
+    const saidOf = (text: string) => expect(picture).toHaveAttribute("aria-label", text);
+    await app.open(`#/plots?last=60&pvs=${[x, y].join(",")}`);
+    await page.getByLabel("Horizontal axis").selectOption(x);
+    await saidOf(`${y} against ${x}: 4 points, horizontally 1 to 4 mm, vertically 10 to 45 V`);
+    await expect(page).toHaveTitle(`Plot of ${y} against ${x} – pvwire`);
+    await ioc.put("XY:Y", "[10, 20, 30]");
+    await saidOf(`${y} against ${x}: 3 points, horizontally 1 to 3 mm, vertically 10 to 30 V`);
+    await expect(trace(y)).toContainText("3 elements");
+    await page.reload();
+    await expect(page.getByLabel("Horizontal axis")).toHaveValue(x);
+    await expect(trace(y)).toContainText("the first 3 are drawn");
+    await expectAccessible(page);
+    await page.getByLabel("Horizontal axis").selectOption("Index of the element");
+    await expect(picture).toHaveAttribute("aria-label", /: 4 points, horizontally 0 to 3/);
+
+    // Two numbers: all pairs since the page was opened, and the present one.
+    await app.open(`#/plots?last=60&x=${a}&limits=1&pvs=${[a, b].join(",")}`);
+    await saidOf(
+      `${b} against ${a}: 1 point, horizontally 1 mA, vertically 10 kV; now 1 mA and 10 kV`,
+    );
+    await ioc.put("XY:A", 6);
+    await expect(trace(a)).toContainText("MINOR HIGH");
+    await ioc.put("XY:B", 25);
+    await saidOf(
+      `${b} against ${a}: 3 points, horizontally 1 to 6 mA, vertically 10 to 25 kV; now 6 mA and 25 kV`,
+    );
+    await expectAccessible(page);
+    const [csv] = await Promise.all([
+      page.waitForEvent("download"),
+      page.getByRole("button", { name: "Export CSV" }).click(),
+    ]);
+    const lines = readFileSync(await csv.path(), "utf8").split("\r\n");
+    expect(lines[0]).toBe("horizontal,vertical,element,time (UTC),x,x units,y,y units");
+    expect(lines[3]).toMatch(
+      new RegExp(`^${a},${b},,\\d{4}-\\d\\d-\\d\\dT[\\d:]+\\.\\d{6}Z,6,mA,25,kV$`),
+    );
+
+    // Of the IOC that is gone nothing is present, and what was drawn over time stays.
+    await ioc.kill();
+    await expect(trace(a)).toHaveAttribute("data-state", "disconnected");
+    await expect(picture).toHaveAttribute("aria-label", /: 3 points, [^;]*$/);
+    await app.open(`#/plots?x=${x}&pvs=${[x, y].join(",")}`);
+    await page.reload();
+    await saidOf(`Nothing to draw against ${x}`);
+    await ioc.restart();
+    await expect(picture).toHaveAttribute("aria-label", /: 4 points, /, { timeout: 45_000 });
+  });
+});

@@ -2,7 +2,7 @@
 
 import { expect, it } from "vitest";
 
-import { draw, rangeOf, type Axis, type Curve, type Drawing } from "../ts/display/plot/draw.js";
+import { draw, rangeOf, type Axis, type Curve, type Drawing } from "../ts/plots/draw.js";
 import { ticksOf } from "../ts/widgets/ticks.js";
 import { next } from "./random.js";
 

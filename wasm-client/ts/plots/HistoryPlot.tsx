@@ -1,30 +1,20 @@
 /** Up to 20 PVs over time: live or past, in one chart or below each other. */
 
-import { useEffect, useId, useRef, useState, type ReactNode } from "react";
+import { useId, useRef, useState, type ReactNode } from "react";
 
 import { usePvHistory, usePvs } from "../react/index.js";
 import { axisSize } from "./chart.js";
 import { ChartView } from "./ChartView.js";
-import { csvOfTraces, pngOf } from "./export.js";
-import { download } from "./files.js";
+import { csvOfTraces } from "./export.js";
+import { useIsDark } from "./ground.js";
 import { tickTexts } from "./numbers.js";
 import { padded } from "./range.js";
 import { endOf, nowSeconds, pastOf, requestOf, spanOf } from "./span.js";
 import { rangeOf, stepsOf, type Span } from "./steps.js";
 import { useSpan, useTimeRange } from "./time.js";
-import { formatDate } from "./times.js";
+import { Tools, type PlotOptions } from "./Tools.js";
 import { TraceList } from "./TraceList.js";
 import { MAX_TRACES, META, traceOf, type Meta, type Trace } from "./traces.js";
-
-/** How the curves of a `HistoryPlot` are drawn. */
-export interface PlotOptions {
-  /** A chart for each PV, below each other. @default false */
-  readonly isStacked?: boolean;
-  /** A logarithmic vertical axis; values of 0 and below are not drawn. @default false */
-  readonly isLog?: boolean;
-  /** Lines at the limits of warnings and alarms. @default false */
-  readonly hasLimits?: boolean;
-}
 
 /** The properties of `HistoryPlot`. */
 export interface HistoryPlotProps {
@@ -55,32 +45,7 @@ const AXIS_WIDTH = 84;
 const UNITS_WIDTH = 18;
 const WIDTH_STEP = 12;
 
-const TOGGLES = [
-  ["isStacked", "Below each other", "A chart for each PV"],
-  ["isLog", "Logarithmic", "Values of 0 and below are not drawn"],
-  ["hasLimits", "Limits", "Lines at the limits of warnings and alarms"],
-] as const;
-
-/** Whether an element has light text. The page's `color-scheme` decides, or the application's own colours. */
-function useIsDark(host: { readonly current: HTMLElement | null }): boolean {
-  const [isDark, setDark] = useState(false);
-  useEffect(() => {
-    const element = host.current;
-    if (element === null) return;
-    const check = (): void => {
-      const [red = 0, green = 0, blue = 0] = getComputedStyle(element).color.match(/[\d.]+/g) ?? [];
-      setDark(Number(red) + Number(green) + Number(blue) > 3 * 128);
-    };
-    const frame = requestAnimationFrame(check);
-    // The style sheet's transition of the colour ends in this event.
-    element.addEventListener("transitionend", check);
-    return () => {
-      cancelAnimationFrame(frame);
-      element.removeEventListener("transitionend", check);
-    };
-  }, [host]);
-  return isDark;
-}
+const TOGGLES = ["isStacked", "isLog", "hasLimits"] as const;
 
 /**
  * PVs over the time of the page's `TimeRangeProvider`, with what the relay and its archiver keep and live updates.
@@ -113,10 +78,18 @@ export function HistoryPlot(props: HistoryPlotProps): ReactNode {
           setOwn(next);
           onOptions?.(next);
         }}
+        toggles={TOGGLES}
         isUtc={isUtc}
         traces={all.filter(({ name }) => !hidden.has(name))}
-        canvases={canvases}
-      />
+        csv={(traces) => csvOfTraces(traces, spanOf(range, Date.now()))}
+        canvases={(traces) =>
+          ["all", ...traces.map(({ name }) => name)].flatMap(
+            (key) => canvases.current.get(key) ?? [],
+          )
+        }
+      >
+        Drag to zoom in; Ctrl and wheel zoom, Shift and wheel move
+      </Tools>
       <div
         className="pvwire-charts"
         data-stacked={isStacked || undefined}
@@ -192,86 +165,4 @@ function labelsOf({ choices, history }: Trace, span: Span): readonly string[] {
   if (range === undefined) return [];
   const [low, high] = padded(...range, 0);
   return tickTexts([low, high], 10 ** Math.floor(Math.log10((high - low) / 4)));
-}
-
-interface ToolsProps {
-  readonly options: PlotOptions;
-  readonly change: (options: PlotOptions) => void;
-  readonly isUtc: boolean;
-  readonly traces: readonly Trace[];
-  readonly canvases: { readonly current: ReadonlyMap<string, HTMLCanvasElement> };
-}
-
-function Tools({ canvases, change, isUtc, options, traces }: ToolsProps) {
-  const [range] = useTimeRange();
-  const [message, setMessage] = useState("");
-  const bar = useRef<HTMLDivElement>(null);
-  const fileName = (): string => `plot_${formatDate(Date.now(), isUtc).replace(/[ :]/g, "-")}`;
-  return (
-    <div ref={bar} className="pvwire-buttons">
-      {TOGGLES.map(([key, title, hint]) => {
-        const isOn = options[key] === true;
-        return (
-          <button
-            key={key}
-            type="button"
-            title={hint}
-            aria-pressed={isOn}
-            onClick={() => {
-              change({ ...options, [key]: !isOn });
-            }}
-          >
-            {title}
-          </button>
-        );
-      })}
-      <button
-        type="button"
-        onClick={() => {
-          download(`${fileName()}.csv`, csvOfTraces(traces, spanOf(range, Date.now())));
-        }}
-      >
-        Export CSV
-      </button>
-      <button
-        type="button"
-        onClick={() => {
-          const colours = coloursOf(bar.current ?? document.body);
-          const drawn = canvases.current;
-          const order = ["all", ...traces.map(({ name }) => name)].flatMap(
-            (key) => drawn.get(key) ?? [],
-          );
-          pngOf(order, traces, colours).then(
-            (picture) => {
-              setMessage("");
-              download(`${fileName()}.png`, picture);
-            },
-            (error: unknown) => {
-              setMessage(error instanceof Error ? error.message : String(error));
-            },
-          );
-        }}
-      >
-        Export PNG
-      </button>
-      <span className="pvwire-note">
-        Drag to zoom in; Ctrl and wheel zoom, Shift and wheel move
-      </span>
-      <span className="pvwire-note" role="status">
-        {message}
-      </span>
-    </div>
-  );
-}
-
-/** The text's colour, and that of the ground behind an element, which most elements don't have. */
-function coloursOf(element: Element): { readonly ground: string; readonly text: string } {
-  const { color } = getComputedStyle(element);
-  for (let each: Element | null = element; each !== null; each = each.parentElement) {
-    const { backgroundColor } = getComputedStyle(each);
-    if (!/^(?:transparent|rgba\(.*, 0\))$/.test(backgroundColor)) {
-      return { ground: backgroundColor, text: color };
-    }
-  }
-  return { ground: "Canvas", text: color };
 }

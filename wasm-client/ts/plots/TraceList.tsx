@@ -29,6 +29,17 @@ export interface TraceListProps {
   readonly isNow: boolean;
   readonly hrefOf: ((name: string) => string) | undefined;
   readonly onRemove: ((name: string) => void) | undefined;
+  /** For curves against a PV instead of time. */
+  readonly against?: Against;
+}
+
+export interface Against {
+  /** The PV of the horizontal axis: its row has no curve that could be hidden or removed. */
+  readonly xName: string;
+  /** The ends of the arrays. */
+  readonly ranges: ReadonlyMap<string, readonly [low: number, high: number]>;
+  /** Why a PV has no curve, or what of it is missing. */
+  readonly notes: ReadonlyMap<string, string>;
 }
 
 /** `2026-01-31 07:31:16.123`. */
@@ -71,12 +82,13 @@ export function TraceList(props: TraceListProps): ReactNode {
 }
 
 function TraceRow(props: TraceListProps & { readonly trace: Trace }) {
-  const { at, hidden, hrefOf, isNow, onRemove, span, toggle, trace } = props;
+  const { against, at, hidden, hrefOf, isNow, onRemove, span, toggle, trace } = props;
   const { choices, colour, history, name, units } = trace;
   const pv = usePv<RowData>(name, ROW);
   const { isStale, severity, state, text } = useCondition(pv, undefined, name);
   const steps = history === undefined ? undefined : stepsOf(history);
-  const range = steps === undefined ? undefined : rangeOf(steps, span);
+  const range =
+    against?.ranges.get(name) ?? (steps === undefined ? undefined : rangeOf(steps, span));
   const textOf = (number: number | undefined): string => {
     if (number === undefined) return "–";
     const [low, high] = range ?? [number, number];
@@ -86,30 +98,36 @@ function TraceRow(props: TraceListProps & { readonly trace: Trace }) {
   const shown = isNow
     ? (pv?.value?.string ?? "–")
     : textOf(steps === undefined ? undefined : valueAt(steps, at ?? span.to));
-  const isNumber = pv?.value?.number !== null;
+  const isNumber = against !== undefined || pv?.value?.number !== null;
+  const isX = name === against?.xName;
+  const note = against?.notes.get(name) ?? "";
   const problem = history?.error === undefined ? "" : `no past: ${history.error.message}`;
   const href = hrefOf?.(name);
   return (
     <tr data-trace={name} className="pvwire-state" data-severity={severity} data-state={state}>
       <td data-column="name">
-        <label>
-          <input
-            type="checkbox"
-            aria-label={`Show ${name}`}
-            checked={!hidden.has(name)}
-            onChange={() => {
-              toggle(name);
-            }}
-          />
-          <svg className="pvwire-swatch" viewBox="0 0 24 8" aria-hidden="true">
-            <path
-              d="M0 4h24"
-              stroke={colour}
-              strokeWidth="4"
-              strokeDasharray={trace.dash.join(" ") || undefined}
+        {isX ? (
+          <span className="pvwire-note">Horizontal: </span>
+        ) : (
+          <label>
+            <input
+              type="checkbox"
+              aria-label={`Show ${name}`}
+              checked={!hidden.has(name)}
+              onChange={() => {
+                toggle(name);
+              }}
             />
-          </svg>
-        </label>
+            <svg className="pvwire-swatch" viewBox="0 0 24 8" aria-hidden="true">
+              <path
+                d="M0 4h24"
+                stroke={colour}
+                strokeWidth="4"
+                strokeDasharray={trace.dash.join(" ") || undefined}
+              />
+            </svg>
+          </label>
+        )}
         {href === undefined ? name : <a href={href}>{name}</a>}
       </td>
       <td data-column="at">
@@ -119,20 +137,23 @@ function TraceRow(props: TraceListProps & { readonly trace: Trace }) {
       <td data-column="low">{textOf(range?.[0])}</td>
       <td data-column="high">{textOf(range?.[1])}</td>
       <td data-column="state">
-        {isNumber ? text : "No number: nothing to draw"} {problem}
+        {isNumber ? text : "No number: nothing to draw"}{" "}
+        {[note, problem].filter(Boolean).join("; ")}
       </td>
       {onRemove !== undefined && (
         <td>
-          <button
-            type="button"
-            aria-label={`Remove ${name}`}
-            title="Remove"
-            onClick={() => {
-              onRemove(name);
-            }}
-          >
-            ×
-          </button>
+          {!isX && (
+            <button
+              type="button"
+              aria-label={`Remove ${name}`}
+              title="Remove"
+              onClick={() => {
+                onRemove(name);
+              }}
+            >
+              ×
+            </button>
+          )}
         </td>
       )}
     </tr>

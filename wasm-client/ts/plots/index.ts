@@ -3,7 +3,7 @@
 "use client";
 
 export { csvText, download } from "./files.js";
-export { HistoryPlot, type HistoryPlotProps, type PlotOptions } from "./HistoryPlot.js";
+export { HistoryPlot, type HistoryPlotProps } from "./HistoryPlot.js";
 export type { LiveTime, PastTime, TimeRange } from "./span.js";
 export { Sparkline, type SparklineProps } from "./Sparkline.js";
 export {
@@ -14,3 +14,5 @@ export {
 } from "./time.js";
 export { TimeControl, type TimeControlProps } from "./TimeControl.js";
 export { formatDate, formatZone } from "./times.js";
+export type { PlotOptions } from "./Tools.js";
+export { XyPlot, type XyPlotProps } from "./XyPlot.js";

@@ -2,6 +2,8 @@
 
 import { useEffect, useMemo, useState, type ReactNode } from "react";
 
+import { Canvas } from "../../plots/Canvas.js";
+import type { Curve } from "../../plots/draw.js";
 import { useClient, usePvs } from "../../react/index.js";
 import type { PvData } from "../../types.js";
 import { History, STEP_MS } from "../../widgets/history.js";
@@ -19,9 +21,7 @@ import { useFile } from "../use_file.js";
 import { useWidgetPv } from "../use_widget_pv.js";
 import type { WidgetProps } from "../widget.js";
 import { Box } from "../widgets/Box.js";
-import { Canvas } from "./Canvas.js";
 import { stripOf } from "./databrowser.js";
-import type { Curve } from "./draw.js";
 import { axisOf, lookOf, tracesOf, yAxesOf, type Trace } from "./read.js";
 
 export { Image } from "./image.js";

@@ -1,10 +1,10 @@
 /** The properties of plots: axes, traces and fonts. */
 
+import type { Axis, Curve, Drawing } from "../../plots/draw.js";
 import { givenRange } from "../../widgets/scale.js";
 import { cssColour, type Font, type Rgba } from "../model/palette.js";
 import type { Props } from "../model/props.js";
 import { cssFont } from "../place.js";
-import type { Axis, Curve, Drawing } from "./draw.js";
 
 /** Colours of traces without one. */
 const COLOURS: readonly Rgba[] = [

@@ -1,7 +1,7 @@
-/** Draws curves with their axes on a canvas, in the colours and fonts of a display. */
+/** Draws curves with their axes on a canvas, in given colours and fonts: of displays, and of plots against a PV. */
 
-import { positionIn, rangeAround, widened, type Range } from "../../widgets/scale.js";
-import { ticksOf, timeTicks, type Ticks } from "../../widgets/ticks.js";
+import { positionIn, rangeAround, widened, type Range } from "../widgets/scale.js";
+import { ticksOf, timeTicks, type Ticks } from "../widgets/ticks.js";
 
 /** A curve; `null` and NaN are gaps. */
 export interface Curve {
@@ -27,6 +27,13 @@ export interface Axis {
   readonly isShown: boolean;
   readonly colour: string;
   readonly onRight: boolean;
+  /** Numbers at which a dashed line crosses the plot. */
+  readonly limits?: readonly Limit[];
+}
+
+export interface Limit {
+  readonly at: number;
+  readonly dash: readonly number[];
 }
 
 export interface Drawing {
@@ -110,6 +117,16 @@ export function draw(
   context.beginPath();
   context.rect(room.left, room.top, room.right - room.left, room.bottom - room.top);
   context.clip();
+  for (const { at, dash } of x.limits ?? []) {
+    const place = placer(xRange, x.isLog, room.left, room.right)(at);
+    drawLimit(context, [place, room.top, place, room.bottom], x.colour, dash);
+  }
+  y.forEach(({ colour, isLog, limits = [] }, index) => {
+    for (const { at, dash } of limits) {
+      const place = placer(yRanges[index] ?? [0, 1], isLog, room.bottom, room.top)(at);
+      drawLimit(context, [room.left, place, room.right, place], colour, dash);
+    }
+  });
   for (const curve of curves) {
     const axis = y[curve.axis];
     if (axis === undefined) continue;
@@ -195,7 +212,8 @@ function drawXAxis(
   if (x.title === "" || !x.isShown) return;
   context.textAlign = "center";
   context.fillStyle = ink;
-  context.fillText(x.title, (room.left + room.right) / 2, room.bottom + 8 + fontSize * 1.5);
+  const middle = (room.left + room.right) / 2;
+  context.fillText(x.title, middle, room.bottom + 8 + fontSize * 1.5, width);
 }
 
 const shifted = ({ at, labels }: Ticks, time: number): Ticks => ({
@@ -253,6 +271,19 @@ function line(context: CanvasRenderingContext2D, ...ends: [number, number, numbe
   context.moveTo(ends[0], ends[1]);
   context.lineTo(ends[2], ends[3]);
   context.stroke();
+}
+
+function drawLimit(
+  context: CanvasRenderingContext2D,
+  ends: [number, number, number, number],
+  colour: string,
+  dash: readonly number[],
+): void {
+  context.strokeStyle = colour;
+  context.lineWidth = 1;
+  context.setLineDash([...dash]);
+  line(context, ...ends);
+  context.setLineDash([]);
 }
 
 interface Placing {
