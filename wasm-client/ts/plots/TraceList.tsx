@@ -137,8 +137,9 @@ function TraceRow(props: TraceListProps & { readonly trace: Trace }) {
       <td data-column="low">{textOf(range?.[0])}</td>
       <td data-column="high">{textOf(range?.[1])}</td>
       <td data-column="state">
-        {isNumber ? text : "No number: nothing to draw"}{" "}
-        {[note, problem].filter(Boolean).join("; ")}
+        {[isNumber ? text : "No number: nothing to draw", note, problem]
+          .filter(Boolean)
+          .join(" · ")}
       </td>
       {onRemove !== undefined && (
         <td>

@@ -1,0 +1,247 @@
+/** The app's lists while their IOC is silent or dead, the relay is dead, or access is refused; then compared with the IOC. */
+
+import type { Page } from "@playwright/test";
+
+import { AppPage, expect, test } from "../fixtures/app_page";
+import type { SoftIoc } from "../../testbed/ts/soft_ioc";
+
+/** Longer than the connection's time-out, which ends after 10 s. */
+const STALL_MS = 15_000;
+
+/** An IOC or a relay that is back is searched for at intervals. */
+const BACK = { timeout: 45_000 };
+
+const VOLTAGE = "RF:VOLTAGE:SET";
+const RECORDS = [VOLTAGE, "RING:SHOTS:SET", "OP:MODE:SET", "OP:MESSAGE"] as const;
+const TEXT = "OP:MESSAGE";
+
+interface Truth {
+  readonly name: string;
+  readonly text: string;
+  readonly severity: string;
+  /** A number or a choice, which has a curve. */
+  readonly isNumber: boolean;
+}
+
+/** What the records have inside the IOC, as the pages must show it. */
+async function truthOf(ioc: SoftIoc): Promise<readonly Truth[]> {
+  const truth: Truth[] = [];
+  for (const record of RECORDS) {
+    const value = await ioc.get(record);
+    const isNumber = record !== TEXT;
+    const text = record === VOLTAGE ? `${Number(value).toFixed(2)} MV` : value;
+    const severity = await ioc.get(`${record}.SEVR`);
+    truth.push({ name: `${ioc.prefix}:${record}`, text, severity, isNumber });
+  }
+  return truth;
+}
+
+const isAlarm = ({ severity }: Truth): boolean => severity !== "NO_ALARM";
+
+const alarmText = (truth: Truth): RegExp =>
+  isAlarm(truth) ? new RegExp(`^${truth.severity} `) : /^No alarm$/;
+
+/** The pages of one list, open beside each other. */
+class Lists {
+  constructor(
+    readonly table: Page,
+    readonly alarms: Page,
+    readonly plots: Page,
+    readonly snapshots: Page,
+  ) {}
+
+  cell(page: Page, name: string, column: string) {
+    return page.locator(
+      `:is([data-row="${name}"], [data-trace="${name}"]) [data-column="${column}"]`,
+    );
+  }
+
+  alarm(name: string) {
+    return this.alarms.locator(`[data-alarm="${name}"]`);
+  }
+
+  /** All that is shown of the PVs is what the IOC has; `sinceMs`: when it was written. */
+  async expectTruth(truth: readonly Truth[], sinceMs: number): Promise<void> {
+    for (const each of truth) {
+      const { isNumber, name, severity, text } = each;
+      const row = this.table.locator(`[data-row="${name}"]`);
+      await expect(row).toHaveAttribute("data-state", "connected", BACK);
+      await expect(row).toHaveAttribute("data-severity", severity, BACK);
+      await expect(this.cell(this.table, name, "value")).toHaveText(`${text}✎`);
+      await expect(this.cell(this.table, name, "state")).toHaveText(alarmText(each));
+      await expect(async () => {
+        const shown = await this.cell(this.table, name, "time").textContent();
+        const timeMs = Date.parse(`${(shown ?? "").replace(" ", "T")}Z`);
+        expect(timeMs).toBeGreaterThanOrEqual(sinceMs);
+        expect(timeMs).toBeLessThanOrEqual(Date.now());
+      }).toPass(BACK);
+
+      const trace = this.plots.locator(`[data-trace="${name}"]`);
+      await expect(trace).toHaveAttribute("data-severity", severity, BACK);
+      await expect(trace).toHaveAttribute("data-state", "connected");
+      await expect(this.cell(this.plots, name, "at")).toHaveText(text);
+      await expect(this.cell(this.plots, name, "state")).toHaveText(
+        isNumber ? alarmText(each) : /^No number: nothing to draw/,
+      );
+
+      await expect(this.cell(this.snapshots, name, "other")).toHaveText(text, BACK);
+      await expect(this.cell(this.snapshots, name, "other")).not.toHaveAttribute("data-missing");
+    }
+    const bad = truth.filter(isAlarm);
+    await expect(this.alarms.locator("[data-alarm]")).toHaveCount(bad.length, BACK);
+    for (const each of bad) {
+      const alarm = this.alarm(each.name);
+      await expect(alarm).toHaveAttribute("data-severity", each.severity);
+      await expect(alarm.locator(".alarm-value")).toHaveText(each.text);
+      await expect(alarm.locator(".alarm-text")).toHaveText(alarmText(each));
+    }
+  }
+
+  /** Nothing of these PVs looks present, neither by text nor by colour; old values stay. */
+  async expectOld(truth: readonly Truth[], state: string, words: RegExp): Promise<void> {
+    for (const { isNumber, name, text } of truth) {
+      const alarm = this.alarm(name);
+      for (const [shown, page] of [
+        [this.table.locator(`[data-row="${name}"]`), this.table],
+        [this.plots.locator(`[data-trace="${name}"]`), this.plots],
+      ] as const) {
+        if (page === this.table || isNumber) {
+          await expect(this.cell(page, name, "state")).toHaveText(words);
+        }
+        await expect(shown).toHaveAttribute("data-state", state);
+        await expect(shown).not.toHaveAttribute("data-severity");
+      }
+      await expect(this.cell(this.table, name, "value")).toHaveText(`${text}✎`);
+      await expect(alarm.locator(".alarm-text")).toHaveText(words);
+      await expect(alarm).toHaveAttribute("data-state", state);
+      await expect(alarm).not.toHaveAttribute("data-severity");
+      await expect(this.cell(this.snapshots, name, "other")).toHaveAttribute(
+        "data-missing",
+        "true",
+      );
+    }
+    await expect(
+      this.snapshots.getByRole("button", { name: `${String(truth.length)} can't be compared` }),
+    ).toBeVisible();
+  }
+}
+
+test("table, alarms, plots and snapshots are right after each fault, and old values look old", async ({
+  app,
+  ioc,
+  page,
+  prefix,
+  relay,
+}) => {
+  test.setTimeout(300_000);
+  const names = RECORDS.map((record) => `${prefix}:${record}`).join(",");
+  const open = async (name: string): Promise<Page> => {
+    const other = name === "table" ? page : await page.context().newPage();
+    await new AppPage(other, app.url).open(`#/${name}?utc=1&last=60&pvs=${names}`);
+    return other;
+  };
+  const lists = new Lists(
+    await open("table"),
+    await open("alarms"),
+    await open("plots"),
+    await open("snapshots"),
+  );
+  await expect(lists.snapshots.getByText("Without a value now")).toBeHidden();
+  await lists.snapshots.getByRole("button", { name: "Take 4 PVs now" }).click();
+  await expect(lists.snapshots.getByRole("button", { name: "4 same" })).toBeVisible();
+  let sinceMs = 0;
+  // Each differs from the one before: of a value that is written again an IOC sends no update.
+  const modes = ["Injection", "Machine study", "Beam dump", "User beam", "Injection"];
+  /** Other values, in other alarms. */
+  const write = async (voltage: number, message: string): Promise<readonly Truth[]> => {
+    sinceMs = Date.now();
+    await ioc.put(VOLTAGE, voltage);
+    await ioc.put("RING:SHOTS:SET", Math.round(10 * voltage));
+    await ioc.put("OP:MODE:SET", modes.shift() ?? "");
+    await ioc.put(TEXT, message);
+    return truthOf(ioc);
+  };
+  let truth = await write(2.2, "before the stall");
+  expect(truth.filter(isAlarm)).not.toHaveLength(0);
+  await lists.expectTruth(truth, sinceMs);
+
+  // The IOC hangs: first without response, then disconnected, and right when it goes on.
+  const begin = Date.now();
+  ioc.hang();
+  await lists.expectOld(truth, "connected", /^No response since \d\d:\d\d:\d\d$/);
+  await lists.expectOld(truth, "disconnected", /^Disconnected · old since \d\d:\d\d:\d\d$/);
+  await expect.poll(() => Date.now(), BACK).toBeGreaterThan(begin + STALL_MS);
+  ioc.resume();
+  truth = await write(2.7, "after the stall");
+  await lists.expectTruth(truth, sinceMs);
+
+  // The IOC ends, and is there again with the values of its database.
+  await ioc.kill();
+  await lists.expectOld(truth, "disconnected", /^Disconnected · old since/);
+  sinceMs = Date.now();
+  await ioc.restart();
+  await lists.expectTruth(await truthOf(ioc), sinceMs);
+  truth = await write(2.2, "after the restart");
+  await lists.expectTruth(truth, sinceMs);
+
+  // The relay ends; what changes meanwhile is shown when it is back.
+  await relay.kill();
+  await lists.expectOld(truth, "relayLost", /^Relay lost · old since/);
+  truth = await write(1.5, "while the relay was away");
+  await relay.restart();
+  await lists.expectTruth(truth, sinceMs);
+
+  // The IOC withdraws read access: not even an old value remains.
+  const voltage = `${prefix}:${VOLTAGE}`;
+  await ioc.put(`${VOLTAGE}.ASG`, "HIDDEN");
+  await expect(lists.cell(lists.table, voltage, "state")).toHaveText("No read access");
+  await expect(lists.cell(lists.table, voltage, "value")).toHaveText("–✎");
+  await expect(lists.cell(lists.table, voltage, "time")).toHaveText("–");
+  await expect(lists.alarm(voltage)).toContainText(/–\s*No read access/);
+  await expect(lists.cell(lists.plots, voltage, "at")).toHaveText("–");
+  await expect(lists.cell(lists.plots, voltage, "state")).toHaveText("No read access");
+  await expect(lists.cell(lists.snapshots, voltage, "other")).toHaveAttribute(
+    "data-missing",
+    "true",
+  );
+  await write(2.7, "after the refusal");
+  await ioc.put(`${VOLTAGE}.ASG`, "OPERATOR");
+  await lists.expectTruth(await truthOf(ioc), sinceMs);
+  expect(relay.output).not.toContain("panicked");
+});
+
+test("refused writes of the table and of acknowledgements say who refuses them, and change nothing", async ({
+  app,
+  ioc,
+  page,
+  prefix,
+}) => {
+  const [gap, limit, voltage] = ["ID:GAP:SET", "MAG:DIPOLE:LIMIT", VOLTAGE].map(
+    (record) => `${prefix}:${record}`,
+  ) as [string, string, string];
+  await ioc.put(VOLTAGE, 2.7);
+  await app.open(`#/table?pvs=${[gap, limit, voltage].join(",")}`);
+  const dialog = page.getByRole("dialog");
+  const write = async (name: string): Promise<void> => {
+    await app.row(name).hover();
+    await page.getByRole("button", { name: `Write ${name}` }).click();
+  };
+  const close = async (): Promise<void> => {
+    await dialog.getByRole("button", { name: "Close" }).click();
+    await expect(dialog).toBeHidden();
+  };
+  await write(gap);
+  await expect(dialog).toContainText("The IOC gives no write access");
+  await close();
+  await write(limit);
+  await expect(dialog).toContainText("Writing is not allowed by the relay");
+  await close();
+
+  // The relay's rules allow the record and not its field.
+  await app.open(`#/alarms?pvs=${voltage}`);
+  const alarm = page.locator(`[data-alarm="${voltage}"]`);
+  await alarm.getByRole("button", { name: `Acknowledge ${voltage}` }).click();
+  await expect(alarm.getByRole("status")).toContainText(/^Not acknowledged: /);
+  await expect(alarm).toHaveAttribute("data-severity", "MAJOR");
+  expect(await ioc.get(`${VOLTAGE}.ACKS`)).toBe("MAJOR");
+});
