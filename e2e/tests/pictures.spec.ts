@@ -5,6 +5,7 @@ import type { Browser, Locator, Page } from "@playwright/test";
 import { DEMO_DB, STILL_DB, STILL_THOUSAND_DB } from "../../testbed/ts/paths";
 import { expectPicture, on, showAll, SCREENS } from "../fixtures/pictures";
 import type { Screen } from "../fixtures/screen";
+import { sameFigures, type Status } from "../fixtures/status";
 import { SoftIoc } from "../../testbed/ts/soft_ioc";
 import { expect, test } from "../fixtures/test";
 
@@ -143,83 +144,7 @@ test.describe("the demo", () => {
   });
 });
 
-/** The parts of `/status` that the page's picture depends on. */
-interface Status {
-  uptimeSeconds: number;
-  instance: string;
-  version: string;
-  clients: number;
-  monitors: number;
-  groups: number;
-  pvs: object;
-  shards: unknown[];
-  tickMilliseconds: number;
-  catchUps: number;
-  updatesReceived: number;
-  updatesSent: number;
-  bytesSent: number;
-  framesSent: number;
-  updatesSkipped: object;
-  searched: { port: number; nameServers: string[] }[];
-  list: object[];
-  clientList: object[];
-}
-
 const SECONDS = [61, 62];
-
-/** The relay's answer with figures that are the same in each run, for the second `at`. */
-function sameFigures(status: Status, at: number): Status {
-  const pv = (name: string, state: string, clients: number, perSecond: number): object => ({
-    name,
-    state,
-    clients,
-    updates: perSecond * at,
-  });
-  const client = (port: number, kilobytes: number, more: object): object => ({
-    address: `192.0.2.10:${String(port)}`,
-    user: null,
-    seconds: at,
-    inStep: true,
-    bytes: 1000 * kilobytes * at,
-    ...more,
-  });
-  return {
-    ...status,
-    uptimeSeconds: 86_400 + at,
-    instance: "00c0ffee00c0ffee",
-    version: "1.2.3",
-    clients: 3,
-    monitors: 1032,
-    groups: 2,
-    pvs: { connected: 1028, connecting: 1, disconnected: 2, notFound: 1 },
-    shards: [{}, {}],
-    tickMilliseconds: 5,
-    catchUps: 12,
-    updatesReceived: 10_250 * at,
-    updatesSent: 30_750 * at,
-    bytesSent: 341_300 * at,
-    framesSent: 98 * at,
-    updatesSkipped: { relay: 0, source: 7, behind: 1204 },
-    searched: status.searched.map((one) => ({
-      ...one,
-      port: 5064,
-      nameServers: one.nameServers.map(() => "192.0.2.20:5075"),
-    })),
-    list: [
-      pv("ca://SR:RING:CURRENT", "Connected", 3, 10),
-      pv("ca://SR:VAC:SECTOR03:GAUGE:COLD:CATHODE:PRESSURE:RAW:AVERAGE", "Connected", 1, 2),
-      pv("ca://SR:RF:VOLTAGE", "Disconnected", 3, 0),
-      pv("ca://SR:MAG:DIPOLE:TEMP", "Connecting", 1, 0),
-      pv("ca://SR:NOT_THERE", "NotFound", 2, 0),
-      pv("sim://sine(10)", "Connected", 1, 10),
-    ],
-    clientList: [
-      client(50_001, 113, {}),
-      client(50_002, 113, { user: "operator" }),
-      client(50_003, 9, { inStep: false }),
-    ],
-  };
-}
 
 test.describe("the relay's own page", () => {
   /** What the page does every second. */

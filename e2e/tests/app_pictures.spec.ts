@@ -1,0 +1,176 @@
+/** The app's pages on each screen, compared with pictures of them: one for each page, with all screens below each other. */
+
+import { mkdirSync, writeFileSync } from "node:fs";
+
+import { expect, type Browser, type Page } from "@playwright/test";
+
+import { DEMO_DB, STILL_DB, STILL_THOUSAND_DB } from "../../testbed/ts/paths";
+import { SoftIoc } from "../../testbed/ts/soft_ioc";
+import { AppPage, test } from "../fixtures/app_page";
+import { expectSheet, on, stillPicture } from "../fixtures/pictures";
+import type { Screen } from "../fixtures/screen";
+import { sameFigures, type Status } from "../fixtures/status";
+
+/** Each width, light and dark, and a phone with two device pixels per CSS pixel. */
+const SCREENS: readonly Screen[] = [
+  { width: 2560, height: 800, ratio: 1, colorScheme: "light" },
+  { width: 1440, height: 700, ratio: 1, colorScheme: "dark" },
+  { width: 1024, height: 600, ratio: 1, colorScheme: "light" },
+  { width: 390, height: 844, ratio: 1, colorScheme: "light" },
+  { width: 390, height: 700, ratio: 2, colorScheme: "dark" },
+];
+
+const names = (...records: readonly string[]): string =>
+  records.map((record) => `SR:${record}`).join(",");
+
+const LIST = names(
+  "RING:CURRENT",
+  "RING:LIFETIME",
+  "RING:MODE",
+  "RF:VOLTAGE:SET",
+  "VAC:PRESSURE",
+  "MAG:DIPOLE:TEMP",
+  "CRYO:TEMP",
+  "OP:MESSAGE",
+  "MISSING",
+);
+
+const GROUPED = `%23 Ring,${names("RING:TUNE", "RING:INJECTIONS")},%23 Others,${LIST}`;
+
+interface Shown {
+  readonly name: string;
+  readonly hash: string;
+  /** Called before the page is opened. */
+  readonly before?: (page: Page) => Promise<void>;
+  readonly ready: (page: Page) => Promise<void>;
+}
+
+const PAGES: readonly Shown[] = [
+  {
+    name: "pv",
+    hash: "#/pv/SR:RING:CURRENT",
+    ready: async (page) => {
+      await expect(page.locator('.pv-now [data-part="value"]')).toHaveText("262.35 mA");
+      await expect(page.locator(".pvwire-strip canvas")).toBeVisible();
+      await expect(page.locator('[data-part="rate"]')).toHaveText(/updates\/s$/);
+    },
+  },
+  {
+    name: "table",
+    hash: `#/table?pvs=${GROUPED}`,
+    ready: async (page) => {
+      await expect(page.locator('[data-row="SR:MISSING"]')).toContainText("Not found");
+      // States are counted a moment after the rows show them.
+      await expect(page.getByRole("button", { name: "8 no alarm" })).toBeVisible();
+      await expect(page.getByRole("button", { name: "1 not connected" })).toBeVisible();
+    },
+  },
+  {
+    name: "plots",
+    hash: `#/plots?limits=1&pvs=${LIST}`,
+    ready: async (page) => {
+      await expect(page.locator(".pvwire-chart canvas")).toBeVisible();
+      await expect(page.locator('[data-trace="SR:RING:CURRENT"]')).toContainText("262.35 mA");
+      await expect(page.locator('[data-trace="SR:MISSING"]')).toContainText("Not found");
+    },
+  },
+  {
+    name: "alarms",
+    hash: `#/alarms?pvs=${LIST}`,
+    ready: async (page) => {
+      await expect(page.locator('[data-alarm="SR:MISSING"]')).toContainText("Not found");
+      await expect(page.locator('[data-alarm="SR:CRYO:TEMP"]')).toContainText("acknowledge");
+      await expect(page.getByRole("button", { name: "1 not connected" })).toBeVisible();
+    },
+  },
+  {
+    name: "snapshots",
+    hash: `#/snapshots?pvs=${LIST}`,
+    ready: async (page) => {
+      await expect(page.getByText("Without a value now: 1", { exact: true })).toBeVisible();
+      await page.getByRole("button", { name: "Take 9 PVs now" }).click();
+      await page.getByRole("textbox", { name: "Title" }).fill("Good beam");
+      await page.getByRole("textbox", { name: "Title" }).blur();
+      await expect(page.getByRole("list", { name: "Snapshots" })).toContainText("Good beam");
+      await page.getByRole("button", { name: "Dry run" }).click();
+      await expect(page.getByRole("button", { name: "8 same" })).toBeVisible();
+    },
+  },
+  {
+    name: "health",
+    hash: "#/health",
+    before: async (page) => {
+      await page.route("**/status", async (route) => {
+        const status = (await (await route.fetch()).json()) as Status;
+        const servers = [{ name: "192.0.2.20:5064", pvs: 1028 }];
+        await route.fulfill({ json: { ...sameFigures(status, 61), servers } });
+      });
+    },
+    ready: async (page) => {
+      // Rates are known with the second answer.
+      const rate = page.getByRole("region", { name: "The relay" }).getByText("0.0");
+      await expect(rate).toHaveCount(3);
+      await expect(page.getByRole("region", { name: "This page" })).toContainText("open");
+    },
+  },
+  {
+    name: "displays",
+    hash: "#/displays",
+    ready: async (page) => {
+      await expect(page.getByRole("link", { name: /vacuum/ })).toHaveCount(2);
+    },
+  },
+];
+
+const DISPLAY = `<display version="2.0.0"><name>A display</name><width>400</width><height>300</height></display>`;
+
+test.use({
+  // The names are visible in the pictures; the network is private.
+  // eslint-disable-next-line no-empty-pattern -- Playwright reads the fixtures it needs from here.
+  prefix: async ({}, provide) => {
+    await provide("SR");
+  },
+  ioc: async ({ network, prefix, source }, provide) => {
+    const databases = [DEMO_DB, STILL_THOUSAND_DB, STILL_DB];
+    const ioc = await SoftIoc.start(prefix, network, source, databases);
+    await provide(ioc);
+    await ioc.kill();
+  },
+  // eslint-disable-next-line no-empty-pattern -- as above
+  screens: async ({}, provide, testInfo) => {
+    const folder = testInfo.outputPath("screens");
+    for (const name of ["main", "rf/cavities", "vacuum/sector03", "vacuum/valves"]) {
+      mkdirSync(`${folder}/${name}`.replace(/\/[^/]*$/, ""), { recursive: true });
+      writeFileSync(`${folder}/${name}.bob`, DISPLAY);
+    }
+    await provide(folder);
+  },
+});
+
+async function picturesOn(
+  browser: Browser,
+  screen: Screen,
+  address: string,
+  { before, hash, ready }: Shown,
+): Promise<Buffer> {
+  let picture: Buffer | undefined;
+  await on(browser, screen, async (page) => {
+    await before?.(page);
+    await new AppPage(page, address).open(hash);
+    await ready(page);
+    picture = await stillPicture(page, [page.locator("canvas")]);
+  });
+  if (picture === undefined) throw new Error("the page has no picture");
+  return picture;
+}
+
+test("each page of the app on each screen", async ({ app, browser }) => {
+  test.setTimeout(600_000);
+  for (const shown of PAGES) {
+    const pictures: Buffer[] = [];
+    for (const screen of SCREENS) {
+      pictures.push(await picturesOn(browser, screen, app.url, shown));
+    }
+    await expectSheet(browser, `app-${shown.name}`, pictures);
+  }
+});
