@@ -382,6 +382,7 @@ test("pages are complete from a phone to a wall", async ({ app, ioc, page, prefi
     ["snapshots", snapshot],
     ["plots", `#/plots?limits=1&last=60&pvs=${names.join(",")}`],
     ["plots below each other", `#/plots?stack=1&last=60&pvs=${names.join(",")}`],
+    ["plots against a PV", `#/plots?limits=1&last=60&x=${current}&pvs=${names.join(",")}`],
     ["pv", `#/pv/${current}?fields=1`],
     ["choices", `#/pv/${prefix}:OP:MODE:SET`],
     ["table", `#/table?curves=1&pvs=${names.join(",")}`],
