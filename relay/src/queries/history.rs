@@ -10,7 +10,7 @@ mod tests;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use pvwire_schema::types::{Outcome, Skips};
+use pvwire_schema::types::Outcome;
 use serde::Deserialize;
 
 use crate::access::rule::Identity;
@@ -20,9 +20,8 @@ use crate::queries::archiver::Archivers;
 use crate::queries::moment;
 use crate::queries::service::Service;
 use crate::session::question::{Page, Pages, Problem, Question, Reply};
-use crate::state::history::{
-    History, PastBin, PastGap, PastRange, PastSample, PastValue, Position, Thinner,
-};
+use crate::state::history::rows::{GAP_BYTES, PAGE_BYTES, SAMPLE_BYTES, weight};
+use crate::state::history::{History, PastBin, PastGap, PastRange, PastSample, Position, Thinner};
 use crate::state::registry::Registry;
 
 pub use self::missed::MissedService;
@@ -36,20 +35,6 @@ pub const MIN_POINTS: usize = 4;
 /// Samples that are decompressed for one piece of an answer: about a millisecond of work.
 const PIECE_SAMPLES: usize = 8_192;
 
-/// What the samples, gaps and bins of a piece weigh at most. On the wire a piece is a page, in which each takes no more
-/// than it weighs.
-const PIECE_BYTES: usize = 60_000;
-
-/// Bytes of a sample: time and number, a change of the alarm, and an integer or the marks of a text.
-const SAMPLE_BYTES: usize = 16;
-const ALARM_BYTES: usize = 24;
-const SKIPS_BYTES: usize = 64;
-const OTHER_BYTES: usize = 40;
-
-/// A control character takes six bytes of JSON.
-const CHARACTER_BYTES: usize = 6;
-
-const GAP_BYTES: usize = 120;
 const BIN_BYTES: usize = 64;
 
 /// Which part of the past is wanted.
@@ -280,7 +265,7 @@ impl Reading {
             preface: self.preface.take(),
             ..Piece::default()
         };
-        let mut room = PIECE_BYTES;
+        let mut room = PAGE_BYTES;
         let mut take = |bytes: usize| {
             let fits = bytes <= room;
             room -= if fits { bytes } else { 0 };
@@ -321,7 +306,7 @@ impl Reading {
             } else {
                 self.samples.len()
             };
-            if room == 0 || enough >= PIECE_BYTES / SAMPLE_BYTES {
+            if room == 0 || enough >= PAGE_BYTES / SAMPLE_BYTES {
                 return;
             }
             match (range.next_samples(), &mut self.thinner) {
@@ -342,23 +327,6 @@ impl Reading {
             }
         }
     }
-}
-
-/// Most bytes that a sample takes on the wire, after the one whose alarm is `before`.
-fn weight(sample: &PastSample, before: &mut Option<pvwire_schema::types::Alarm>) -> usize {
-    let mut bytes = SAMPLE_BYTES;
-    if before.replace(sample.alarm) != Some(sample.alarm) {
-        bytes += ALARM_BYTES;
-    }
-    if sample.skips != Skips::NONE {
-        bytes += SKIPS_BYTES;
-    }
-    bytes
-        + match &sample.value {
-            PastValue::Number(_) => 0,
-            PastValue::Int64(_) | PastValue::UInt64(_) => OTHER_BYTES,
-            PastValue::Text(text) => OTHER_BYTES + CHARACTER_BYTES * text.len(),
-        }
 }
 
 impl Pages for Reading {

@@ -10,8 +10,10 @@ mod disk;
 mod follower;
 mod journal;
 mod numbering;
+mod part;
 mod range;
 mod ring;
+pub mod rows;
 mod sequel;
 mod store;
 #[cfg(test)]
@@ -29,6 +31,7 @@ use crate::config::HistoryRule;
 pub use self::disk::folder::FolderError;
 pub use self::follower::{History, HistorySink, RunningHistory};
 pub use self::numbering::AbsentCause;
+pub use self::part::{PastPart, PastPlace, PastWanted, PlaceLost};
 pub use self::range::PastRange;
 pub use self::sequel::{Sequel, SequelPart};
 pub use self::thin::Thinner;
@@ -92,6 +95,15 @@ pub enum GapCause {
 }
 
 impl GapCause {
+    /// All causes.
+    const ALL: [Self; 3] = [Self::Disconnected, Self::NotMonitored, Self::Lost];
+
+    /// The cause with this name.
+    #[must_use]
+    pub fn of_token(token: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|cause| cause.token() == token)
+    }
+
     /// Its name on the wire and in texts.
     #[must_use]
     pub fn token(self) -> &'static str {

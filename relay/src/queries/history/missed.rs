@@ -13,11 +13,11 @@ use std::vec;
 use pvwire_schema::types::Alarm;
 use serde::{Deserialize, Serialize};
 
-use super::page::{RowsText, with_columns};
-use super::{Histories, PIECE_BYTES, Permission, bad, weight};
+use super::{Histories, Permission, bad};
 use crate::access::rule::Identity;
 use crate::queries::service::Service;
 use crate::session::question::{Page, Pages, Problem, Question, Reply};
+use crate::state::history::rows::{PAGE_BYTES, RowsText, weight, with_columns};
 use crate::state::history::{AbsentCause, PastSample, Position, Sequel, SequelPart};
 
 /// Most PVs of a question.
@@ -85,7 +85,7 @@ impl PageDraft {
             ends: Vec::new(),
             refused: Vec::new(),
             samples: Vec::new(),
-            room: PIECE_BYTES,
+            room: PAGE_BYTES,
             alarm: None,
         }
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use pvwire_schema::limits::MAX_PAGE_BYTES;
-use pvwire_schema::types::{Alarm, BlobValue, PvId, Severity};
+use pvwire_schema::types::{Alarm, BlobValue, PvId, Severity, Skips};
 use serde_json::Value;
 
 use super::*;

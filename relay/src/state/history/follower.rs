@@ -13,6 +13,7 @@ use pvwire_schema::types::PvId;
 
 use super::disk::folder::FolderError;
 use super::journal::{DiskState, Journal, RunningJournal};
+use super::part::{PastPart, PastWanted, PlaceLost};
 use super::range::PastRange;
 use super::sequel::Sequel;
 use super::store::{Missed, Store, Tick};
@@ -124,6 +125,17 @@ impl History {
         let tick = store.tick;
         drop(store);
         Some(PastRange::new(view, (from_ns, to_ns), tick, position))
+    }
+
+    /// A part of the past of a PV, for another relay. `name` as of [`Self::range`]; `None` if nothing is kept of it.
+    ///
+    /// # Errors
+    /// When the place at which it begins is not kept any more.
+    pub fn part(&self, name: &str, wanted: PastWanted) -> Result<Option<PastPart>, PlaceLost> {
+        let Some((view, _)) = self.0.up_to_date().view(name) else {
+            return wanted.at.map_or(Ok(None), |_| Err(PlaceLost));
+        };
+        PastPart::read(view, wanted).map(Some)
     }
 
     /// What is kept of a PV after one of its updates. `name` as of [`Self::range`]; `None` if nothing is kept of it. Who

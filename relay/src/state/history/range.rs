@@ -81,6 +81,35 @@ impl PastRange {
         Some(held.chain(open).collect())
     }
 
+    /// The value that held at the begin, if it is known.
+    pub(super) fn held_sample(&self) -> Option<&PastSample> {
+        self.held.as_ref()
+    }
+
+    /// Whether a sample is later than the begin and no later than the end.
+    pub(super) fn is_inside(&self, sample: &PastSample) -> bool {
+        sample.time_ns > self.from_ns && sample.time_ns <= self.to_ns
+    }
+
+    /// How many samples a chunk has, and whether any may be inside. The open chunk follows the sealed ones.
+    pub(super) fn chunk(&self, index: usize) -> (usize, bool) {
+        match self.view.sealed.get(index) {
+            Some(chunk) => {
+                let (first, last) = chunk.span_ns();
+                (chunk.len(), last > self.from_ns && first <= self.to_ns)
+            }
+            None => (self.view.open.len(), true),
+        }
+    }
+
+    /// The samples of a chunk.
+    pub(super) fn samples_of(&self, index: usize) -> Vec<PastSample> {
+        match self.view.sealed.get(index) {
+            Some(chunk) => chunk.samples(),
+            None => self.view.open.clone(),
+        }
+    }
+
     /// Whether the first sample is the value that held at the begin.
     #[must_use]
     pub fn has_held(&self) -> bool {

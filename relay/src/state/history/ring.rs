@@ -103,6 +103,10 @@ pub(super) struct RingView {
     pub(super) sealed: Vec<Arc<SealedChunk>>,
     pub(super) open: Vec<PastSample>,
     pub(super) gaps: Vec<PastGap>,
+    /// The number of the first sample of each sealed chunk, and of the open one.
+    pub(super) firsts: Vec<u64>,
+    /// How clients number the samples of the open chunk: the first one, and the marks.
+    open_numbers: (Option<Position>, Vec<Mark>),
 }
 
 impl Ring {
@@ -440,12 +444,21 @@ impl Ring {
         now_ns.saturating_sub(i64::try_from(self.keep.as_nanos()).unwrap_or(i64::MAX))
     }
 
+    /// The number of the first sample of each chunk.
+    fn firsts(&self) -> impl Iterator<Item = u64> {
+        let open = self.numbers.next - self.open.len() as u64;
+        let sealed = self.sealed.iter().map(|(age, _)| age.first);
+        sealed.chain([open])
+    }
+
     pub(super) fn view(&self) -> RingView {
         let sealed = self.sealed.iter().map(|(_, chunk)| Arc::clone(chunk));
         let mut view = RingView {
             sealed: sealed.collect(),
             open: self.open.samples_from(0),
             gaps: self.gaps.iter().copied().collect(),
+            firsts: self.firsts().collect(),
+            open_numbers: (self.open.first(), self.open.marks().to_vec()),
         };
         view.gaps
             .extend(self.open_gap.map(|(cause, from_ns)| PastGap {
@@ -458,6 +471,48 @@ impl Ring {
 }
 
 impl RingView {
+    /// The number of the sample after the newest one.
+    pub(super) fn end(&self) -> u64 {
+        self.firsts.last().copied().unwrap_or_default() + self.open.len() as u64
+    }
+
+    /// The number of the sample after the last one that is no later than an update.
+    pub(super) fn end_at(&self, update: Position) -> u64 {
+        let later = |position: &Option<Position>| {
+            // What another relay has counted comes before all that has a number.
+            position.is_some_and(|position| position.is_after(update))
+        };
+        for (index, first) in self.firsts.iter().enumerate().rev() {
+            let positions = match self.sealed.get(index) {
+                Some(chunk) if later(&chunk.first) => continue,
+                Some(chunk) => positions(&chunk.samples(), chunk.first, &chunk.marks),
+                None => positions(&self.open, self.open_numbers.0, &self.open_numbers.1),
+            };
+            let earlier = positions.iter().take_while(|position| !later(position));
+            match earlier.count() {
+                0 => {}
+                count => return first + count as u64,
+            }
+        }
+        self.firsts.first().copied().unwrap_or_default()
+    }
+
+    /// Leaves out the samples from this number on.
+    pub(super) fn truncate(&mut self, end: u64) {
+        let sealed = self.firsts.len().saturating_sub(1);
+        let whole = (self.sealed.iter().zip(&self.firsts))
+            .take_while(|(chunk, first)| **first + chunk.len() as u64 <= end)
+            .count();
+        let first = self.firsts.get(whole).copied().unwrap_or_default();
+        if whole < sealed {
+            self.open = self.sealed[whole].samples();
+            self.open_numbers = (None, Vec::new());
+            self.sealed.truncate(whole);
+            self.firsts.truncate(whole + 1);
+        }
+        self.open.truncate(end.saturating_sub(first) as usize);
+    }
+
     /// Time of the oldest sample.
     pub(super) fn first_ns(&self) -> Option<i64> {
         let sealed = self.sealed.iter().map(|chunk| chunk.span_ns().0);
@@ -478,4 +533,24 @@ impl RingView {
             |gap: &&PastGap| gap.from_ns <= to_ns && gap.to_ns.is_none_or(|end| end >= from_ns);
         self.gaps.iter().filter(overlaps).copied().collect()
     }
+}
+
+/// How clients number samples that follow each other; `None` for those that another relay has counted.
+fn positions(
+    samples: &[PastSample],
+    mut first: Option<Position>,
+    marks: &[Mark],
+) -> Vec<Option<Position>> {
+    let mut marks = marks.iter().peekable();
+    let mut before: Option<Position> = None;
+    let rows = samples.iter().enumerate();
+    rows.map(|(row, sample)| {
+        let mark = marks.next_if(|mark| mark.row as usize == row);
+        let marked = mark.map(|mark| mark.position);
+        let next = before.map(|before| before.following(sample.skips.total()));
+        let first = first.take();
+        before = marked.or(first).or(next);
+        before
+    })
+    .collect()
 }

@@ -1,5 +1,6 @@
 //! Rings against a plain model, and what ticks do to them.
 
+mod parts;
 mod sequel;
 
 use std::collections::HashMap;
