@@ -71,17 +71,28 @@ pub enum Kind {
     Interest,
     /// A put, get or call.
     Operation,
+    /// The past of a PV; since version 2.
+    History,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 2] = [Self::Interest, Self::Operation];
+    pub const ALL: [Self; 3] = [Self::Interest, Self::Operation, Self::History];
+
+    /// The oldest version of the messages that has it.
+    pub fn since_version(self) -> u32 {
+        match self {
+            Self::Interest | Self::Operation => 1,
+            Self::History => 2,
+        }
+    }
 
     /// The kind as part of a subject.
     pub fn token(self) -> &'static str {
         match self {
             Self::Interest => "interest",
             Self::Operation => "operation",
+            Self::History => "history",
         }
     }
 }

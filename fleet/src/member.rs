@@ -136,7 +136,7 @@ pub struct Presence {
 pub const VERSION: u32 = 1;
 
 /// The newest version that this program understands.
-pub const NEWEST: u32 = 1;
+pub const NEWEST: u32 = 2;
 
 /// The largest announcement that is read.
 const MAX_BYTES: usize = 16 * 1024;
@@ -182,6 +182,11 @@ pub enum PresenceError {
 }
 
 impl Presence {
+    /// Whether the member understands this version.
+    pub fn understands(&self, version: u32) -> bool {
+        (self.version..=self.newest.unwrap_or(self.version)).contains(&version)
+    }
+
     /// The announcement as it is sent.
     pub fn to_bytes(&self) -> Bytes {
         let json = serde_json::to_vec(self);
@@ -300,8 +305,8 @@ mod tests {
             error.to_string()
         };
         assert_eq!(
-            error(r#"{"version":2,"newest":3,"id":5}"#),
-            "an announcement of version 2, but this relay understands at most 1: upgrade this relay"
+            error(r#"{"version":3,"newest":4,"id":5}"#),
+            "an announcement of version 3, but this relay understands at most 2: upgrade this relay"
         );
         assert_eq!(
             error(r#"{"version":0,"id":5}"#),

@@ -1,8 +1,8 @@
 //! The fleet: PVs that several relays share over a bus, each of them held by one relay.
 //!
 //! A source of PVs is wrapped, so that a PV is opened here or fed by the relay that holds it. A sink of the ticker
-//! publishes the PVs that other relays want. One thread takes what clients and the bus bring. Nothing of it exists
-//! in a relay without a bus.
+//! publishes the PVs that other relays want. One thread takes what clients and the bus bring; another one reads the past
+//! of PVs for other relays. Nothing of it exists in a relay without a bus.
 
 mod announcements;
 mod by_number;
@@ -14,6 +14,7 @@ mod member;
 mod message;
 mod name_budget;
 mod operations;
+mod past;
 mod peer;
 mod publisher;
 mod pv;
@@ -32,7 +33,9 @@ use std::thread::{self, JoinHandle};
 use pvwire_fleet::members::About;
 use pvwire_fleet::{Bus, Receiver, Refusals};
 
+pub use self::command::FleetPast;
 pub use self::counters::FleetCounters;
+pub use self::past::{NoPage, PastDone, PastPage, PastQuestion};
 pub use self::publisher::Publisher;
 
 use self::announcements::Announcements;
@@ -41,6 +44,7 @@ use self::edge::Edge;
 use self::interest::Interests;
 use self::member::Member;
 use self::operations::{Sent, Served};
+use self::past::PastServer;
 use self::publisher::Orders;
 use self::source::FleetSource;
 use self::view::View;
@@ -51,10 +55,15 @@ use crate::ingest::{Intake, Source};
 use crate::limits::memory::Memory;
 use crate::session::operation::Operations;
 use crate::session::peers::Peers;
+use crate::state::history::History;
 use crate::state::registry::Registry;
 
 /// PVs of this source show the machine that the relay runs on.
-const OF_THIS_MACHINE: &str = "sys";
+const OF_THIS_MACHINE: &str = "sys://";
+
+fn is_of_this_machine(scheme: &str) -> bool {
+    OF_THIS_MACHINE.strip_suffix("://") == Some(scheme)
+}
 
 /// A fleet's part of this relay before it runs.
 pub struct Fleet {
@@ -90,6 +99,8 @@ pub struct Planes {
     pub max_unresolved: usize,
     /// Hosts to which clients may be sent.
     pub hosts: Hosts,
+    /// The past of this relay's PVs; `None` if it keeps none.
+    pub history: Option<History>,
 }
 
 impl Default for Fleet {
@@ -117,7 +128,7 @@ impl Fleet {
             Box::new(FleetSource::new(source, commands, numbers)) as Box<dyn Source>
         };
         let (own, shared): (Vec<_>, Vec<_>) =
-            (sources.into_iter()).partition(|source| source.scheme() == OF_THIS_MACHINE);
+            (sources.into_iter()).partition(|source| is_of_this_machine(source.scheme()));
         shared.into_iter().map(share).chain(own).collect()
     }
 
@@ -134,6 +145,12 @@ impl Fleet {
         })
     }
 
+    /// Asks the owners of PVs for their past.
+    #[must_use]
+    pub fn past(&self) -> FleetPast {
+        FleetPast::new(self.commands.clone())
+    }
+
     /// What is refused of what other programs send.
     #[must_use]
     pub fn refusals(&self) -> Arc<Refusals> {
@@ -146,7 +163,7 @@ impl Fleet {
         Arc::clone(&self.counters)
     }
 
-    /// Starts the thread; returns the sink of the ticker that publishes.
+    /// Starts the threads; returns the sink of the ticker that publishes.
     ///
     /// # Errors
     /// When the system can't start a thread.
@@ -173,8 +190,10 @@ impl Fleet {
             planes.audit,
             wake,
         );
+        let (past, past_thread) = PastServer::start(planes.history, Arc::clone(&self.refusals))?;
         let member = Member {
             me,
+            past,
             view: View::new(about, planes.hosts, Arc::clone(&self.refusals)),
             peers: planes.peers,
             clients: planes.clients,
@@ -221,17 +240,17 @@ impl Fleet {
         let running = RunningFleet {
             commands,
             counters: self.counters,
-            thread: Some(thread),
+            threads: vec![thread, past_thread],
         };
         Ok((running, publisher))
     }
 }
 
-/// The running thread. Dropping it ends the thread.
+/// The running threads. Dropping it ends them.
 pub struct RunningFleet {
     commands: Sender<FleetCommand>,
     counters: Arc<FleetCounters>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl RunningFleet {
@@ -250,7 +269,7 @@ impl RunningFleet {
 impl Drop for RunningFleet {
     fn drop(&mut self) {
         let _ = self.commands.send(FleetCommand::End);
-        if let Some(thread) = self.thread.take() {
+        for thread in self.threads.drain(..) {
             // The panic hook has already reported a panic of the thread.
             let _ = thread.join();
         }

@@ -146,6 +146,7 @@ impl Delivery {
                 clients: clients_of(handles.clone(), Arc::clone(&plain_clients)),
                 max_unresolved: config.max_unresolved,
                 hosts: Hosts::new(&config.member_hosts),
+                history: shared.history.clone(),
             };
             joining.show(&shared.metrics);
             let (running, publisher) = joining.start(planes)?;

@@ -11,6 +11,7 @@ use pvwire_fleet::{AskError, Kind, MemberId, Receiver, Refusal, Refusals, Reply}
 use super::announcements::{Announcements, TooMany};
 use super::counters::FleetCounters;
 use super::message::Granted;
+use super::past::{PastDone, PastQuestion};
 use super::pv::FleetPv;
 use crate::ingest::{Call, OpDone, OpTicket, Put, Source};
 
@@ -47,6 +48,8 @@ pub(super) enum FleetCommand {
         done: OpDone,
         ticket: OpTicket,
     },
+    /// A client asks for the past of a PV.
+    Past(Box<PastQuestion>, PastDone),
     /// An operation of another relay has gone on.
     Wake,
     /// An owner's answer to a request for PVs.
@@ -75,6 +78,25 @@ impl FleetCommand {
     /// Whether the thread may have work soon. A message that continues the one before needs nothing more.
     pub(super) fn begins_work(&self) -> bool {
         !matches!(self, Self::Message(..) | Self::Wake)
+    }
+}
+
+/// Asks owners.
+#[derive(Clone, Debug)]
+pub struct FleetPast {
+    commands: Sender<FleetCommand>,
+}
+
+impl FleetPast {
+    pub(super) fn new(commands: Sender<FleetCommand>) -> Self {
+        Self { commands }
+    }
+
+    /// Asks the owner of a PV. `done` is dropped without a call when the relay stops.
+    pub fn ask(&self, question: PastQuestion, done: PastDone) {
+        let _ = self
+            .commands
+            .send(FleetCommand::Past(Box::new(question), done));
     }
 }
 

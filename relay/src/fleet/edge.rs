@@ -7,6 +7,7 @@ mod moves;
 mod silence;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -109,6 +110,9 @@ pub(super) struct Edge {
     bus: Arc<dyn Bus>,
     me: MemberId,
     pvs: HashMap<u64, PvEntry>,
+    /// The numbers of PVs by the hashes of their keys: keys are long, and there may be a million.
+    by_key: HashMap<u64, u64>,
+    hashes: RandomState,
     peers: HashMap<MemberId, Peer>,
     /// PVs that move to another owner.
     moving: HashSet<u64>,
@@ -143,6 +147,8 @@ impl Edge {
             bus,
             me,
             pvs: HashMap::new(),
+            by_key: HashMap::new(),
+            hashes: RandomState::new(),
             peers: HashMap::new(),
             moving: HashSet::new(),
             arriving: HashSet::new(),
@@ -172,6 +178,7 @@ impl Edge {
         let place = Place::Nowhere;
         let next = None;
         self.is_uncounted = true;
+        self.by_key.insert(self.hashes.hash_one(&pv.key), number);
         self.pvs.insert(number, PvEntry { pv, place, next });
         self.assign(number, owner_of, now);
     }
@@ -183,6 +190,11 @@ impl Edge {
         let Some(entry) = self.pvs.remove(&number) else {
             return;
         };
+        // It may have been opened again.
+        let hash = self.hashes.hash_one(&entry.pv.key);
+        if self.by_key.get(&hash) == Some(&number) {
+            self.by_key.remove(&hash);
+        }
         if let Place::Fed(owner, id) = entry.place {
             self.unfollow(owner, id);
         }
@@ -582,5 +594,30 @@ impl Edge {
             _ => None,
         };
         Some((owner, there.map(Some).ok_or(())))
+    }
+
+    /// Whether a PV is open here.
+    pub(super) fn is_open(&self, key: &str) -> bool {
+        self.open(key).is_some()
+    }
+
+    /// The owner of a PV that is open here, if there is one.
+    pub(super) fn owner_of_open(&self, key: &str) -> Option<MemberId> {
+        self.open(key)?.place.owner(self.me)
+    }
+
+    /// The number that the owner of an open PV has for an update that clients see here.
+    pub(super) fn number_there(&self, key: &str, update: Expected) -> Option<Expected> {
+        let Place::Fed(owner, id) = self.open(key)?.place else {
+            return None;
+        };
+        let fed = self.peers.get(&owner)?.fed.get(id)?;
+        fed.feed.number_there(update)
+    }
+
+    fn open(&self, key: &str) -> Option<&PvEntry> {
+        let number = self.by_key.get(&self.hashes.hash_one(key))?;
+        let entry = self.pvs.get(number)?;
+        (entry.pv.key == key).then_some(entry)
     }
 }

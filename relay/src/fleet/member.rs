@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver as Commands, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use pvwire_fleet::{Bus, Kind, MemberId, Refusal, Refusals, Reply};
-use pvwire_schema::types::Outcome;
+use pvwire_schema::types::{Expected, Outcome};
 
+use super::OF_THIS_MACHINE;
 use super::announcements::Announcements;
 use super::command::{FleetCommand, REQUEST_BYTES};
 use super::counters::FleetCounters;
@@ -15,6 +17,7 @@ use super::edge::Edge;
 use super::interest::Interests;
 use super::message::Interest;
 use super::operations::{Sent, Served, Waiting, earlier};
+use super::past::{NoPage, PAGE_TIMEOUT, PastDone, PastPage, PastQuestion, PastServer};
 use super::view::View;
 use crate::ingest::OpEnd;
 use crate::ops::shutdown::Indispensable;
@@ -48,6 +51,7 @@ pub(super) struct Member {
     pub(super) interests: Interests,
     pub(super) served: Served,
     pub(super) sent: Sent,
+    pub(super) past: PastServer,
     pub(super) waiting: Vec<Waiting>,
     /// Calls of services that no relay could make so far.
     pub(super) waiting_calls: Vec<FleetCommand>,
@@ -145,6 +149,7 @@ impl Member {
                 }
             }
             call @ FleetCommand::Call { .. } => self.call(call, now),
+            FleetCommand::Past(question, done) => self.past(&question, done),
             FleetCommand::Wake | FleetCommand::End => {}
             FleetCommand::Granted(owner, number, answer) => {
                 if !self.edge.answered(owner, number, answer, now) {
@@ -158,7 +163,7 @@ impl Member {
             FleetCommand::Announced => self.look(now),
             FleetCommand::Request(from, kind, body, reply) => {
                 (self.request_bytes).fetch_sub(body.len() + REQUEST_BYTES, Ordering::AcqRel);
-                self.requested(from, kind, &body, reply, now);
+                self.requested(from, kind, body, reply, now);
             }
             FleetCommand::Message(owner, shard, message) => {
                 (self.waiting_bytes).fetch_sub(message.len(), Ordering::AcqRel);
@@ -181,7 +186,7 @@ impl Member {
     }
 
     /// Another relay asks.
-    fn requested(&mut self, from: MemberId, kind: Kind, body: &[u8], reply: Reply, now: Instant) {
+    fn requested(&mut self, from: MemberId, kind: Kind, body: Bytes, reply: Reply, now: Instant) {
         let view = &self.view;
         if !view.is_live(from) && from != self.me {
             let what = format_args!("a request of relay {from}");
@@ -190,7 +195,7 @@ impl Member {
         match kind {
             Kind::Interest => {
                 // A request that can't be read asks for nothing.
-                let interest: Interest = serde_json::from_slice(body).unwrap_or_default();
+                let interest: Interest = serde_json::from_slice(&body).unwrap_or_default();
                 let edge = &self.edge;
                 let is_here = |key: &str| !edge.is_arriving(key);
                 let owner_of = |key: &str| view.owner(key).filter(|_| is_here(key));
@@ -201,8 +206,9 @@ impl Member {
             }
             Kind::Operation => {
                 let is_before = |until| view.is_before(until, now);
-                self.served.requested(from, body, reply, is_before, now);
+                self.served.requested(from, &body, reply, is_before, now);
             }
+            Kind::History => self.past.requested(from, body, reply, now),
         }
     }
 
@@ -250,6 +256,7 @@ impl Member {
         for lost in &changed.died {
             self.sent.lost(*lost);
             self.served.lost(*lost);
+            self.past.lost(*lost);
         }
         let view = &self.view;
         self.edge
@@ -379,5 +386,37 @@ impl Member {
                 self.sent.call((owner, until), name, call, done);
             }
         }
+    }
+
+    /// Asks the owner of a PV for its past, if another relay is the owner.
+    fn past(&self, question: &PastQuestion, done: PastDone) {
+        let (view, key) = (&self.view, &question.key);
+        // A filtered PV is only this relay's; its base is shared.
+        let is_filtered = question.until.is_some() && !self.edge.is_open(key);
+        if key.starts_with(OF_THIS_MACHINE) || is_filtered {
+            return done(Err(NoPage::Here));
+        }
+        let answered = question.next.map(|(member, _)| member);
+        let owner = answered
+            .or_else(|| self.edge.owner_of_open(key))
+            .or_else(|| view.owner(key));
+        let Some(owner) = owner.filter(|owner| *owner != self.me) else {
+            return done(Err(NoPage::Here));
+        };
+        if !view.understands(owner, Kind::History.since_version()) {
+            let why = match view.is_live(owner) {
+                true => "the relay that holds the PV has a version that can't be asked for it",
+                false => "the relay that holds the PV is lost",
+            };
+            return done(Err(NoPage::Because(why.to_owned())));
+        }
+        let until = question.until.and_then(|position| {
+            let (epoch, sequence) = (position.epoch, position.sequence);
+            self.edge.number_there(key, Expected { sequence, epoch })
+        });
+        let (body, ends_at_update) = (question.to_bytes(until), until.is_some());
+        let answer = move |answer| done(PastPage::read(owner, ends_at_update, answer));
+        let (kind, answer) = (Kind::History, Box::new(answer));
+        self.bus.ask(owner, kind, body.into(), PAGE_TIMEOUT, answer);
     }
 }

@@ -28,7 +28,7 @@ use testbed::eventually;
 
 use self::full_bus::Queued;
 use self::versions::Version;
-use super::{Fleet, Planes, RunningFleet};
+use super::{Fleet, FleetPast, Planes, RunningFleet};
 use crate::access::rule::{Identity, Rules};
 use crate::config::{Access, Hosts, RuleText};
 use crate::fanout::control::{ClientId, ControlQueue};
@@ -195,6 +195,7 @@ struct Relay {
     refused: Arc<AtomicUsize>,
     _ticker: Ticker,
     fleet: RunningFleet,
+    past: FleetPast,
 }
 
 impl Relay {
@@ -245,7 +246,9 @@ impl Relay {
             clients: Box::new(|| 0),
             max_unresolved: 10_000,
             hosts: Hosts::default(),
+            history: None,
         };
+        let past = fleet.past();
         let (running, publisher) = fleet.start(about, bus, planes).unwrap();
         let watched = Arc::default();
         let shortest = Duration::from_millis(1);
@@ -269,6 +272,7 @@ impl Relay {
             refused,
             _ticker: ticker.unwrap(),
             fleet: running,
+            past,
         }
     }
 

@@ -142,6 +142,12 @@ impl View {
         self.members.others().any(|presence| presence.id == member)
     }
 
+    /// Whether another member lives and understands this version of the messages.
+    pub(super) fn understands(&self, member: MemberId, version: u32) -> bool {
+        let mut others = self.members.others();
+        others.any(|presence| presence.id == member && presence.understands(version))
+    }
+
     /// Whether two announcements of another member are missing.
     pub(super) fn is_silent(&self, member: MemberId, now: Instant) -> bool {
         self.members.is_silent(member, self.at(now))

@@ -105,6 +105,17 @@ impl Feed {
         })
     }
 
+    /// The number at the other relay of an update that clients see here, or saw since this feed began; `None` if the
+    /// other relay has not sent it.
+    #[must_use]
+    pub fn number_there(&self, update: Expected) -> Option<Expected> {
+        let of_line = self.line.of_line(update);
+        // Numbers wrap around.
+        let ahead = self.shown.wrapping_sub(of_line.sequence).cast_signed();
+        let is_sent = self.has_value && ahead >= 0;
+        is_sent.then(|| self.expected_there(update)).flatten()
+    }
+
     /// Frames of another time follow: nothing of the ones before is valid.
     pub fn restart(&mut self) {
         self.begin_epoch();

@@ -5,11 +5,15 @@
 
 use pvwire_fleet::member::{NEWEST, Presence, VERSION};
 use pvwire_fleet::{MemberId, Role};
-use pvwire_schema::types::{Expected, Node, NodeValue, Outcome, PutRequest, PutValue, ValueType};
+use pvwire_schema::types::{
+    Alarm, Expected, Node, NodeValue, Outcome, PutRequest, PutValue, Severity, Skips, ValueType,
+};
 use serde_json::{Map, Value, json};
 
 use crate::fleet::message::{self, Grant, Granted, Interest, Operation};
+use crate::fleet::past::{self, PastQuestion, QuestionText};
 use crate::ingest::{OnBehalf, OpEnd};
+use crate::state::history::{GapCause, PastGap, PastPart, PastSample, PastValue};
 
 #[path = "../../../../schema/tests/messages/golden.rs"]
 pub(super) mod golden;
@@ -98,6 +102,66 @@ fn end() -> OpEnd {
     })
 }
 
+fn question() -> Vec<u8> {
+    let question = PastQuestion {
+        key: "ca://TEMP".into(),
+        from_ns: Some(1_795_000_000_000_000_000),
+        to_ns: Some(1_795_000_060_000_000_000),
+        until: None,
+        next: Some((MemberId(0xfe), (40, 90))),
+    };
+    question.to_bytes(Some(Expected {
+        sequence: 4,
+        epoch: 2,
+    }))
+}
+
+/// A page with a sample of each kind of values.
+fn part() -> PastPart {
+    let major = Alarm {
+        severity: Severity::Major,
+        status: 3,
+    };
+    let sample = |second: i64, value, alarm| PastSample {
+        time_ns: 1_795_000_000_000_000_000 + second * 1_000_000_000,
+        value,
+        alarm,
+        skips: Skips::NONE,
+    };
+    let lost = Skips {
+        relay: 1,
+        source: 2,
+        filter: 3,
+        bus: 4,
+    };
+    PastPart {
+        kept_since_ns: Some(1_794_999_000_000_000_000),
+        newest_ns: Some(1_795_000_050_000_000_000),
+        has_held: true,
+        gaps: vec![PastGap {
+            cause: GapCause::NotMonitored,
+            from_ns: 1_795_000_020_000_000_000,
+            to_ns: None,
+        }],
+        samples: vec![
+            sample(-1, PastValue::Number(21.5), Alarm::NONE),
+            sample(5, PastValue::Int64(i64::MIN), major),
+            PastSample {
+                skips: lost,
+                ..sample(6, PastValue::UInt64(u64::MAX), major)
+            },
+            sample(7, PastValue::Text("warm \"up\"".into()), Alarm::NONE),
+        ],
+        rest: Some((44, 90)),
+    }
+}
+
+/// The JSON of a page.
+fn text_of(page: &[u8]) -> Value {
+    let (length, rest) = page.split_first_chunk().unwrap();
+    serde_json::from_slice(&rest[4..4 + u32::from_le_bytes(*length) as usize]).unwrap()
+}
+
 fn operation(operation: Operation) -> Vec<u8> {
     message::operation(&by(), Some(UNTIL_MILLIS), operation)
 }
@@ -115,6 +179,7 @@ fn messages_between_relays_are_pinned_byte_for_byte() {
         |decoded: Value, of: &[u8]| json!({ "bytes": pinned::lines(of), "decoded": decoded });
     let json = |of: &[u8]| with(serde_json::from_slice(of).unwrap(), of);
     let operations = [operation(Operation::Put(put())), operation(call())];
+    let page = past::page(Ok(Some(part())));
     let [put, call] = operations.map(|operation| with(head_of(&operation), &operation));
     let messages = [
         ("presence", json(&presence().to_bytes())),
@@ -123,6 +188,8 @@ fn messages_between_relays_are_pinned_byte_for_byte() {
         ("operation_put", put),
         ("operation_call", call),
         ("outcome", bytes(&message::outcome(&end()))),
+        ("history_question", json(&question())),
+        ("history_page", with(text_of(&page), &page)),
     ];
     let messages: Map<_, _> = (messages.into_iter())
         .map(|(name, message)| (name.to_owned(), message))
@@ -162,4 +229,22 @@ fn messages_of_a_released_relay_are_read_as_before() {
     }
     assert_eq!(message::read_outcome(&bytes("outcome")), end());
     assert_eq!(end().outcome, Outcome::Done);
+}
+
+#[test]
+fn page_of_the_past_is_read_as_it_was_written_and_none_that_is_damaged() {
+    let read: QuestionText = serde_json::from_slice(&question()).unwrap();
+    assert_eq!((read.until, read.at), (Some((2, 4)), Some((40, 90))));
+    let page = past::page(Ok(Some(part())));
+    assert_eq!(past::read_page(&page), Ok(Some(part())));
+    assert_eq!(past::read_page(&past::page(Ok(None))), Ok(None));
+    let refused = past::page(Err("too often".into()));
+    assert_eq!(past::read_page(&refused), Err("too often".into()));
+    for length in 0..page.len() {
+        assert!(past::read_page(&page[..length]).is_err(), "{length}");
+    }
+    // A row that the page doesn't have.
+    let text = br#"{"kept_since_ns":1,"texts":[[1,"a"]]}   "#;
+    let head = [text.len() as u32, 0].map(u32::to_le_bytes).concat();
+    assert!(past::read_page(&[&head[..], text].concat()).is_err());
 }

@@ -1,7 +1,7 @@
 //! A fleet of several versions: relays of the released version, of this one, and of a later one that says more.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,6 +15,7 @@ use testbed::eventually;
 use super::moves::Counting;
 use super::pinned_messages::{RELEASED, golden};
 use super::{Clock, Relay};
+use crate::fleet::{NoPage, PastQuestion};
 
 /// Another version than this one.
 #[derive(Clone, Copy)]
@@ -66,7 +67,7 @@ impl Dialect {
             Version::Later => {
                 message.insert("later".into(), json!({ "a": [1, null] }));
                 if name == "presence" {
-                    message.insert("newest".into(), json!(2));
+                    message.insert("newest".into(), json!(3));
                 }
             }
         }
@@ -82,8 +83,10 @@ impl Dialect {
     }
 
     fn request(&self, kind: Kind, body: &[u8], change: fn(&Self, &str, &[u8]) -> Bytes) -> Bytes {
-        if kind == Kind::Interest {
-            return change(self, "interest", body);
+        match kind {
+            Kind::Interest => return change(self, "interest", body),
+            Kind::History => return Bytes::copy_from_slice(body),
+            Kind::Operation => {}
         }
         let (length, rest) = body.split_first_chunk().unwrap();
         let (head, request) = rest.split_at(u32::from_le_bytes(*length) as usize);
@@ -115,7 +118,7 @@ impl Bus for Speaking {
             Kind::Interest => Box::new(move |granted| {
                 answer(granted.map(|granted| dialect.read("granted", &granted)));
             }),
-            Kind::Operation => answer,
+            Kind::Operation | Kind::History => answer,
         };
         self.bus.ask(to, kind, body, timeout, answer);
     }
@@ -154,7 +157,7 @@ impl Receiver for Translated {
             Kind::Interest => {
                 Reply::new(move |granted| reply.send(dialect.write("granted", &granted)))
             }
-            Kind::Operation => reply,
+            Kind::Operation | Kind::History => reply,
         };
         self.receiver.requested(from, kind, body, reply);
     }
@@ -240,5 +243,41 @@ fn fleet_is_upgraded_relay_by_relay_and_no_edge_of_any_version_sees_a_gap() {
             let end = end.lock().unwrap().take().unwrap();
             assert_eq!(end.outcome, Outcome::NotAllowed, "{end:?}");
         }
+    }
+}
+
+#[test]
+fn owner_of_a_version_without_history_is_not_asked_for_the_past() {
+    let clock = Clock::start();
+    for (id, version) in [
+        (1, Some(Version::Released)),
+        (2, None),
+        (3, Some(Version::Later)),
+    ] {
+        let owner = Relay::start_as(&clock.hub, id, Role::Ingest, version);
+        let mut ioc = Counting::default();
+        let edge = edge(&clock.hub, &mut ioc, &owner, None);
+        let question = PastQuestion {
+            key: "ca://X".into(),
+            from_ns: None,
+            to_ns: None,
+            until: None,
+            next: None,
+        };
+        let (sent, answered) = mpsc::channel();
+        let done = move |answer| sent.send(answer).unwrap();
+        edge.relay.past.ask(question, Box::new(done));
+        let answer = answered.recv_timeout(Duration::from_secs(10)).unwrap();
+        match (version, answer) {
+            (Some(Version::Released), Err(NoPage::Because(why))) => {
+                assert!(why.contains("a version that can't be asked"), "{why}");
+            }
+            (_, answer) => {
+                let page = answer.unwrap();
+                assert_eq!((page.of, page.part), (owner.id, None));
+            }
+        }
+        clock.hub.kill(edge.relay.id);
+        clock.hub.kill(owner.id);
     }
 }
