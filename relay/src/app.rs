@@ -103,12 +103,13 @@ pub async fn run(
         .as_ref()
         .map(|(archivers, _)| Arc::clone(archivers));
     let registry = Arc::clone(&ingest.registry);
-    let histories = Histories::new(registry, history.clone(), archivers.clone());
+    let owners = joining.as_ref().map(|joining| joining.fleet.past());
+    let histories = Histories::new(registry, history.clone(), archivers.clone(), owners);
     let hello = http::hello(&config)?;
     let instance = hello.relay_instance;
     let mut services: Vec<Arc<dyn Service>> = vec![
         Arc::new(NameService(Arc::clone(&names))),
-        Arc::new(HistoryService(Arc::clone(&histories))),
+        Arc::new(HistoryService::new(Arc::clone(&histories), pool.handle())),
         Arc::new(MissedService::new(Arc::clone(&histories), instance)),
     ];
     if let Some(archivers) = &archivers {

@@ -6,6 +6,7 @@ mod faults;
 mod hostile;
 mod moves;
 mod operations;
+mod past;
 mod silence;
 
 use std::path::Path;

@@ -17,7 +17,7 @@ const DATABASE: &str = r#"
     record(ao, "$(P)a") { field(VAL, "1") field(PINI, "YES") }
 "#;
 
-fn samples(relay: &Relay) -> f64 {
+pub(crate) fn samples(relay: &Relay) -> f64 {
     relay.metric("pvwire_history_samples")
 }
 
@@ -100,15 +100,15 @@ fn watched_pvs_are_kept_without_any_setting_and_none_with_no_history() {
 
 /// The past of a PV as the pages of an answer have it.
 #[derive(Debug, Default)]
-struct Past {
+pub(crate) struct Past {
     /// Times in nanoseconds past the POSIX epoch, and numbers.
-    rows: Vec<(i64, f64)>,
+    pub(crate) rows: Vec<(i64, f64)>,
     /// The JSON text of each page.
-    heads: Vec<Value>,
+    pub(crate) heads: Vec<Value>,
 }
 
 impl Past {
-    fn number(&self, key: &str) -> Option<u32> {
+    pub(crate) fn number(&self, key: &str) -> Option<u32> {
         self.heads[0][key].as_u64().map(|number| number as u32)
     }
 }
@@ -121,7 +121,10 @@ fn question(body: &Value) -> RequestBody {
 }
 
 /// The answers to some questions, in their order.
-fn ask_all(client: &mut Client, questions: &[Value]) -> Result<Vec<Past>, (Outcome, String)> {
+pub(crate) fn ask_all(
+    client: &mut Client,
+    questions: &[Value],
+) -> Result<Vec<Past>, (Outcome, String)> {
     let requests = questions.iter().map(|body| client.request(question(body)));
     let requests: Vec<u32> = requests.collect();
     let mut pasts: Vec<Past> = requests.iter().map(|_| Past::default()).collect();
@@ -144,7 +147,7 @@ fn ask_all(client: &mut Client, questions: &[Value]) -> Result<Vec<Past>, (Outco
     Ok(pasts)
 }
 
-fn ask(client: &mut Client, body: &Value) -> Result<Past, (Outcome, String)> {
+pub(crate) fn ask(client: &mut Client, body: &Value) -> Result<Past, (Outcome, String)> {
     ask_all(client, std::slice::from_ref(body)).map(|mut pasts| pasts.remove(0))
 }
 

@@ -400,9 +400,13 @@ impl Member {
         let owner = answered
             .or_else(|| self.edge.owner_of_open(key))
             .or_else(|| view.owner(key));
-        let Some(owner) = owner.filter(|owner| *owner != self.me) else {
-            return done(Err(NoPage::Here));
+        let Some(owner) = owner else {
+            let why = "no relay of the fleet holds the PV now".to_owned();
+            return done(Err(NoPage::Because(why)));
         };
+        if owner == self.me {
+            return done(Err(NoPage::Here));
+        }
         if !view.understands(owner, Kind::History.since_version()) {
             let why = match view.is_live(owner) {
                 true => "the relay that holds the PV has a version that can't be asked for it",

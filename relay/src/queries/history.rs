@@ -14,7 +14,10 @@ use pvwire_schema::types::Outcome;
 use serde::Deserialize;
 
 use crate::access::rule::Identity;
+use crate::compute::{PoolHandle, Size};
 use crate::config::Access;
+use crate::fleet::{FleetPast, NoPage, PastPage, PastQuestion};
+use crate::limits::cpu::CpuShare;
 use crate::ops::latency::wall_ns;
 use crate::queries::archiver::Archivers;
 use crate::queries::moment;
@@ -95,6 +98,8 @@ pub struct Preface {
     /// From when to when an archiver may have further samples, which the service `archiver` passes on; `None` without
     /// an archiver or without a begin.
     pub archived_ns: Option<(i64, i64)>,
+    /// Why updates are missing that the relay which holds the PV may have.
+    pub incomplete: Option<String>,
 }
 
 /// A part of an answer.
@@ -119,6 +124,8 @@ pub struct Histories {
     history: Option<History>,
     /// `None`: the operator names no archiver.
     archivers: Option<Arc<Archivers>>,
+    /// Asks the relays that hold PVs; `None` if this one is in no fleet.
+    owners: Option<FleetPast>,
 }
 
 /// An answer, or the rest of one.
@@ -126,11 +133,57 @@ pub struct Histories {
 pub struct Reading {
     access: Permission,
     preface: Option<Preface>,
+    points: Option<usize>,
+    now_ns: i64,
+    /// What this relay has.
     range: Option<PastRange>,
+    asking: Option<Asking>,
     thinner: Option<Thinner>,
     gaps: VecDeque<PastGap>,
     samples: VecDeque<PastSample>,
     bins: VecDeque<PastBin>,
+}
+
+/// The relay that holds the PV is asked for the past that it has.
+#[derive(Debug)]
+struct Asking {
+    owners: FleetPast,
+    /// The next one.
+    question: PastQuestion,
+    /// What this relay would answer without it, once the answer has begun with what the owner has.
+    own: Option<Preface>,
+    answer: Option<Result<PastPage, NoPage>>,
+}
+
+/// What follows in an answer.
+pub enum Step {
+    /// A piece of it.
+    Piece(Piece),
+    /// Another relay is asked first.
+    Wait(Waiting),
+}
+
+/// An answer for which another relay is asked.
+#[derive(Debug)]
+pub struct Waiting(Box<Reading>);
+
+impl Waiting {
+    /// Asks; `done` gets the answer to go on with. It is called by a thread that must not compute for clients, or
+    /// dropped when the relay stops.
+    pub fn ask(self, done: impl FnOnce(Box<Reading>) + Send + 'static) {
+        let mut reading = self.0;
+        let Some(asking) = &reading.asking else {
+            return done(reading);
+        };
+        let (owners, question) = (asking.owners.clone(), asking.question.clone());
+        let answered = move |answer| {
+            if let Some(asking) = &mut reading.asking {
+                asking.answer = Some(answer);
+            }
+            done(reading);
+        };
+        owners.ask(question, Box::new(answered));
+    }
 }
 
 /// A client and the PV that it reads.
@@ -171,11 +224,13 @@ impl Histories {
         registry: Arc<Registry>,
         history: Option<History>,
         archivers: Option<Arc<Archivers>>,
+        owners: Option<FleetPast>,
     ) -> Arc<Self> {
         Arc::new(Self {
             registry,
             history,
             archivers,
+            owners,
         })
     }
 
@@ -220,11 +275,6 @@ impl Histories {
         let (from, to) = (from_ns.unwrap_or(i64::MIN), to_ns.unwrap_or(i64::MAX));
         let history = self.history.as_ref();
         let range = history.and_then(|history| history.range(&shared, from, to));
-        let thinner = points.zip(range.as_ref()).map(|(points, range)| {
-            let from = from_ns.or_else(|| range.kept_since_ns()).unwrap_or(now_ns);
-            let to = to_ns.unwrap_or_else(|| range.newest_ns().unwrap_or(now_ns).max(now_ns));
-            Thinner::new((from, to), points)
-        });
         let is_archived = self.archivers.as_ref().is_some_and(|all| all.have(&shared));
         let preface = Preface {
             from_ns,
@@ -236,31 +286,171 @@ impl Histories {
             archived_ns: from_ns
                 .filter(|_| is_archived)
                 .map(|from_ns| (from_ns, to_ns.unwrap_or(now_ns))),
+            incomplete: None,
         };
-        Ok(Reading {
+        let mut reading = Reading {
             access,
             preface: Some(preface),
-            gaps: range
-                .as_ref()
-                .map(PastRange::gaps)
-                .unwrap_or_default()
-                .into(),
+            points,
+            now_ns,
             range,
-            thinner,
+            asking: None,
+            thinner: None,
+            gaps: VecDeque::new(),
             samples: VecDeque::new(),
             bins: VecDeque::new(),
-        })
+        };
+        match self.owners.clone().filter(|_| !reading.has_all()) {
+            None => reading.begin(),
+            Some(owners) => {
+                let range = reading.range.as_ref();
+                let question = PastQuestion {
+                    key: shared,
+                    from_ns,
+                    to_ns,
+                    until: range.and_then(|range| range.position),
+                    next: None,
+                };
+                reading.asking = Some(Asking {
+                    owners,
+                    question,
+                    own: None,
+                    answer: None,
+                });
+            }
+        }
+        Ok(reading)
     }
 }
 
 impl Reading {
-    /// The next piece of the answer. Takes about a millisecond.
+    /// Whether this relay has kept all of the range.
+    fn has_all(&self) -> bool {
+        let kept = self.range.as_ref().filter(|range| range.gaps().is_empty());
+        let since = kept.and_then(PastRange::kept_since_ns);
+        let from_ns = self.preface.as_ref().and_then(|preface| preface.from_ns);
+        since
+            .zip(from_ns)
+            .is_some_and(|(since, from)| since <= from)
+    }
+
+    /// Begins to answer with what this relay has.
+    fn begin(&mut self) {
+        if let Some(range) = &self.range {
+            let (since, newest) = (range.kept_since_ns(), range.newest_ns());
+            self.gaps = range.gaps().into();
+            self.thin(since, newest);
+        }
+    }
+
+    /// Begins to thin, if that is wanted, what is kept since and until these times.
+    fn thin(&mut self, since_ns: Option<i64>, newest_ns: Option<i64>) {
+        let now_ns = self.now_ns;
+        let limits = self.preface.as_ref();
+        let (from, to) = limits.map_or((None, None), |all| (all.from_ns, all.to_ns));
+        let from = from.or(since_ns).unwrap_or(now_ns);
+        let to = to.unwrap_or_else(|| newest_ns.unwrap_or(now_ns).max(now_ns));
+        self.thinner = self.points.map(|points| Thinner::new((from, to), points));
+    }
+
+    /// What follows. Takes about a millisecond.
     ///
     /// # Errors
-    /// When the client may not read the PV any more.
-    pub fn step(mut self: Box<Self>) -> Result<Piece, Problem> {
+    /// When the client may not read the PV any more, or another relay doesn't give the rest of its answer.
+    pub fn step(mut self: Box<Self>) -> Result<Step, Problem> {
         self.access.check()?;
+        if let Some(mut asking) = self.asking.take() {
+            match asking.answer.take() {
+                Some(answer) => self.take_answer(asking, answer)?,
+                None => self.asking = Some(asking),
+            }
+        }
+        let has_some = !(self.gaps.is_empty() && self.samples.is_empty());
+        if self.asking.is_some() {
+            if self.thinner.is_some() || !has_some {
+                return Ok(Step::Wait(Waiting(self)));
+            }
+            // From now on the client has what the owner has kept.
+            self.range = None;
+        }
         self.decompress();
+        Ok(Step::Piece(self.piece()))
+    }
+
+    /// Takes what the owner has answered.
+    fn take_answer(
+        &mut self,
+        mut asking: Asking,
+        answer: Result<PastPage, NoPage>,
+    ) -> Result<(), Problem> {
+        let page = match answer {
+            Ok(page) => page,
+            Err(why) => return self.go_on_without(asking, why),
+        };
+        let part = page.part.unwrap_or_default();
+        if asking.own.is_none() {
+            if !self.is_less_than(part.kept_since_ns) {
+                self.begin();
+                return Ok(());
+            }
+            self.thin(part.kept_since_ns, part.newest_ns);
+            self.gaps = part.gaps.into();
+            asking.own = self.preface.clone();
+            if let Some(preface) = &mut self.preface {
+                preface.kept_since_ns = part.kept_since_ns;
+                preface.has_held = part.has_held;
+                preface.position = preface.position.filter(|_| page.ends_at_update);
+            }
+        }
+        match &mut self.thinner {
+            Some(thinner) => part.samples.into_iter().for_each(|one| thinner.push(one)),
+            None => self.samples.extend(part.samples),
+        }
+        match part.rest {
+            Some(place) => {
+                asking.question.next = Some((page.of, place));
+                self.asking = Some(asking);
+            }
+            None => {
+                self.range = None;
+                self.finish_thinning();
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the owner has kept the PV for longer, or all of the range.
+    fn is_less_than(&self, owner_since_ns: Option<i64>) -> bool {
+        let own = self.range.as_ref().and_then(PastRange::kept_since_ns);
+        let from_ns = self.preface.as_ref().and_then(|preface| preface.from_ns);
+        owner_since_ns.is_some_and(|since| {
+            own.is_none_or(|own| since <= own) || from_ns.is_some_and(|from| since <= from)
+        })
+    }
+
+    /// The owner doesn't answer: this relay answers with what it has, unless a piece was given.
+    fn go_on_without(&mut self, asking: Asking, why: NoPage) -> Result<(), Problem> {
+        let why = match why {
+            NoPage::Here if asking.own.is_none() => None,
+            NoPage::Here => Some("the PV has moved to another relay".to_owned()),
+            NoPage::Because(why) => Some(why),
+        };
+        let Some(preface) = &mut self.preface else {
+            let why = why.unwrap_or_default();
+            let why = format!("the answer is not whole: {why}; ask again");
+            return Err(Problem::new(Outcome::Interrupted, why));
+        };
+        if let Some(own) = asking.own {
+            *preface = own;
+        }
+        preface.incomplete = why;
+        (self.thinner, self.gaps) = (None, VecDeque::new());
+        self.begin();
+        Ok(())
+    }
+
+    /// The next piece of what is decompressed.
+    fn piece(mut self: Box<Self>) -> Piece {
         let mut piece = Piece {
             preface: self.preface.take(),
             ..Piece::default()
@@ -292,9 +482,10 @@ impl Reading {
             piece.samples.extend(samples);
             piece.bins.extend(self.bins.pop_front());
         }
-        let is_empty = self.gaps.is_empty() && self.samples.is_empty() && self.range.is_none();
-        piece.rest = (!is_empty).then_some(self);
-        Ok(piece)
+        let is_empty = self.gaps.is_empty() && self.samples.is_empty();
+        let is_last = is_empty && self.range.is_none() && self.asking.is_none();
+        piece.rest = (!is_last).then_some(self);
+        piece
     }
 
     /// Decompresses samples for the next piece, unless there are enough.
@@ -319,30 +510,68 @@ impl Reading {
                 }
                 (None, _) => {
                     self.range = None;
-                    if let Some(thinner) = self.thinner.take() {
-                        let (samples, bins) = thinner.finish();
-                        (self.samples, self.bins) = (samples.into(), bins.into());
-                    }
+                    self.finish_thinning();
                 }
             }
         }
     }
+
+    fn finish_thinning(&mut self) {
+        if let Some(thinner) = self.thinner.take() {
+            let (samples, bins) = thinner.finish();
+            (self.samples, self.bins) = (samples.into(), bins.into());
+        }
+    }
 }
 
-impl Pages for Reading {
+/// An answer in pages, for which the pool computes.
+struct Answering {
+    reading: Box<Reading>,
+    pool: PoolHandle,
+    cpu: CpuShare,
+}
+
+impl Pages for Answering {
     fn next(self: Box<Self>, reply: Reply) {
-        reply.give(self.step().map(|mut piece| {
-            let rest = piece.rest.take();
-            Page {
-                content: page::content(&piece, rest.is_none()),
-                rest: rest.map(|rest| rest as Box<dyn Pages>),
+        let Self { reading, pool, cpu } = *self;
+        let piece = match reading.step() {
+            Ok(Step::Piece(piece)) => Ok(piece),
+            Ok(Step::Wait(waiting)) => {
+                return waiting.ask(move |reading| {
+                    let share = cpu.clone();
+                    let answering = Box::new(Self {
+                        reading,
+                        pool: pool.clone(),
+                        cpu,
+                    });
+                    pool.run(&share, Size::Short, move || answering.next(reply));
+                });
             }
+            Err(problem) => Err(problem),
+        };
+        reply.give(piece.map(|mut piece| {
+            let rest = piece.rest.take();
+            let content = page::content(&piece, rest.is_none());
+            let rest = rest.map(|reading| Box::new(Self { reading, pool, cpu }) as Box<dyn Pages>);
+            Page { content, rest }
         }));
     }
 }
 
 /// The service of this past.
-pub struct HistoryService(pub Arc<Histories>);
+pub struct HistoryService {
+    histories: Arc<Histories>,
+    /// Computes when another relay has answered.
+    pool: PoolHandle,
+}
+
+impl HistoryService {
+    /// The service of this past.
+    #[must_use]
+    pub fn new(histories: Arc<Histories>, pool: PoolHandle) -> Self {
+        Self { histories, pool }
+    }
+}
 
 impl Service for HistoryService {
     fn name(&self) -> &'static str {
@@ -356,9 +585,14 @@ impl Service for HistoryService {
             ))
         });
         let identity = &question.caller.identity;
-        let reading = wanted.and_then(|wanted| self.0.read(identity, wanted.into()));
+        let reading = wanted.and_then(|wanted| self.histories.read(identity, wanted.into()));
         match reading {
-            Ok(reading) => Box::new(reading).next(reply),
+            Ok(reading) => Box::new(Answering {
+                reading: Box::new(reading),
+                pool: self.pool.clone(),
+                cpu: question.caller.cpu().clone(),
+            })
+            .next(reply),
             Err(problem) => reply.give(Err(problem)),
         }
     }

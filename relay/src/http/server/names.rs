@@ -20,6 +20,7 @@ impl From<Problem> for Refusal {
         let status = match problem.outcome {
             Outcome::BadValue => StatusCode::BAD_REQUEST,
             Outcome::NotAllowed => StatusCode::FORBIDDEN,
+            Outcome::Interrupted => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
         (status, format!("{problem}\n")).into()

@@ -30,6 +30,8 @@ struct PrefaceText {
     sequence: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     archived: Option<RangeText>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    incomplete: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -67,6 +69,7 @@ pub(super) fn content(piece: &Piece, is_last: bool) -> Vec<u8> {
             from_ns: from_ns.to_string(),
             to_ns: to_ns.to_string(),
         }),
+        incomplete: preface.incomplete.clone(),
     });
     let bin = |bin: &PastBin| {
         let severity = bin.worst.severity.number();

@@ -4,15 +4,18 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
+use pvwire_fleet::MemberId;
 use pvwire_schema::limits::MAX_PAGE_BYTES;
 use pvwire_schema::types::{Alarm, BlobValue, PvId, Severity, Skips};
 use serde_json::Value;
 
 use super::*;
 use crate::access::rule::Rules;
+use crate::compute::Pool;
 use crate::config::HistoryRule;
+use crate::fleet::Fleet;
 use crate::ingest::{Intake, Line, Monitor, OpenError, Queue, RowValue, Source};
-use crate::state::history::{HistoryOptions, RunningHistory};
+use crate::state::history::{HistoryOptions, PastPart, PastValue, RunningHistory};
 use crate::state::table::{Before, ChangedRow, Changes, Lifecycle, Now, Table};
 use crate::state::tick::TickSink;
 
@@ -31,6 +34,14 @@ impl Source for Closed {
 
 /// The past of the PVs with these names, which are numbered in their order, with these updates, a hundred in a tick.
 pub(super) fn histories(names: &[&str], rows: Vec<ChangedRow>) -> (Arc<Histories>, RunningHistory) {
+    histories_in(None, names, rows)
+}
+
+fn histories_in(
+    owners: Option<FleetPast>,
+    names: &[&str],
+    rows: Vec<ChangedRow>,
+) -> (Arc<Histories>, RunningHistory) {
     let registry = Registry::new(
         Intake::new(),
         vec![Box::new(Closed)],
@@ -73,7 +84,10 @@ pub(super) fn histories(names: &[&str], rows: Vec<ChangedRow>) -> (Arc<Histories
             break;
         }
     }
-    (Histories::new(registry, Some(history), None), running)
+    (
+        Histories::new(registry, Some(history), None, owners),
+        running,
+    )
 }
 
 pub(super) fn rows(values: &[(i64, RowValue, Option<Alarm>, Skips)]) -> Vec<ChangedRow> {
@@ -92,7 +106,12 @@ pub(super) fn rows(values: &[(i64, RowValue, Option<Alarm>, Skips)]) -> Vec<Chan
 pub(super) type PageSeen = (Value, Vec<i64>, Vec<f64>);
 
 fn answer(histories: &Histories, query: Query) -> Vec<PageSeen> {
-    pages_of(histories.read(&Arc::default(), query).unwrap())
+    let reading = histories.read(&Arc::default(), query).unwrap();
+    pages_of(Answering {
+        reading: Box::new(reading),
+        pool: Pool::start().unwrap().handle(),
+        cpu: CpuShare::unlimited(),
+    })
 }
 
 /// The pages of an answer.
@@ -173,6 +192,156 @@ fn no_page_exceeds_its_limit_whatever_the_values_are() {
             );
         }
     }
+}
+
+/// An owner's page with numbers from one second before those of [`own`], in steps of one nanosecond.
+fn of_owner(numbers: std::ops::Range<i64>, rest: bool) -> Result<PastPage, NoPage> {
+    let sample = |number: i64| PastSample {
+        time_ns: OWN_NS - 1_000_000_000 + number,
+        value: PastValue::Number(number as f64),
+        alarm: Alarm::NONE,
+        skips: Skips::NONE,
+    };
+    let end = numbers.end as u64;
+    Ok(PastPage {
+        of: MemberId(1),
+        ends_at_update: true,
+        part: Some(PastPart {
+            kept_since_ns: Some(OWN_NS - 1_000_000_000),
+            newest_ns: Some(OWN_NS),
+            has_held: false,
+            gaps: Vec::new(),
+            samples: numbers.map(sample).collect(),
+            rest: rest.then_some((end, 1_000)),
+        }),
+    })
+}
+
+/// Time of the first of three updates that this relay has.
+const OWN_NS: i64 = 1_795_000_000_000_000_000;
+
+fn own(points: Option<usize>) -> (Box<Reading>, RunningHistory) {
+    let values = [7.0, 8.0, 9.0].map(|number| {
+        let time_ns = OWN_NS + number as i64 - 7;
+        (time_ns, RowValue::Number(number), None, Skips::NONE)
+    });
+    let owners = Some(Fleet::default().past());
+    let (histories, running) = histories_in(owners, &["A"], rows(&values));
+    let query = Query {
+        name: "A".to_owned(),
+        points,
+        ..Query::default()
+    };
+    let reading = histories.read(&Arc::default(), query).unwrap();
+    (Box::new(reading), running)
+}
+
+/// Goes on with an owner's answer.
+fn with_answer(reading: Box<Reading>, answer: Result<PastPage, NoPage>) -> Result<Step, Problem> {
+    let Step::Wait(Waiting(mut reading)) = reading.step()? else {
+        panic!("the owner is not asked");
+    };
+    reading.asking.as_mut().unwrap().answer = Some(answer);
+    reading.step()
+}
+
+fn piece(step: Result<Step, Problem>) -> (Preface, Vec<f64>, Option<Box<Reading>>) {
+    let Step::Piece(piece) = step.unwrap() else {
+        panic!("the owner is asked again");
+    };
+    let number = |sample: &PastSample| match sample.value {
+        PastValue::Number(number) => number,
+        _ => f64::NAN,
+    };
+    let numbers = piece.samples.iter().map(number).collect();
+    (piece.preface.unwrap_or_default(), numbers, piece.rest)
+}
+
+fn lost() -> Result<PastPage, NoPage> {
+    Err(NoPage::Because("it is lost".to_owned()))
+}
+
+#[test]
+fn owner_that_has_kept_less_or_does_not_answer_leaves_this_relays_own_past() {
+    let nothing = || PastPage {
+        of: MemberId(1),
+        ends_at_update: true,
+        part: None,
+    };
+    let short = || PastPage {
+        part: Some(PastPart {
+            kept_since_ns: Some(OWN_NS + 1),
+            ..PastPart::default()
+        }),
+        ..nothing()
+    };
+    for (answer, why) in [
+        (Ok(nothing()), None),
+        (Ok(short()), None),
+        (Err(NoPage::Here), None),
+        (lost(), Some("it is lost".to_owned())),
+    ] {
+        let (reading, _running) = own(None);
+        let (preface, numbers, rest) = piece(with_answer(reading, answer));
+        assert_eq!((numbers, preface.incomplete), (vec![7.0, 8.0, 9.0], why));
+        assert_eq!(preface.kept_since_ns, Some(OWN_NS));
+        assert!(preface.position.is_some() && rest.is_none());
+    }
+}
+
+#[test]
+fn answer_of_an_owner_that_is_lost_in_its_midst_does_not_look_whole() {
+    let (reading, _running) = own(None);
+    let (preface, numbers, rest) = piece(with_answer(reading, of_owner(0..3, true)));
+    assert_eq!((numbers, preface.incomplete), (vec![0.0, 1.0, 2.0], None));
+    assert_eq!(preface.kept_since_ns, Some(OWN_NS - 1_000_000_000));
+    let (_, numbers, rest) = piece(with_answer(rest.unwrap(), of_owner(3..5, true)));
+    assert_eq!(numbers, [3.0, 4.0]);
+    let asking = rest.as_ref().unwrap().asking.as_ref().unwrap();
+    assert_eq!(asking.question.next, Some((MemberId(1), (5, 1_000))));
+    let Err(problem) = with_answer(rest.unwrap(), lost()) else {
+        panic!("it ends");
+    };
+    let why = "the answer is not whole: it is lost; ask again";
+    assert_eq!(problem, Problem::new(Outcome::Interrupted, why));
+
+    // Of a thinned answer the client has nothing yet.
+    let (reading, _running) = own(Some(4));
+    let Ok(Step::Wait(Waiting(reading))) = with_answer(reading, of_owner(0..9, true)) else {
+        panic!("the rest is not asked for");
+    };
+    let (preface, numbers, rest) = piece(with_answer(reading, lost()));
+    assert_eq!(numbers, [7.0, 8.0, 9.0]);
+    assert_eq!(preface.incomplete.as_deref(), Some("it is lost"));
+    assert_eq!(preface.kept_since_ns, Some(OWN_NS));
+    assert!(rest.is_none());
+}
+
+#[test]
+fn pages_of_an_owner_are_thinned_as_one_answer() {
+    let (reading, _running) = own(Some(8));
+    let Ok(Step::Wait(Waiting(reading))) = with_answer(reading, of_owner(0..500, true)) else {
+        panic!("the rest is not asked for");
+    };
+    let last = with_answer(reading, of_owner(500..900, false));
+    let Ok(Step::Piece(piece)) = last else {
+        panic!("the owner is asked again");
+    };
+    let updates = piece.bins.iter().map(|bin| bin.updates).sum::<u32>();
+    assert_eq!((updates, piece.rest.is_none()), (900, true));
+    assert!(piece.samples.len() <= 8);
+}
+
+#[test]
+fn updates_that_the_owner_does_not_number_leave_the_join_to_times() {
+    let (reading, _running) = own(None);
+    let answer = of_owner(0..3, false).map(|page| PastPage {
+        ends_at_update: false,
+        ..page
+    });
+    let (preface, numbers, rest) = piece(with_answer(reading, answer));
+    assert_eq!((numbers.len(), preface.position), (3, None));
+    assert!(rest.is_none());
 }
 
 proptest! {

@@ -8,7 +8,8 @@ use hyper::body::Incoming;
 use hyper::header;
 use hyper::{Request, StatusCode};
 use pvwire_http::{Route, Value, push_json, push_text};
-use pvwire_schema::types::{Severity, Skips};
+use pvwire_schema::types::{Outcome, Severity, Skips};
+use tokio::sync::oneshot;
 
 use crate::compute::Size;
 use crate::http::server::answer::{Answer, Refusal, shared_with, with_type};
@@ -16,7 +17,7 @@ use crate::http::server::caller::charged;
 use crate::http::server::query::argument;
 use crate::http::server::{Server, Visit};
 use crate::limits::memory::TooMuch;
-use crate::queries::history::{MAX_POINTS, MIN_POINTS, Piece, Query, Reading};
+use crate::queries::history::{MAX_POINTS, MIN_POINTS, Piece, Query, Reading, Step, Waiting};
 use crate::queries::moment;
 use crate::session::question::Problem;
 use crate::state::history::{PastBin, PastGap, PastSample, PastValue};
@@ -42,10 +43,31 @@ struct Text {
     gaps: VecDeque<PastGap>,
     bins: Vec<PastBin>,
     is_kept: bool,
+    /// Why the relay that holds the PV may have more.
+    incomplete: Option<String>,
+}
+
+/// What follows the text so far.
+enum Rest {
+    Last,
+    Reading(Box<Reading>),
+    Waiting(Waiting),
 }
 
 /// One step: the text so far, and the rest of the answer.
-type Written = Result<(Text, Option<Box<Reading>>), Problem>;
+type Written = Result<(Text, Rest), Problem>;
+
+/// The answer when another relay was asked.
+async fn answered(waiting: Waiting) -> Result<Box<Reading>, Problem> {
+    let (sender, answer) = oneshot::channel();
+    waiting.ask(move |reading| {
+        // The client may have gone.
+        let _ = sender.send(reading);
+    });
+    answer
+        .await
+        .map_err(|_| Problem::new(Outcome::Interrupted, "the relay stops"))
+}
 
 fn severity(severity: Severity) -> &'static str {
     match severity {
@@ -76,12 +98,14 @@ impl Text {
             gaps: VecDeque::new(),
             bins: Vec::new(),
             is_kept: false,
+            incomplete: None,
         }
     }
 
     fn push_piece(&mut self, name: &str, piece: Piece, is_last: bool) {
         if let Some(preface) = piece.preface {
             self.is_kept = preface.kept_since_ns.is_some();
+            self.incomplete = preface.incomplete;
             if self.is_csv {
                 self.out.extend(COLUMNS.as_bytes());
             } else {
@@ -90,7 +114,12 @@ impl Text {
                 let since = preface.kept_since_ns.unwrap_or_default();
                 let since = moment::text(since);
                 // Writing to memory can't fail.
-                let _ = write!(self.out, r#","keptSince":"{since}","rows":["#);
+                let _ = write!(self.out, r#","keptSince":"{since}""#);
+                if let Some(why) = &self.incomplete {
+                    self.out.extend(br#","incomplete":"#);
+                    push_text(why, &mut self.out);
+                }
+                self.out.extend(br#","rows":["#);
             }
         }
         self.gaps.extend(piece.gaps);
@@ -261,22 +290,34 @@ impl Server {
         let begun = self.pool.compute(caller.cpu(), Size::Short, begin);
         let reading = begun.await??;
         let mut charge = caller.owner.charge(0)?;
-        let (mut text, mut rest) = (Text::new(is_csv), Some(Box::new(reading)));
-        while let Some(reading) = rest {
+        let (mut text, mut rest) = (Text::new(is_csv), Rest::Reading(Box::new(reading)));
+        loop {
+            let reading = match rest {
+                Rest::Last => break,
+                Rest::Reading(reading) => reading,
+                Rest::Waiting(waiting) => answered(waiting).await?,
+            };
             let name = route.name.clone();
             let step = move || -> Written {
-                let mut piece = reading.step()?;
+                let mut piece = match reading.step()? {
+                    Step::Piece(piece) => piece,
+                    Step::Wait(waiting) => return Ok((text, Rest::Waiting(waiting))),
+                };
                 let rest = piece.rest.take();
                 text.push_piece(&name, piece, rest.is_none());
-                Ok((text, rest))
+                Ok((text, rest.map_or(Rest::Last, Rest::Reading)))
             };
             let written = self.pool.compute(caller.cpu(), Size::Short, step).await?;
             (text, rest) = written?;
             charge.resize(text.out.len()).map_err(too_long)?;
         }
         if !text.is_kept {
-            let message = "this relay keeps no past of the PV: it keeps what clients have had in the last ten minutes \
-                           and what the option history names, and nothing if history_memory is 0\n";
+            let mut message = "this relay keeps no past of the PV: it keeps what clients have had in the last ten \
+                               minutes and what the option history names, and nothing if history_memory is 0\n"
+                .to_owned();
+            if let Some(why) = text.incomplete {
+                message += &format!("{why}\n");
+            }
             return Err((StatusCode::NOT_FOUND, message).into());
         }
         let kind = if is_csv { CSV } else { JSON };
