@@ -49,6 +49,7 @@ function keptOf(
     tick: 0n,
     epoch: 1,
     sequence: 9,
+    incomplete: undefined,
     archiveError: undefined,
   };
 }

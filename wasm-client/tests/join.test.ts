@@ -31,6 +31,7 @@ const past = (rows: readonly (readonly [number, number])[]): PvHistory => ({
   tick: 0n,
   epoch: 1,
   sequence: undefined,
+  incomplete: undefined,
   archiveError: undefined,
 });
 

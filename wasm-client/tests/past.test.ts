@@ -4,6 +4,7 @@ import { expect, it } from "vitest";
 
 import type { PvHistory } from "../ts/index.js";
 import { PastLoader } from "../ts/history/loader.js";
+import { joined } from "../ts/history/pages.js";
 import { Hub } from "../ts/worker/hub.js";
 import { client, clock, eachWithFakeRelay, relay } from "./faked.js";
 
@@ -44,6 +45,16 @@ it("has values, times, alarms and gaps, from the value that held at the begin", 
     [1, "ä"],
   ]);
   expect((await client.history("UNKNOWN")).keptSinceNs).toBeUndefined();
+});
+
+it("says why what another relay has is missing", () => {
+  const why = "the relay that holds the PV is lost";
+  const head = JSON.stringify({ kept_since_ns: null, tick: "7", incomplete: why, last: true });
+  const text = head.padEnd(8 * Math.ceil(head.length / 8));
+  const page = new Uint8Array(8 + text.length);
+  page[0] = text.length;
+  page.set(new TextEncoder().encode(text), 8);
+  expect(joined("A", [page.buffer]).kept).toMatchObject({ tick: 7n, incomplete: why });
 });
 
 it("joins many pages, also of several questions on a connection that pages share", async () => {

@@ -147,6 +147,7 @@ class Source {
       tick: 1n,
       epoch: 1,
       sequence: this.#sequence(this.count),
+      incomplete: undefined,
       archiveError: undefined,
     };
     const whole = { fromNs, toNs: BigInt(Date.now()) * 1_000_000n };

@@ -719,6 +719,8 @@ export interface PvHistory {
   readonly epoch: number | undefined;
   /** The same: live updates with a later `sequence` (see `inspect`) continue the past. */
   readonly sequence: number | undefined;
+  /** Set if another relay of the fleet holds the PV and may have more: why it was not heard. */
+  readonly incomplete: string | undefined;
   /** Why samples of the archiver are missing, if it was asked. */
   readonly archiveError:
     | (Error & {

@@ -254,8 +254,8 @@ export class PastLoader {
       if (past !== kept) pass(past);
       this.#seenIn(past);
       this.#isLoaded = true;
-      // What an archiver didn't answer is requested after the next loss.
-      this.#isComplete = past.archiveError === undefined;
+      // What an archiver or another relay didn't answer is requested after the next loss.
+      this.#isComplete = past.archiveError === undefined && past.incomplete === undefined;
       // Without a past there is nothing to wait for.
       const isKept = past.keptSinceNs !== undefined || this.#isWaiting;
       isLeft = isKept && this.#options.isOnce !== true && !this.#reaches(past.sequence);

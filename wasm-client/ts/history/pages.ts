@@ -30,6 +30,7 @@ interface Columns {
   readonly sequence?: number | null;
   /** An archiver may have the PV: from when to when samples are wanted. */
   readonly archived?: { readonly from_ns: string; readonly to_ns: string };
+  readonly incomplete?: string;
 }
 
 type Head = Columns & Partial<Record<"held", boolean>>;
@@ -119,7 +120,7 @@ class Pages {
 
   /** The answer, when all pages were added. */
   joined(): PvHistory {
-    const { epoch, kept_since_ns: since, sequence, tick = "0" } = this.#first ?? {};
+    const { epoch, incomplete, kept_since_ns: since, sequence, tick = "0" } = this.#first ?? {};
     const timeNs = new BigInt64Array(this.#rows);
     const numbers = new Float64Array(this.#rows);
     let at = 0;
@@ -144,6 +145,7 @@ class Pages {
       tick: BigInt(tick),
       epoch: epoch ?? undefined,
       sequence: sequence ?? undefined,
+      incomplete,
       archiveError: undefined,
     };
   }
