@@ -3,13 +3,14 @@
 //! Topology: one NATS server, relays that hold PVs and edges, a soft IOC with counters at 10 Hz, clients of the edges.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use pvwire_schema::types::{ConnectionState, Outcome};
 use serde_json::{Value, json};
 
 use super::relay;
 use crate::history::{Past, ask, ask_all, by_http, rows_by_http, samples};
-use testbed::{Client, Kept, NatsServer, Network, Relay, SoftIoc, eventually, file};
+use testbed::{Client, Kept, NatsServer, Network, Relay, SoftIoc, eventually, file, keep_up};
 
 const COUNTS: usize = 8;
 
@@ -166,6 +167,43 @@ fn new_owner_gives_what_it_has_and_says_since_when() {
     let is_lost = |gap: &Value| gap["cause"] == "disconnected" && gap["to_ns"].is_string();
     assert!(gaps.iter().any(is_lost), "{gaps:?}");
     joins(&mut client, name, &of_old);
+}
+
+#[test]
+fn past_joins_live_updates_after_pvs_have_moved_to_a_relay_that_showed_them_before() {
+    let (network, nats) = (Network::new(), NatsServer::start());
+    let (_ioc, names) = counters(network);
+    let mut first = relay(network, &nats, "both", &[]);
+    let second = relay(network, &nats, "both", &[]);
+    let edge = relay(network, &nats, "edge", &[]);
+    let mut clients = [&second, &edge].map(|relay| {
+        let mut client = Client::connect(relay.address());
+        client.subscribe_live(&names);
+        client
+    });
+    let owned = |relay: &Relay| relay.metric("pvwire_fleet_pvs_owned");
+    eventually("all PVs are held", || {
+        owned(&first) + owned(&second) == COUNTS as f64
+    });
+    let check = |clients: &mut [Client; 2]| {
+        for client in clients {
+            for name in &names {
+                let past = past(client, &json!({ "pv": name }));
+                assert!(has_each_number(&past), "{past:?}");
+                joins(client, name, &past);
+            }
+        }
+    };
+    check(&mut clients);
+    first.signal("TERM");
+    let [a, b] = &mut clients;
+    keep_up("it ends", &mut [a, b], |_| !first.runs());
+    assert!(first.wait_end(Duration::ZERO).success());
+    eventually("the other one holds all", || {
+        owned(&second) == COUNTS as f64
+    });
+    check(&mut clients);
+    check(&mut clients);
 }
 
 #[test]
