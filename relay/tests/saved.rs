@@ -1,4 +1,4 @@
-//! Lists of PVs that users save on the relay: each user's, over a restart, and nobody else's.
+//! Lists of PVs that users save on the relay: each user's, over a restart, and no other user's.
 //!
 //! Topology: relays with one folder, and plain connections to them.
 
