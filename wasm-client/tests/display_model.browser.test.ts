@@ -453,6 +453,26 @@ describe("a rule", () => {
   });
 });
 
+it("a rule sets one state of a lamp, also by the name that older files have", () => {
+  const lamp = (property: string): string => `<widget type="multi_state_led"><states>
+    <state><value>0</value><label>a</label></state><state><value>1</value><label>b</label></state></states>
+    <rules><rule name="r" prop_id="${property}" out_exp="false"><exp bool_exp="pv0 == 1"><value>new</value></exp>
+    <pv_name>A</pv_name></rule></rules></widget>`;
+  for (const property of ["states[1].label", "state_label_1"]) {
+    const { node, type } = first(lamp(property));
+    const pv: RulePv = { number: 1, integer: undefined, text: "1", severity: 0 };
+    const set = evaluate(
+      rulesOf(node, () => undefined),
+      [pv],
+      () => "",
+    );
+    const context = { lookup: () => undefined, palette: DEFAULT_PALETTE };
+    const props = new Props(node, defaultsOf(type) ?? {}, context).with(set);
+    expect(props.list("states").map((state) => state.text("label"))).toEqual(["a", "new"]);
+    expect(inspectDisplay(display(lamp(property)))).toEqual([]);
+  }
+});
+
 describe("a script of a button", () => {
   const steps = (text: string, file = "EmbeddedPy") => {
     const script = `<script file="${file}"><text><![CDATA[${text}]]></text></script>`;
@@ -555,6 +575,15 @@ widget.setPropertyValue('line_color', WidgetColorService.getColor(cn))`;
       set(colour, "line_color", pv("", 0, severity), pv("", 0), true),
     );
     expect(named).toEqual(["OK", "MINOR", "MAJOR", "INVALID"]);
+  });
+
+  it("of a display is listed if it has an effect", () => {
+    const kinds = (text: string) =>
+      inspectDisplay(
+        display(`<scripts><script file="EmbeddedPy"><text>${text}</text></script></scripts>`),
+      ).map(({ kind }) => kind);
+    expect(kinds("# Nothing\nprint 'Hello'")).toEqual([]);
+    expect(kinds('widget.setPropertyValue("x", PVUtil.getInt(pvs[0]))')).toEqual(["script"]);
   });
 
   it("is listed if it does anything else, and not if it only prints", () => {

@@ -4,7 +4,7 @@ import { classNameOf, hasOwnClass, isOfClass } from "./classes.js";
 import { defaultsOf, WITHOUT_EFFECT } from "./defaults.js";
 import { actionsOf, allWidgets, type DisplayFile, type WidgetSource } from "./file.js";
 import { rulesOf } from "./rules.js";
-import { scriptRules, stepsOf } from "./script.js";
+import { scriptRules, scriptsOf, stepsOf } from "./script.js";
 import { childOf, textOf, type XmlNode } from "./xml.js";
 
 /** Something that isn't shown or can't be done, with how often. */
@@ -26,7 +26,7 @@ export const KNOWN_ACTIONS: ReadonlySet<string> = new Set([
 ]);
 
 /** Properties that rules can set. */
-const RULED = /^(?:[a-z_A-Z]+|(?:traces|y_axes)\[\d+\]\.[a-z_]+|x_axis\.[a-z_]+)$/;
+const RULED = /^(?:[a-z_A-Z]+|(?:traces|y_axes|states)\[\d+\]\.[a-z_]+|x_axis\.[a-z_]+)$/;
 
 /** Kinds that only change how a widget that is shown looks. */
 const LOOKS: ReadonlySet<DisplayNote["kind"]> = new Set(["property", "class"]);
@@ -100,8 +100,7 @@ function noteImage(node: XmlNode, note: (kind: DisplayNote["kind"], text: string
 /** The notes of a file, equal ones counted, the most frequent first. */
 export function inspect(file: DisplayFile): DisplayNote[] {
   const all = [...allWidgets(file.widgets)].flatMap(notesOf);
-  const own = childOf(file.node, "scripts")?.children ?? [];
-  for (const script of own) {
+  for (const script of scriptsOf(file.node)) {
     all.push({ kind: "script", text: `scripts: ${script.attributes.file ?? ""} are not run` });
   }
   return counted(all);

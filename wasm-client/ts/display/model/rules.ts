@@ -56,7 +56,7 @@ export function rulesOf(node: XmlNode, lookup: Lookup, isLegacy = false): Rules 
     return names.indexOf(name);
   };
   const rules = [...own, ...ofScripts].flatMap((rule) => {
-    const property = rule.attributes.prop_id ?? "";
+    const property = propertyOf(rule.attributes.prop_id ?? "");
     // Scripts have the same numbers of severities in files of every version.
     const isOlder = isLegacy && !ofScripts.includes(rule);
     try {
@@ -76,6 +76,10 @@ export function rulesOf(node: XmlNode, lookup: Lookup, isLegacy = false): Rules 
   });
   return { rules, names, problems };
 }
+
+/** What a rule sets, by today's name: older files number the states of a lamp, as Phoebus knows. */
+const propertyOf = (id: string): string =>
+  id.replace(/^state_(color|label|value)_(\d+)$/, "states[$2].$1");
 
 function branchesOf(rule: XmlNode, lookup: Lookup, isLegacy: boolean): Branch[] {
   const isExpression = rule.attributes.out_exp === "true";

@@ -134,15 +134,21 @@ export function scriptRules(widget: XmlNode): {
 } {
   const rules: XmlNode[] = [];
   const unknown: XmlNode[] = [];
-  for (const script of childOf(widget, "scripts")?.children ?? []) {
-    const isEmbedded = script.attributes.file === "EmbeddedPy";
-    const code = isEmbedded ? codeOf(textOf(script, "text") ?? "") : undefined;
+  for (const script of scriptsOf(widget)) {
+    const code = embeddedCode(script);
     const rule = code === undefined ? undefined : ruleOf(code, script);
     if (rule !== undefined) rules.push(rule);
-    else if (code !== "") unknown.push(script);
+    else unknown.push(script);
   }
   return { rules, unknown };
 }
+
+/** The scripts of a widget or a display that have an effect. */
+export const scriptsOf = (node: XmlNode): readonly XmlNode[] =>
+  (childOf(node, "scripts")?.children ?? []).filter((script) => embeddedCode(script) !== "");
+
+const embeddedCode = (script: XmlNode): string | undefined =>
+  script.attributes.file === "EmbeddedPy" ? codeOf(textOf(script, "text") ?? "") : undefined;
 
 /** The lines that have an effect. */
 const codeOf = (text: string): string =>
