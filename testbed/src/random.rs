@@ -13,6 +13,16 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
+    /// At least 0 and below 1.
+    pub fn uniform(&mut self) -> f64 {
+        (self.number() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// With a mean of 0 and a standard deviation of 1.
+    pub fn normal(&mut self) -> f64 {
+        (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
+    }
+
     pub fn below(&mut self, end: usize) -> usize {
         (self.number() % end as u64) as usize
     }

@@ -327,6 +327,7 @@ fn unpacked(bytes: &[u8], most: usize) -> Option<Vec<i64>> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use testbed::random::Random;
 
     fn row((id, time_ns, value): (u32, i64, f64)) -> NumberRow {
         let id = PvId(id);
@@ -357,23 +358,6 @@ mod tests {
             }
         }
         bytes
-    }
-
-    /// Random numbers that are the same in every run.
-    struct Random(u64);
-
-    impl Random {
-        fn uniform(&mut self) -> f64 {
-            self.0 ^= self.0 << 13;
-            self.0 ^= self.0 >> 7;
-            self.0 ^= self.0 << 17;
-            (self.0 >> 11) as f64 / (1_u64 << 53) as f64
-        }
-
-        /// With a mean of 0 and a standard deviation of 1.
-        fn normal(&mut self) -> f64 {
-            (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
-        }
     }
 
     const PVS: u32 = 200;

@@ -253,6 +253,7 @@ pub(super) fn unpack_values(bytes: &[u8], rows: usize) -> Vec<PastValue> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use testbed::random::Random;
 
     #[test]
     fn periodic_times_need_as_many_bits_as_their_jitter() {
@@ -317,23 +318,6 @@ mod tests {
                     .zip(&values)
                     .all(|(one, other)| one.is_same(other))
         );
-    }
-
-    /// Random numbers that are the same in every run.
-    struct Random(u64);
-
-    impl Random {
-        fn uniform(&mut self) -> f64 {
-            self.0 ^= self.0 << 13;
-            self.0 ^= self.0 >> 7;
-            self.0 ^= self.0 << 17;
-            (self.0 >> 11) as f64 / (1_u64 << 53) as f64
-        }
-
-        /// With a mean of 0 and a standard deviation of 1.
-        fn normal(&mut self) -> f64 {
-            (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
-        }
     }
 
     /// Prints the bytes and the time of a sample, and returns the bytes.
