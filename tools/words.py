@@ -26,6 +26,8 @@ AVOIDED = {
     r"\bseats?\b": "permit",
     r"\bstands? beside\b": "is independent of",
     r"\bwhat is left\b": "the rest",
+    r"\berrands?\b": "batch, request, operation",
+    r"\bneighbours?\b": "peers, members, consecutive …",
 }
 # The same in comments of Rust and in all other texts.
 COMMENTS = {
@@ -42,7 +44,7 @@ NAMES = re.compile(
     re.M,
 )
 # The same in Rust, where these names are at 0 so far. Comments and texts may have the words.
-RUST_NAMES = re.compile(r"\b(told|asked|said|errand)\b")
+RUST_NAMES = re.compile(r"\b(told|asked|said)\b")
 RUST_NAMED = (
     *("archiver/", "bench/", "doors/http/", "examples/", "fleet/", "xtask/"),
     *(f"relay/src/{plane}" for plane in ("app", "compute", "demo", "fleet", "main", "queries")),

@@ -54,8 +54,8 @@
 
 #[cfg(feature = "graphql")]
 mod document;
-mod errand;
 mod execution;
+mod host_operation;
 #[cfg(feature = "graphql")]
 mod introspection;
 mod json;
@@ -77,8 +77,8 @@ mod writer;
 
 #[cfg(feature = "graphql")]
 pub use self::document::{Document, Refusal};
-pub use self::errand::Errand;
 pub use self::execution::{Execution, Step, Work};
+pub use self::host_operation::HostOperation;
 #[cfg(feature = "graphql")]
 pub use self::introspection::introspect;
 #[cfg(feature = "graphql")]

@@ -1,4 +1,4 @@
-//! Orders the functions of a module so that similar ones are neighbours. What gzip repeats must be
+//! Orders the functions of a module so that similar ones are consecutive. What gzip repeats must be
 //! near, and the order is free: it makes a module of 60 kB 1 kB smaller.
 
 use std::collections::{HashMap, VecDeque};
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn similar_functions_are_neighbours() {
+    fn similar_functions_are_consecutive() {
         let (one, other) = (*b"abcdefghijklmnop", *b"0123456789+-*/()");
         let bodies: [&[u8]; 4] = [&one, &other, &one[..12], &other[..12]];
         assert_eq!(by_similarity(&bodies), [0, 2, 3, 1]);

@@ -534,13 +534,13 @@ fn a_result_of_a_subscription_contains_the_channels_that_changed() {
 fn a_past_is_a_step_for_a_page_and_an_error_elsewhere() {
     let text = "{ history(id: \"A\", from: \"-10m\", to: null, points: 100) }";
     let plan = Documents::new().plan(text, None, "");
-    let mut errand = Errand::new(&plan, |digits| digits.parse().unwrap_or(f64::NAN));
+    let mut host = HostOperation::new(&plan, |digits| digits.parse().unwrap_or(f64::NAN));
     assert_eq!(
-        errand.steps(),
+        host.steps(),
         "[{\"work\":\"history\",\"first\":0,\"names\":[\"A\"],\"range\":{\"id\":\"A\",\"from\":\"-10m\",\"to\":null,\"points\":100},\"selection\":\"\"}]"
     );
-    assert_eq!(errand.steps(), "[]");
-    assert_eq!(errand.respond(), "{\"data\":{\"history\":0}}");
+    assert_eq!(host.steps(), "[]");
+    assert_eq!(host.respond(), "{\"data\":{\"history\":0}}");
     let response = response(&operation(text, Dialect::Pvwire), "");
     assert!(response.contains("NOT_SUPPORTED"), "{response}");
     assert!(

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
 
-use pvwire_core::graphql::{Errand, Failure};
+use pvwire_core::graphql::{Failure, HostOperation};
 use pvwire_core::select::Documents;
 use wasm_bindgen::prelude::wasm_bindgen;
 
@@ -30,7 +30,7 @@ thread_local! {
 #[derive(Debug)]
 pub struct Operation {
     plan: String,
-    errand: Errand,
+    inner: HostOperation,
 }
 
 #[wasm_bindgen]
@@ -47,7 +47,7 @@ impl Operation {
         DOCUMENTS.set(documents);
         let is_refused = matches!(plan.as_bytes().first(), Some(b'[' | b'?'));
         Self {
-            errand: Errand::new(if is_refused { "" } else { &plan }, number),
+            inner: HostOperation::new(if is_refused { "" } else { &plan }, number),
             plan,
         }
     }
@@ -59,21 +59,21 @@ impl Operation {
         self.plan.clone()
     }
 
-    /// See [`Errand::subscribes`].
+    /// See [`HostOperation::subscribes`].
     #[must_use]
     pub fn subscribes(&self) -> bool {
-        self.errand.subscribes()
+        self.inner.subscribes()
     }
 
-    /// See [`Errand::steps`].
+    /// See [`HostOperation::steps`].
     pub fn steps(&mut self) -> String {
-        self.errand.steps()
+        self.inner.steps()
     }
 
-    /// See [`Errand::array`].
+    /// See [`HostOperation::array`].
     #[must_use]
     pub fn array(&self, number: usize) -> Vec<u8> {
-        self.errand.array(number)
+        self.inner.array(number)
     }
 
     /// Records why there is no result of this number.
@@ -89,17 +89,17 @@ impl Operation {
             code: code.map(Into::into),
             may_be_written,
         };
-        self.errand.fail(result, failure);
+        self.inner.fail(result, failure);
     }
 
-    /// See [`Errand::told`].
+    /// See [`HostOperation::told`].
     pub fn told(&mut self, result: usize, json: &str) {
-        self.errand.told(result, json);
+        self.inner.told(result, json);
     }
 
-    /// See [`Errand::respond`].
+    /// See [`HostOperation::respond`].
     #[must_use]
     pub fn respond(&self) -> String {
-        self.errand.respond()
+        self.inner.respond()
     }
 }

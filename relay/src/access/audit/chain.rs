@@ -2,7 +2,7 @@
 //!
 //! Each line ends with `prev`, the SHA-256 of the whole line before it, the line's end included:
 //! `sed -n 5p FILE | sha256sum` is the `prev` of line 6. A new file goes on from the last line of
-//! the old one. So a line that is changed, removed or added later doesn't fit its neighbours.
+//! the old one. So a line that is changed, removed or added later doesn't fit the lines next to it.
 
 use std::fmt::Write as _;
 use std::time::SystemTime;

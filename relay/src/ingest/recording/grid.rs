@@ -87,7 +87,7 @@ impl Grid {
     }
 }
 
-/// The place of a double among all doubles in ascending order. Those of neighbours differ by 1.
+/// The place of a double among all doubles in ascending order. Those of consecutive doubles differ by 1.
 pub(super) fn rank(number: f64) -> i64 {
     turned(number.to_bits() as i64)
 }

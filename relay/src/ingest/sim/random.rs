@@ -16,7 +16,7 @@ pub(super) fn uniform(seed: u64, number: u64) -> f64 {
     (bits >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// One step of the SplitMix64 generator: neighbours give unrelated numbers.
+/// One step of the SplitMix64 generator: consecutive numbers give unrelated ones.
 pub(super) fn scramble(number: u64) -> u64 {
     let mut bits = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

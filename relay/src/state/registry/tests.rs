@@ -202,7 +202,7 @@ fn pv_that_the_relay_keeps_for_itself_has_no_client_and_stays_open() {
 fn list_of_few_pvs_is_not_the_order_of_all() {
     const PVS: usize = 50_000;
     let (registry, _) = registry();
-    // Neighbours by number are far apart by name.
+    // PVs with consecutive numbers are far apart by name.
     let names = (0..PVS).map(|n| format!("SR:{:05}", n * 7_919 % PVS));
     let names: Vec<_> = names.collect();
     let mut room = NewNames {

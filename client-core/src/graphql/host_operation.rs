@@ -15,13 +15,13 @@ const ONE_TEXT: &str = r#"{"display":{"type":"String","elementCount":1}}"#;
 
 /// An operation that is being carried out.
 #[derive(Debug)]
-pub struct Errand {
+pub struct HostOperation {
     execution: Execution<String>,
     /// The arrays of the last steps.
     arrays: Vec<Array>,
 }
 
-impl Errand {
+impl HostOperation {
     /// Reads a plan, see [`Documents::plan`](crate::select::Documents::plan). `number` reads a number in
     /// decimal digits.
     #[must_use]
