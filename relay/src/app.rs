@@ -169,7 +169,7 @@ pub async fn run(
     let server = Arc::new(http::server(&config, &listeners, front, planes, &delivery));
     spawn_local(memory::return_free(Arc::clone(&server)));
 
-    server.readiness.listening();
+    server.gate.readiness.listening();
     let address = listeners.address();
     let serving = listeners.serve(&server)?;
     listening(address);

@@ -21,7 +21,9 @@ use crate::doors::pvws::site::Site;
 use crate::http::admin::{Admin, LastOverview, LastText};
 use crate::http::saved::SavedLists;
 use crate::http::screens::Screens;
-use crate::http::server::{Audience, HeaderCase, Listening, PvRoutes, RefusedPages, Server, Trust};
+use crate::http::server::{
+    Audience, Gate, HeaderCase, Listening, PvRoutes, RefusedPages, Server, Trust,
+};
 use crate::http::tls::Tls;
 use crate::ingest::search;
 use crate::limits::connections::Clients;
@@ -152,6 +154,26 @@ pub(super) fn server(
     delivery: &Delivery,
 ) -> Server {
     Server {
+        gate: Gate {
+            readiness: front.readiness,
+            trust: Trust {
+                origins: config.allow_origin.clone(),
+                hosts: host_names(config),
+                encrypted: front.tls.is_some(),
+            },
+            clients: Clients::new(config.max_clients),
+            callers: shared.callers,
+            descriptors: front.descriptors,
+            proxies: access.proxies,
+            proxy_headers: access.headers,
+            tokens: access.tokens,
+            token_cookie: config.jwt_cookie.clone(),
+            pages: config.pages,
+            has_admin_listener: listeners.has_operators(),
+            registry: Arc::clone(&ingest.registry),
+            memory: Arc::clone(&shared.memory),
+            plain_clients: Arc::clone(&delivery.plain_clients),
+        },
         admin: Admin {
             metrics: shared.metrics,
             ticks: Arc::clone(&delivery.ticks),
@@ -171,27 +193,12 @@ pub(super) fn server(
             audit: access.audit,
             searched: search::addresses(|name| std::env::var(name).ok()),
         },
-        readiness: front.readiness,
         encodings: shared.encodings,
-        trust: Trust {
-            origins: config.allow_origin.clone(),
-            hosts: host_names(config),
-            encrypted: front.tls.is_some(),
-        },
         refused_pages: RefusedPages::default(),
         hangs: Mutex::new(Lines::new(HANGS_PER_S, HANGS_AT_ONCE, front.started)),
-        clients: Clients::new(config.max_clients),
-        proxies: access.proxies,
-        gate: access.headers,
-        tokens: access.tokens,
-        token_cookie: config.jwt_cookie.clone(),
-        callers: shared.callers,
         requests: shared.limits.requests,
-        pages: config.pages,
-        has_admin_listener: listeners.has_operators(),
         evict_after: config.evict_after,
         tls: front.tls,
-        descriptors: front.descriptors,
         pv: config
             .http_api
             .then(|| PvRoutes::new(config.not_found_after)),

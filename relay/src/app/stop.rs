@@ -72,7 +72,7 @@ impl StopSignals {
 
 /// Makes `/ready` answer 503, gives the cluster time to notice, then closes clients one by one.
 async fn drain(config: &Config, server: &Server, by: StopRequest) {
-    server.readiness.draining();
+    server.gate.readiness.draining();
     let clients = server.admin.sessions();
     log::info!("stopping; {clients} clients will be told to reconnect");
     // A cluster may send new clients until it has noticed, even if there are none now.

@@ -1,7 +1,6 @@
 //! The relay's HTTP server: answers requests, and hands WebSocket clients to shards.
 
 mod accept;
-mod admission;
 mod answer;
 mod app_settings;
 mod archiver;
@@ -9,6 +8,7 @@ mod built_pages;
 mod caller;
 mod coniql;
 mod forwarded;
+mod gate;
 mod handshake;
 mod header_case;
 mod names;
@@ -19,13 +19,12 @@ mod query;
 mod refused_pages;
 mod saved;
 mod screens;
-mod token;
 mod trust;
 
 use std::convert::Infallible;
 use std::fmt::Display;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -45,18 +44,16 @@ use tokio_rustls::TlsAcceptor;
 
 use self::accept::Begin;
 pub use self::accept::{Accepted, Listening};
-pub use self::admission::ProxyHeaders;
 use self::answer::{
     Answer, Refusal, challenged, not_allowed, page, plain, ready, shared_with, with_type,
 };
 pub use self::built_pages::has_demo_page;
+pub use self::gate::{Gate, ProxyHeaders};
 pub use self::header_case::HeaderCase;
 pub use self::pv::PvRoutes;
 pub use self::refused_pages::RefusedPages;
 pub use self::trust::Trust;
-use crate::access::auth::{self, Tokens};
 use crate::compute::PoolHandle;
-use crate::config::Pages;
 use crate::doors::coniql::Coniql;
 use crate::doors::pvws::site::Site;
 use crate::fanout::encoding::Encodings;
@@ -65,12 +62,11 @@ use crate::http::connection::{Connection, Progress};
 use crate::http::saved::SavedLists;
 use crate::http::screens::{PATH as SCREENS_PATH, Screens};
 use crate::http::tls::Tls;
-use crate::limits::connections::{Callers, Clients, Stay};
-use crate::limits::descriptors::{Descriptors, Room};
+use crate::limits::connections::Stay;
+use crate::limits::descriptors::Room;
 use crate::limits::lines::Lines;
 use crate::limits::requests::RequestLimits;
 use crate::ops::metrics::TextFormat;
-use crate::ops::shutdown::Readiness;
 use crate::queries::archiver::Archivers;
 use crate::queries::history::Histories;
 use crate::queries::names::Names;
@@ -95,40 +91,20 @@ const THREADS_MOMENT: Duration = Duration::from_millis(250);
 pub struct Server {
     /// Answers for operators.
     pub admin: Admin,
-    /// Whether new clients are accepted.
-    pub readiness: Arc<Readiness>,
+    /// Decides who may connect, and as whom.
+    pub gate: Gate,
     /// The forms in which clients get their messages, and the paths of their handshakes.
     pub encodings: Arc<Encodings>,
-    /// Trusted pages and host names.
-    pub trust: Trust,
     /// Warnings of pages that can't connect.
     pub refused_pages: RefusedPages,
     /// Of the log, about threads that hang: each probe finds them.
     pub hangs: Mutex<Lines>,
-    /// Counts the clients.
-    pub clients: Arc<Clients>,
-    /// Proxies whose headers are trusted.
-    pub proxies: Vec<auth::Network>,
-    /// Headers in which a trusted proxy states a client's identity, with `auth = trusted-header`.
-    pub gate: Option<ProxyHeaders>,
-    /// The check of tokens, with `auth = jwt`.
-    pub tokens: Option<Arc<Tokens>>,
-    /// The cookie that may have a client's token.
-    pub token_cookie: String,
-    /// Limits the connections of each address, and how fast they come.
-    pub callers: Arc<Callers>,
     /// Rates of one client, which an HTTP request is, too.
     pub requests: RequestLimits,
-    /// Whether the clients' listener serves operators' pages.
-    pub pages: Pages,
-    /// Whether a separate listener serves them.
-    pub has_admin_listener: bool,
     /// A client that reads nothing for this long is closed.
     pub evict_after: Duration,
     /// The certificate, where connections are encrypted.
     pub tls: Option<Arc<Tls>>,
-    /// Whether more connections may be open.
-    pub descriptors: Descriptors,
     /// The routes for single PVs, if they are served.
     pub pv: Option<PvRoutes>,
     /// Offers names of PVs.
@@ -194,10 +170,6 @@ fn prefers_page(headers: &HeaderMap) -> bool {
 }
 
 impl Server {
-    fn is_proxy(&self, address: IpAddr) -> bool {
-        self.proxies.iter().any(|network| network.holds(address))
-    }
-
     fn refused(&self, status: StatusCode) {
         self.admin.metrics.refused(status.as_u16());
     }
@@ -296,7 +268,7 @@ impl Server {
         let of_pv = self.is_for_pv(&request, visit);
         let of_documents = self.is_for_documents(&request, visit);
         let is_get = request.method() == Method::GET;
-        let may_embed = self.trust.embedder(request.headers());
+        let may_embed = self.gate.trust.embedder(request.headers());
         let headers = request.headers().clone();
         let answered = if visit.lacks_tls {
             let message = "this port accepts TLS only: use https:// and wss://\n";
@@ -315,7 +287,7 @@ impl Server {
             }
         });
         let is_refused = response.status().is_client_error() || response.status().is_server_error();
-        if of_documents && is_refused && self.trust.origin(&headers) {
+        if of_documents && is_refused && self.gate.trust.origin(&headers) {
             response = shared_with(response, &headers);
         }
         if is_get && is_refused && !of_pv && visit.audience == Audience::Clients {
@@ -365,12 +337,8 @@ impl Server {
             "/ready" => return Ok(self.ready()),
             _ => {}
         }
-        if !self.trust.host(request.headers()) {
-            let message =
-                "this host name is not one of the relay's: the operator adds it by --allow-host\n";
-            return Err((StatusCode::MISDIRECTED_REQUEST, message).into());
-        }
-        self.admit(request.headers(), visit)?;
+        self.gate.check_host(request.headers())?;
+        self.gate.admit(request.headers(), visit)?;
         if of_pv {
             return self.pv_route(request, visit).await;
         }
@@ -394,11 +362,11 @@ impl Server {
         }
         let is_page = ["/", "/status", "/metrics"].contains(&path.as_str());
         if visit.audience == Audience::Clients && is_page {
-            self.check_pages(request.headers(), visit)?;
+            self.gate.check_pages(request.headers(), visit)?;
         }
         Ok(match path.as_str() {
             "/openapi.json" if visit.audience == Audience::Clients && self.pv.is_some() => {
-                self.check_origin(request.headers())?;
+                self.gate.check_origin(request.headers())?;
                 shared_with(with_type(OPENAPI, "application/json"), request.headers())
             }
             app_settings::PATH if self.has_app_settings(visit) => {
@@ -461,7 +429,9 @@ impl Server {
     async fn metrics(&self, headers: &HeaderMap) -> Answer {
         let accepted = headers.get_all(header::ACCEPT).iter();
         let format = TextFormat::preferred(accepted.filter_map(|value| value.to_str().ok()));
-        let text = self.admin.metrics_text(self.callers.connections(), format);
+        let text = self
+            .admin
+            .metrics_text(self.gate.callers.connections(), format);
         with_type(text.await, format.content_type())
     }
 
@@ -509,12 +479,12 @@ impl Server {
     fn ready(&self) -> Answer {
         let audit = self.admin.audit_health();
         let takes_puts = !audit.is_some_and(|health| health.stops_puts());
-        ready(self.readiness.unready(), takes_puts)
+        ready(self.gate.readiness.unready(), takes_puts)
     }
 
     /// The large values of the client that got the token in the request, as a body without end.
     async fn large(&self, request: &Request<Incoming>, visit: &Visit) -> Answer {
-        if let Err(refusal) = self.check_origin(request.headers()) {
+        if let Err(refusal) = self.gate.check_origin(request.headers()) {
             return plain(refusal.status, refusal.message);
         }
         let token = request.uri().query().and_then(|query| {

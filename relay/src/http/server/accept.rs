@@ -165,9 +165,7 @@ impl Server {
             let now = std::time::Instant::now();
             // A refusal would occupy the descriptor for a while, too.
             let was_short = is_short;
-            let room = self
-                .descriptors
-                .accepted(audience == Audience::Operators, now);
+            let room = self.gate.room(audience, now);
             is_short = room.is_none();
             let Some(room) = room else {
                 self.refused(StatusCode::SERVICE_UNAVAILABLE);
@@ -182,8 +180,7 @@ impl Server {
             };
             // The limits on clients don't apply to operators.
             let stay = if audience == Audience::Clients {
-                let known = Some(from.ip()).filter(|ip| !self.is_proxy(*ip));
-                let stay = self.callers.enter(known, now);
+                let stay = self.gate.enter(from.ip(), now);
                 if stay.is_none() {
                     self.refused(StatusCode::TOO_MANY_REQUESTS);
                     continue;

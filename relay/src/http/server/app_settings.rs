@@ -21,7 +21,7 @@ impl Server {
         headers: &HeaderMap,
         visit: &Visit,
     ) -> Result<Answer, Refusal> {
-        self.authenticated(headers, visit)?;
+        self.gate.authenticated(headers, visit)?;
         let settings = json!({ "confirmPut": self.confirm_put });
         Ok(with_type(settings.to_string(), "application/json"))
     }

@@ -2,23 +2,22 @@
 
 use std::borrow::Cow;
 use std::ops::Deref;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::StatusCode;
 use hyper::body::{Body, Incoming};
-use hyper::header::{self, HeaderMap};
+use hyper::header::HeaderMap;
 use pvwire_schema::types::NameProblem;
 use tokio::time::timeout;
 
-use super::answer::{Refusal, too_many};
-use super::handshake::FULL;
-use super::trust::only;
-use super::{Server, Visit};
-use crate::access::auth::{Login, Peer};
+use super::Visit;
+use super::answer::Refusal;
+use super::gate::Gate;
+use crate::access::auth::Login;
 use crate::access::caller::Caller;
-use crate::limits::connections::{ClientPermit, Permit, Stay, TooManyConnections};
+use crate::limits::connections::{ClientPermit, Permit, TooManyConnections};
 use crate::limits::memory::{Charge, TooMuch};
 use crate::state::registry;
 
@@ -115,17 +114,13 @@ pub(super) async fn received(
     Ok((collected.to_bytes(), charge))
 }
 
-impl Server {
+impl Gate {
     /// The client of a door that makes a request, unless it is refused like a WebSocket client.
     pub(super) fn caller(&self, headers: &HeaderMap, visit: &Visit) -> Result<Guest, Refusal> {
         self.check_origin(headers)?;
-        if let Some(message) = self.full(visit) {
-            return Err((StatusCode::SERVICE_UNAVAILABLE, message).into());
-        }
-        let permit = self.clients.permit();
-        let permit = permit.ok_or((StatusCode::SERVICE_UNAVAILABLE, FULL))?;
+        let permit = self.permit(visit)?;
         let (caller, _) = self.identified(headers, visit)?;
-        let of_user = self.admin.plain_clients.permit(&caller)?;
+        let of_user = self.plain_clients.permit(&caller)?;
         Ok(Guest {
             caller,
             _permits: (permit, of_user),
@@ -153,19 +148,8 @@ impl Server {
         visit: &Visit,
     ) -> Result<(Caller, Option<Login>), Refusal> {
         let (identity, login) = self.visitor(headers, visit)?;
-        let mut rates = visit.stay().as_ref().map(Stay::caller).unwrap_or_default();
-        if let Some(user) = &identity.user {
-            let arrived = self.callers.logged_in(&mut rates, user, Instant::now());
-            arrived.map_err(too_many)?;
-        }
-        let address = self.address_of(headers, visit);
-        let owner = (self.admin.memory).owner(&address, identity.user.as_deref());
-        let origin = only(headers, header::ORIGIN).unwrap_or_default();
-        let peer = Peer {
-            address,
-            origin: origin.to_owned(),
-            identity,
-        };
+        let (peer, rates) = self.peer(identity, headers, visit)?;
+        let owner = (self.memory).owner(&peer.address, peer.identity.user.as_deref());
         Ok((Caller::new(peer, owner, rates), login))
     }
 }

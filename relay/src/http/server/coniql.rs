@@ -132,7 +132,7 @@ impl Server {
             let payload = Payload::from_arguments(document, operation, variables, extensions);
             payload.map(Requests::One)
         };
-        let caller = self.caller(request.headers(), visit)?;
+        let caller = self.gate.caller(request.headers(), visit)?;
         self.coniql_answer(door, request, caller, (query, read))
             .await
     }
@@ -143,7 +143,7 @@ impl Server {
         request: &mut Request<Incoming>,
         visit: &Visit,
     ) -> Result<Answer, Refusal> {
-        let caller = self.caller(request.headers(), visit)?;
+        let caller = self.gate.caller(request.headers(), visit)?;
         let too_long = "a request may have at most 1 MiB\n";
         let (body, mut charge) =
             received(&caller, request.body_mut(), MOST_BYTES, too_long).await?;
@@ -292,7 +292,7 @@ impl Server {
 
     /// Tells a browser what a page of another origin may send.
     fn coniql_options(&self, headers: &HeaderMap) -> Result<Answer, Refusal> {
-        self.check_origin(headers)?;
+        self.gate.check_origin(headers)?;
         let mut answer = shared_with(plain(StatusCode::NO_CONTENT, ""), headers);
         let asked = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS);
         let asked = asked

@@ -12,23 +12,15 @@ use hyper_util::rt::TokioIo;
 use tokio_rustls::server::TlsStream;
 use tungstenite::handshake::derive_accept_key;
 
-use super::answer::{Answer, Refusal, too_many};
-use super::trust::{only, same};
+use super::answer::{Answer, Refusal};
+use super::trust::same;
 use super::{Server, Visit};
 use crate::access::auth::{Login, Peer};
 use crate::fanout::encoding::Encoding;
 use crate::http::connection::Connection;
 use crate::limits::connections::{ClientPermit, SharedBudgets, Stay};
-use crate::limits::descriptors::Room;
 use crate::session::shard::{Arrival, ShardHandle};
 use crate::session::transport::AnyTransport;
-
-/// Refuses a client beyond `max_clients`.
-pub(super) const FULL: &str = "the relay is full: try again later\n";
-
-/// Refuses a client whose descriptors are kept for others.
-const NO_DESCRIPTORS: &str = "the relay has no file descriptors left for clients: try again later (its \
-                                         operator raises LimitNOFILE or ulimit -n)\n";
 
 /// A client that a shard is about to get.
 pub(super) struct Newcomer {
@@ -92,24 +84,12 @@ impl Server {
         is_of_door: bool,
     ) -> Result<(Newcomer, ClientPermit), Refusal> {
         let (identity, login) = if is_of_door {
-            self.visitor(headers, visit)?
+            self.gate.visitor(headers, visit)?
         } else {
-            (self.identity(headers, visit)?, None)
+            (self.gate.identity(headers, visit)?, None)
         };
-        let permit = self.clients.permit();
-        let permit = permit.ok_or((StatusCode::SERVICE_UNAVAILABLE, FULL))?;
-        let mut rates = visit.stay().as_ref().map(Stay::caller).unwrap_or_default();
-        if let Some(user) = &identity.user {
-            let now = std::time::Instant::now();
-            let arrived = self.callers.logged_in(&mut rates, user, now);
-            arrived.map_err(too_many)?;
-        }
-        let origin = only(headers, header::ORIGIN).unwrap_or_default();
-        let peer = Peer {
-            address: self.address_of(headers, visit),
-            origin: origin.to_owned(),
-            identity,
-        };
+        let permit = self.gate.take_permit()?;
+        let (peer, rates) = self.gate.peer(identity, headers, visit)?;
         let newcomer = Newcomer {
             peer,
             login,
@@ -150,15 +130,13 @@ impl Server {
     /// Checks who connects, before how: a page whose WebSocket fails asks again by a plain request,
     /// and is told the same.
     fn check_client(&self, headers: &HeaderMap, visit: &Visit) -> Result<(), Refusal> {
-        if !self.trust.origin(headers) {
+        if !self.gate.trust.origin(headers) {
             let message =
                 "pages of this origin may not connect: the operator adds it by --allow-origin\n";
             return Err((StatusCode::FORBIDDEN, message).into());
         }
-        if let Some(message) = self.full(visit) {
-            return Err((StatusCode::SERVICE_UNAVAILABLE, message).into());
-        }
-        self.identity(headers, visit).map(drop)
+        self.gate.check_room(visit)?;
+        self.gate.identity(headers, visit).map(drop)
     }
 
     /// Checks a handshake; returns the client's key, its encoding and the subprotocol to answer
@@ -198,23 +176,6 @@ impl Server {
             (StatusCode::BAD_REQUEST, message)
         })?;
         Ok((key.as_bytes().to_vec(), encoding, subprotocol))
-    }
-
-    /// Why the relay takes no further client at present.
-    pub(super) fn full(&self, visit: &Visit) -> Option<&'static str> {
-        if self.readiness.is_draining() {
-            return Some("the relay is stopping\n");
-        }
-        if self.admin.registry.is_short() {
-            return Some("the relay is short of memory (max_memory_mib): try again later\n");
-        }
-        // A connection that came while there was room keeps its descriptor, however many came after it.
-        let has_room =
-            visit.room == Room::Clients || self.descriptors.has_room(std::time::Instant::now());
-        if !has_room {
-            return Some(NO_DESCRIPTORS);
-        }
-        self.clients.is_full().then_some(FULL)
     }
 }
 

@@ -35,7 +35,7 @@ impl Server {
         visit: &Visit,
     ) -> Result<Answer, Refusal> {
         let headers = request.headers();
-        let caller = self.authenticated(headers, visit)?;
+        let caller = self.gate.authenticated(headers, visit)?;
         let limit = argument(request, "limit").map(|text| {
             text.parse().map_err(|_| {
                 let message = format!("limit is {text:?}: expected 1 to {MAX_LIMIT}\n");

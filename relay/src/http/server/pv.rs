@@ -138,7 +138,7 @@ impl Server {
     pub(super) fn refused_pv(&self, refused: &Refusal, headers: &HeaderMap) -> Answer {
         self.refused(refused.status);
         let answer = refusal(refused);
-        if self.trust.origin(headers) {
+        if self.gate.trust.origin(headers) {
             shared_with(answer, headers)
         } else {
             answer
@@ -215,7 +215,7 @@ impl Server {
 
     /// The answer to a browser that asks what a page of another origin may do.
     fn pv_options(&self, headers: &HeaderMap) -> Result<Answer, Refusal> {
-        self.check_origin(headers)?;
+        self.gate.check_origin(headers)?;
         let mut answer = plain(StatusCode::NO_CONTENT, "");
         for (name, value) in [
             (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, HEAD, PUT"),

@@ -57,7 +57,7 @@ impl Server {
     }
 
     fn pvws_info(&self, site: &Site, request: &Request<Incoming>) -> Result<Answer, Refusal> {
-        self.check_origin(request.headers())?;
+        self.gate.check_origin(request.headers())?;
         let asks_for_settings = argument(request, "env").is_some_and(|value| value == "true");
         let answer = with_type(site.info(asks_for_settings), JSON);
         Ok(shared_with(answer, request.headers()))
@@ -70,7 +70,7 @@ impl Server {
         visit: &Visit,
     ) -> Result<Answer, Refusal> {
         let reader = self.reader_of_pages(request, visit)?;
-        let address = self.address_of(request.headers(), visit);
+        let address = self.gate.address_of(request.headers(), visit);
         let user = reader.as_ref().and_then(|reader| reader.user.as_deref());
         let owner = self.admin.memory.owner(&address, user);
         let registry = Arc::clone(&self.admin.registry);
@@ -94,7 +94,7 @@ impl Server {
         visit: &Visit,
     ) -> Result<Answer, Refusal> {
         let headers = request.headers();
-        let caller = self.caller(headers, visit)?;
+        let caller = self.gate.caller(headers, visit)?;
         let refused = |message: &'static str| Refusal::from((StatusCode::BAD_REQUEST, message));
         let asked = argument(request, "name").or_else(|| argument(request, "pv"));
         let asked = asked.ok_or_else(|| refused("say which PV: /pvws/pvget?name=NAME\n"))?;

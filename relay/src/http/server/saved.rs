@@ -78,7 +78,7 @@ impl Server {
         request: &Request<Incoming>,
         visit: &Visit,
     ) -> Result<Answer, Refusal> {
-        let caller = self.authenticated(request.headers(), visit)?;
+        let caller = self.gate.authenticated(request.headers(), visit)?;
         let lists = saved.read(&caller.identity).await?;
         Ok(shared_with(json(&lists), request.headers()))
     }
@@ -101,7 +101,7 @@ impl Server {
                 ));
             }
         };
-        let caller = self.authenticated(&headers, visit)?;
+        let caller = self.gate.authenticated(&headers, visit)?;
         // Lists come from people, as puts do.
         let now = std::time::Instant::now();
         let counted = (caller.rates).count(|budget| budget.take_put(now).then_some(()).ok_or(()));

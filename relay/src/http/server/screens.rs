@@ -53,7 +53,7 @@ impl Server {
         headers: &HeaderMap,
         visit: &Visit,
     ) -> Result<Answer, Refusal> {
-        let caller = self.authenticated(headers, visit)?;
+        let caller = self.gate.authenticated(headers, visit)?;
         let (tag, body) = if path.is_empty() {
             let files = screens.list(&caller.identity).await?;
             let (size, known) = (Size::of(files.len()), headers.clone());
@@ -82,7 +82,7 @@ impl Server {
             Some((body, content_type)) => with_type(body, content_type),
             None => not_modified(),
         };
-        let embeds = self.trust.embedder(headers);
+        let embeds = self.gate.trust.embedder(headers);
         let readers = if embeds {
             "cross-origin"
         } else {

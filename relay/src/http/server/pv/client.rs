@@ -9,7 +9,6 @@ use pvwire_schema::close::CloseCode;
 use crate::access::auth::TokenError;
 use crate::config::Access;
 use crate::http::server::answer::Refusal;
-use crate::http::server::handshake::FULL;
 use crate::http::server::{Server, Visit};
 use crate::queries::plain_clients::PlainClient;
 
@@ -26,23 +25,19 @@ impl Server {
         headers: &HeaderMap,
         visit: &Visit,
     ) -> Result<PlainClient, Refusal> {
-        self.check_origin(headers)?;
-        if let Some(message) = self.full(visit) {
-            return Err((StatusCode::SERVICE_UNAVAILABLE, message).into());
-        }
-        let permit = self.clients.permit();
-        let permit = permit.ok_or((StatusCode::SERVICE_UNAVAILABLE, FULL))?;
+        self.gate.check_origin(headers)?;
+        let permit = self.gate.permit(visit)?;
         self.await_key(headers).await?;
-        let (caller, login) = self.identified(headers, visit)?;
-        Ok(self.admin.plain_clients.enter(caller, login, permit)?)
+        let (caller, login) = self.gate.identified(headers, visit)?;
+        Ok(self.gate.plain_clients.enter(caller, login, permit)?)
     }
 
     /// Waits while the key of the request's token may become known.
     async fn await_key(&self, headers: &HeaderMap) -> Result<(), Refusal> {
-        let Some(tokens) = &self.tokens else {
+        let Some(tokens) = &self.gate.tokens else {
             return Ok(());
         };
-        let Some(token) = self.token(headers) else {
+        let Some(token) = self.gate.token(headers) else {
             let message = "the relay asks for a token: Authorization: Bearer …\n";
             return Err((StatusCode::UNAUTHORIZED, message).into());
         };

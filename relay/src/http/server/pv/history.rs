@@ -277,7 +277,7 @@ impl Server {
         visit: &Visit,
     ) -> Result<Answer, Refusal> {
         let headers = request.headers();
-        let caller = self.authenticated(headers, visit)?;
+        let caller = self.gate.authenticated(headers, visit)?;
         let is_csv = is_csv(request)?;
         let query = Query {
             name: route.name.clone(),

@@ -111,8 +111,8 @@ impl Server {
         if visit.audience == Audience::Operators {
             return Ok(None);
         }
-        self.check_pages(headers, visit)?;
-        let (identity, _) = self.visitor(headers, visit)?;
+        self.gate.check_pages(headers, visit)?;
+        let (identity, _) = self.gate.visitor(headers, visit)?;
         Ok(Some(identity))
     }
 
