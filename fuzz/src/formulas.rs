@@ -173,6 +173,9 @@ pub(crate) const LOCAL_WORDS: &[&str] = &[
     "é",
 ];
 
+/// Most texts of an input that are written: each reads the name twice.
+pub(crate) const MOST_WRITTEN: usize = 8;
+
 /// A name, and behind zero bytes texts that are written.
 pub(crate) fn local(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
@@ -188,7 +191,7 @@ pub(crate) fn local(bytes: &[u8]) {
     };
     assert!(key(name).is_ok_and(|key| !key.is_empty() && name.contains(key)));
     let mut before = (kind, value);
-    for written in parts {
+    for written in parts.take(MOST_WRITTEN) {
         let outcome = locals.write(name, &Value::text(written)).map(|_| ());
         let local = locals.open(name).expect("it was opened before");
         match outcome {

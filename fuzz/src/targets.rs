@@ -108,7 +108,7 @@ pub const TARGETS: &[Target] = &[
         seeds: || texts(formulas::LOCALS),
         words: formulas::LOCAL_WORDS,
         run: formulas::local,
-        readings: 1,
+        readings: 2 + 2 * formulas::MOST_WRITTEN as u32,
         author: Author::Anyone,
     },
     Target {
