@@ -159,6 +159,8 @@ async function picturesOn(
     await new AppPage(page, address).open(hash);
     await ready(page);
     picture = await stillPicture(page, [page.locator("canvas")]);
+    // A question for the status may be under way when the page is closed.
+    await page.unrouteAll({ behavior: "ignoreErrors" });
   });
   if (picture === undefined) throw new Error("the page has no picture");
   return picture;
