@@ -1,5 +1,5 @@
 //! The past of PVs that other relays hold: what a relay asks the owner of a PV for its clients, page by page, and what
-//! the owner answers. The owner holds nothing between two pages; a thread of its own makes them, so that live updates
+//! the owner answers. The owner holds nothing between two pages; a separate thread makes them, so that live updates
 //! don't wait.
 
 use std::collections::HashMap;
