@@ -1,6 +1,6 @@
 //! Finds the shortest decimal text that reads back as the same number, by Steele and White's
 //! algorithm in exact arithmetic. Its code is slower than one with tables of powers, and a tenth as
-//! large. Outside browsers, where size does not matter, [`quick`] finds the digits of most doubles.
+//! large. Outside browsers, where size does not matter, [`quick`] finds the digits of most numbers.
 
 use std::cmp::Ordering;
 
@@ -14,6 +14,9 @@ const SINGLE_DIGITS: usize = 9;
 
 /// A positive number in binary, and the distances to the numbers next to it.
 struct Between {
+    /// The number itself.
+    #[cfg(not(target_family = "wasm"))]
+    value: f64,
     mantissa: u64,
     exponent: i32,
     /// Whether the number below is only half as far away as the number above.
@@ -26,6 +29,8 @@ struct Between {
 fn double(value: f64) -> Between {
     let (mantissa, exponent) = parts(value);
     Between {
+        #[cfg(not(target_family = "wasm"))]
+        value,
         mantissa,
         exponent,
         uneven: mantissa == 1 << 52 && exponent > -1074,
@@ -43,6 +48,8 @@ fn single(value: f32) -> Between {
         exponent => (fraction | 1 << FRACTION_BITS, exponent - BIAS),
     };
     Between {
+        #[cfg(not(target_family = "wasm"))]
+        value: f64::from(value),
         mantissa,
         exponent,
         uneven: fraction == 0 && exponent > 1 - BIAS,
