@@ -5,6 +5,7 @@
 
 mod archiver;
 mod cgroup;
+mod channelfinder;
 mod command;
 mod consistency;
 mod documents;
@@ -37,6 +38,7 @@ use ipnet::IpNet;
 use pvwire_fleet::{Role, Site};
 
 pub use self::archiver::ArchiverRule;
+pub use self::channelfinder::ChannelFinderUrl;
 pub use self::command::{Check, DemoOptions, ExportOptions, Invocation, RecordOptions};
 use self::command::{OFF, command, default_here, flag, one_line};
 pub use self::error::ConfigError;
@@ -131,6 +133,16 @@ pub struct Config {
     pub allow_put: Vec<String>,
     /// Files with names of PVs that clients may look for.
     pub names_file: Vec<String>,
+    /// Where ChannelFinder is, whose channels clients may look for.
+    pub channelfinder: Option<ChannelFinderUrl>,
+    /// File with the user and password for ChannelFinder; empty to read without a login.
+    pub channelfinder_credentials: String,
+    /// Properties of ChannelFinder's channels that clients are told.
+    pub channelfinder_property: Vec<String>,
+    /// Interval at which ChannelFinder's channels are read.
+    pub channelfinder_interval: Duration,
+    /// How long a request waits for ChannelFinder, and for each further part of its answer.
+    pub channelfinder_timeout: Duration,
     /// Maximum rates of updates by PV pattern.
     pub max_rate: Vec<MaxRate>,
     /// For how long the past of PVs is kept; the first rule that fits decides.
@@ -337,6 +349,11 @@ impl Default for Config {
             archiver_timeout: Duration::from_secs(30),
             rules: Vec::new(),
             names_file: Vec::new(),
+            channelfinder: None,
+            channelfinder_credentials: String::new(),
+            channelfinder_property: Vec::new(),
+            channelfinder_interval: Duration::from_secs(300),
+            channelfinder_timeout: Duration::from_secs(30),
             pvlist: String::new(),
             access_security: String::new(),
             audit_file: String::new(),

@@ -1,6 +1,7 @@
 //! Sources of PVs: the traits that a protocol implements, and its implementations.
 
 pub mod ca;
+pub mod channelfinder;
 pub mod directory;
 pub mod feed;
 pub mod formula;

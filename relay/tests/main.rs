@@ -12,6 +12,7 @@ mod audit;
 mod audit_disk;
 mod budget;
 mod callers;
+mod channelfinder;
 mod circuits;
 mod conformance;
 mod coniql;

@@ -76,13 +76,13 @@ fn answer(
 }
 
 /// `GET /names`.
-fn by_http(relay: &Relay, query: &str) -> Value {
+pub(crate) fn by_http(relay: &Relay, query: &str) -> Value {
     let answer = get(relay.address(), &format!("/names?{query}"), &[]);
     assert_eq!(answer.status, 200, "{}", answer.body);
     serde_json::from_str(&answer.body).unwrap()
 }
 
-fn named(answer: &Value) -> Vec<&str> {
+pub(crate) fn named(answer: &Value) -> Vec<&str> {
     let names = answer["names"].as_array().unwrap();
     names
         .iter()

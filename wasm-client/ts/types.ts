@@ -526,9 +526,27 @@ export interface NameFound {
   readonly protocol: string;
   /**
    * Where it is known from: the `"relay"` has found the PV since it was started, a pvAccess `"server"` lists
-   * it, or a `"file"` of the operator does.
+   * it, a `"file"` of the operator does, or `"channelfinder"`.
    */
-  readonly from: readonly ("relay" | "server" | "file")[];
+  readonly from: readonly ("relay" | "server" | "file" | "channelfinder")[];
+  /** What ChannelFinder knows of the PV, if the relay reads one. */
+  readonly about?: NameAbout;
+}
+
+/** What is known of a PV without opening it. */
+export interface NameAbout {
+  /** The record's type, such as `"ai"`. */
+  readonly type?: string;
+  /** The record's description. */
+  readonly description?: string;
+  /** Host of its IOC. */
+  readonly host?: string;
+  /** Name of its IOC. */
+  readonly ioc?: string;
+  /** Tags of its channel in ChannelFinder. */
+  readonly tags?: readonly string[];
+  /** Properties of its channel that the relay's operator names. */
+  readonly properties?: Readonly<Record<string, string>>;
 }
 
 /** The names that a search found. */

@@ -25,6 +25,7 @@ use crate::http::server::{
     Audience, Gate, HeaderCase, Listening, PvRoutes, RefusedPages, Server, Trust,
 };
 use crate::http::tls::Tls;
+use crate::ingest::channelfinder::ChannelFinder;
 use crate::ingest::search;
 use crate::limits::connections::Clients;
 use crate::limits::descriptors::Descriptors;
@@ -140,6 +141,7 @@ pub(super) struct Front {
     pub(super) names: Arc<Names>,
     pub(super) histories: Arc<Histories>,
     pub(super) archivers: Option<Arc<Archivers>>,
+    pub(super) finder: Option<Arc<ChannelFinder>>,
     pub(super) screens: Option<Screens>,
     pub(super) saved: Option<SavedLists>,
     pub(super) header_case: HeaderCase,
@@ -191,6 +193,7 @@ pub(super) fn server(
             peers: shared.peers,
             started: front.started,
             audit: access.audit,
+            finder: front.finder,
             searched: search::addresses(|name| std::env::var(name).ok()),
         },
         encodings: shared.encodings,

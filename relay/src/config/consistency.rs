@@ -36,6 +36,14 @@ const ARCHIVER_KEYS: [&str; 3] = [
     "archiver_timeout_ms",
 ];
 
+/// Keys that have no effect without `channelfinder`.
+const CHANNELFINDER_KEYS: [&str; 4] = [
+    "channelfinder_credentials",
+    "channelfinder_property",
+    "channelfinder_interval_ms",
+    "channelfinder_timeout_ms",
+];
+
 /// Keys that have no effect without `replay`.
 const REPLAY_KEYS: [&str; 2] = ["replay_speed", "replay_loop"];
 
@@ -69,6 +77,7 @@ impl Config {
         self.check_fleet()?;
         self.check_history()?;
         self.check_archiver()?;
+        self.check_channelfinder()?;
         self.check_replay()?;
         self.check_screens()?;
         self.check_puts()
@@ -203,6 +212,17 @@ impl Config {
         let key = ARCHIVER_KEYS.iter().find(is_set);
         if let Some(key) = key.filter(|_| self.archiver.is_empty()) {
             let expected = "archiver as well: without it this key has no effect";
+            return refuse(key, shown(self, key), expected);
+        }
+        Ok(())
+    }
+
+    fn check_channelfinder(&self) -> Checked {
+        let defaults = Self::default();
+        let is_set = |key: &&&str| shown(self, key) != shown(&defaults, key);
+        let key = CHANNELFINDER_KEYS.iter().find(is_set);
+        if let Some(key) = key.filter(|_| self.channelfinder.is_none()) {
+            let expected = "channelfinder as well: without it this key has no effect";
             return refuse(key, shown(self, key), expected);
         }
         Ok(())

@@ -3,10 +3,10 @@
 use super::Config;
 use super::history::show_size;
 use super::value::{
-    Expected, address, admin_address, archiver_rule, boolean, count, header, history_rule,
-    host_name, host_pattern, limit, max_rate, memory_size, millis, network, optional_header,
-    origin, pattern, replay_speed, screen_access, screen_folder, servers, share, show_list,
-    show_millis, show_optional, show_word, site, socket_address, source, text, word,
+    Expected, address, admin_address, archiver_rule, boolean, channelfinder_url, count, header,
+    history_rule, host_name, host_pattern, limit, max_rate, memory_size, millis, network,
+    optional_header, origin, pattern, replay_speed, screen_access, screen_folder, servers, share,
+    show_list, show_millis, show_optional, show_word, site, socket_address, source, text, word,
 };
 
 /// One key.
@@ -280,6 +280,39 @@ pub(super) const KEYS: &[Key] = &[
         names_file,
         text,
         "File with names of PVs that clients may look for: one name in a line, or a database (.db) with the names of its records and aliases; read at the start; may be repeated"
+    ),
+    one!(
+        "channelfinder",
+        "URL",
+        channelfinder,
+        channelfinder_url,
+        show_optional,
+        "ChannelFinder whose channels clients may look for, as http://HOST:8080/ChannelFinder; a query in its own language limits them, as http://HOST:8080/ChannelFinder?pvStatus=Active&~name=SR:*. Clients are offered the names that they may read, with type, description, host, IOC and tags"
+    ),
+    text!(
+        "channelfinder_credentials",
+        "FILE",
+        channelfinder_credentials,
+        "File with USER:PASSWORD in one line, for a ChannelFinder that wants a login (HTTP Basic) for reading; read again for each refresh. Use https: by http the password crosses the network in plain text"
+    ),
+    list!(
+        "channelfinder_property",
+        "NAME",
+        channelfinder_property,
+        text,
+        "Property of ChannelFinder's channels whose value clients are told with a name, as area; may be repeated. Others stay hidden, since properties may be anything that a site's IOCs publish"
+    ),
+    millis!(
+        "channelfinder_interval_ms",
+        channelfinder_interval,
+        1_000,
+        "Interval at which all channels are read from ChannelFinder; after a failure, during which the last names stay, it is tried again earlier"
+    ),
+    millis!(
+        "channelfinder_timeout_ms",
+        channelfinder_timeout,
+        1,
+        "How long a request waits for ChannelFinder: until it is connected, until its answer begins, and for each further part of it. Reading all channels may take 20 times as long"
     ),
     boolean!(
         "enable_sim",

@@ -354,6 +354,10 @@ fn settings_without_effect_are_refused() {
             "pages is \"off\", expected no value together with admin_listen",
         ),
         (
+            &["--channelfinder-property=area"],
+            "channelfinder_property is \"area\", expected channelfinder as well",
+        ),
+        (
             &["--history-disk=2GB"],
             "history_disk is \"2GB\", expected history_dir as well",
         ),

@@ -12,8 +12,8 @@ use pvwire_fleet::{Role, Site};
 
 use super::history::size;
 use super::{
-    ArchiverRule, AuditSync, Auth, HistoryRule, MaxRate, Pages, ReplaySpeed, ScreenAccess,
-    ScreenFolder,
+    ArchiverRule, AuditSync, Auth, ChannelFinderUrl, HistoryRule, MaxRate, Pages, ReplaySpeed,
+    ScreenAccess, ScreenFolder,
 };
 
 /// Longest duration: one day.
@@ -214,6 +214,14 @@ pub(super) fn archiver_rule(value: &str) -> Parsed<ArchiverRule> {
     let expected = "PATTERN=URL, as SR:*=http://archiver:17668/retrieval: PV names, with * for any characters and ? for \
                     one, and the address of an archiver's retrieval service (not of its management) without a user";
     ArchiverRule::read(value).ok_or_else(|| expected.into())
+}
+
+/// The address of ChannelFinder.
+pub(super) fn channelfinder_url(value: &str) -> Parsed<Option<ChannelFinderUrl>> {
+    let expected = "the address of ChannelFinder, as http://HOST:8080/ChannelFinder or with a query in its language, as \
+                    http://HOST:8080/ChannelFinder?pvStatus=Active; without a user, and without ~size and ~from";
+    let url = ChannelFinderUrl::read(value).ok_or(expected)?;
+    Ok(Some(url))
 }
 
 /// A folder of displays.

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use pvwire_schema::types::{Hello, SkipCause};
@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use crate::access::audit::{Audit, Health, State};
 use crate::fanout::control::{ControlQueue, ControlRequest, ListedPv, Overview, ServerTraffic};
 use crate::ingest::Intake;
+use crate::ingest::channelfinder::ChannelFinder;
 use crate::limits::memory::Memory;
 use crate::ops::latency::{Ages, BOUNDS_MICROS};
 use crate::ops::log_queue;
@@ -137,6 +138,8 @@ pub struct Admin {
     pub started: Instant,
     /// The audit file, if there is one.
     pub audit: Option<Arc<Audit>>,
+    /// ChannelFinder, if the relay reads its names.
+    pub finder: Option<Arc<ChannelFinder>>,
     /// Where PVs are searched, see [`search::addresses`](crate::ingest::search::addresses).
     pub searched: Value,
 }
@@ -257,7 +260,7 @@ impl Admin {
                     lost: health.lost,
                     queued: health.queued,
                     failing: health.state != State::Writes,
-                    last_written: seconds(&health),
+                    last_written: seconds(health.last_written),
                 }),
             log_lines_lost: log_queue::lines_lost(),
         };
@@ -309,7 +312,13 @@ impl Admin {
                 "queued": health.queued,
                 "written": health.written,
                 "lost": health.lost,
-                "lastWrittenSeconds": seconds(&health),
+                "lastWrittenSeconds": seconds(health.last_written),
+            })),
+            "channelfinder": self.finder.as_ref().map(|finder| finder.health()).map(|health| json!({
+                "address": health.address,
+                "names": health.names,
+                "lastReadSeconds": seconds(health.last_read),
+                "failure": health.failure,
             })),
             "searched": self.searched,
             "fleet": self.peers.all(),
@@ -352,10 +361,8 @@ impl Admin {
     }
 }
 
-/// When a record was last written, in seconds past the POSIX epoch; 0 for never.
-fn seconds(health: &Health) -> f64 {
-    let since = health
-        .last_written
-        .and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+/// When something was last done, in seconds past the POSIX epoch; 0 for never.
+fn seconds(last: Option<SystemTime>) -> f64 {
+    let since = last.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
     since.map_or(0.0, |since| since.as_secs_f64())
 }

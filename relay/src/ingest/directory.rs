@@ -18,6 +18,8 @@ pub enum Origin {
     Server,
     /// A file of the operator lists it.
     File,
+    /// ChannelFinder lists it.
+    ChannelFinder,
 }
 
 impl Origin {
@@ -28,6 +30,7 @@ impl Origin {
             Self::Relay => "relay",
             Self::Server => "server",
             Self::File => "file",
+            Self::ChannelFinder => "channelfinder",
         }
     }
 }
@@ -51,6 +54,10 @@ pub struct NameList {
     lower: String,
     /// Where each name begins, and the length of `text`.
     starts: Vec<u32>,
+    /// What is known of the names, one after the other.
+    abouts: String,
+    /// Where what is known of each name ends; empty if nothing is known of any.
+    about_ends: Vec<u32>,
 }
 
 /// Whether a name can be listed: a client could open it.
@@ -63,26 +70,47 @@ impl NameList {
     /// The names that clients could open, each once. Names beyond `u32::MAX` bytes in all are left out.
     #[must_use]
     pub fn new<N: AsRef<str>>(scheme: &str, names: impl IntoIterator<Item = N>) -> Self {
+        Self::described(scheme, names.into_iter().map(|name| (name, "")))
+    }
+
+    /// The same, each name with what is known of it: an object of JSON, or nothing.
+    #[must_use]
+    pub fn described<N: AsRef<str>, A: AsRef<str>>(
+        scheme: &str,
+        names: impl IntoIterator<Item = (N, A)>,
+    ) -> Self {
         let names = names.into_iter();
-        let mut names: Vec<_> = names.filter(|name| is_listed(name.as_ref())).collect();
-        let key = |name: &N| (name.as_ref().to_ascii_lowercase(), name.as_ref().to_owned());
-        names.sort_by_cached_key(key);
-        names.dedup_by(|one, other| one.as_ref() == other.as_ref());
+        let mut names: Vec<_> = names.filter(|(name, _)| is_listed(name.as_ref())).collect();
+        names.sort_by_cached_key(|(name, _)| {
+            let name = name.as_ref();
+            (name.to_ascii_lowercase(), name.to_owned())
+        });
+        names.dedup_by(|(one, _), (other, _)| one.as_ref() == other.as_ref());
+        let bytes = |(name, _): &(N, A)| name.as_ref().len() + 1;
         let mut list = Self {
             scheme: scheme.to_owned(),
-            text: String::with_capacity(names.iter().map(|name| name.as_ref().len() + 1).sum()),
+            text: String::with_capacity(names.iter().map(bytes).sum()),
             lower: String::new(),
             starts: Vec::with_capacity(names.len() + 1),
+            abouts: String::new(),
+            about_ends: Vec::new(),
         };
         list.starts.push(0);
-        for name in &names {
-            let name = name.as_ref();
-            let Ok(end) = u32::try_from(list.text.len() + name.len() + 1) else {
+        for (name, about) in &names {
+            let (name, about) = (name.as_ref(), about.as_ref());
+            let end = u32::try_from(list.text.len() + name.len() + 1);
+            let about_end = u32::try_from(list.abouts.len() + about.len());
+            let (Ok(end), Ok(about_end)) = (end, about_end) else {
                 break;
             };
             list.text.push_str(name);
             list.text.push(SEPARATOR);
             list.starts.push(end);
+            list.abouts.push_str(about);
+            list.about_ends.push(about_end);
+        }
+        if list.abouts.is_empty() {
+            list.about_ends = Vec::new();
         }
         list.lower = list.text.to_ascii_lowercase();
         list
@@ -109,7 +137,16 @@ impl NameList {
     /// Bytes of memory.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.text.len() + self.lower.len() + 4 * self.starts.len()
+        let indices = self.starts.len() + self.about_ends.len();
+        self.text.len() + self.lower.len() + self.abouts.len() + 4 * indices
+    }
+
+    /// What is known of a name, as an object of JSON; empty for nothing.
+    #[must_use]
+    pub fn about(&self, index: usize) -> &str {
+        let end = |index: usize| self.about_ends.get(index).map_or(0, |end| *end as usize);
+        let start = index.checked_sub(1).map_or(0, end);
+        &self.abouts[start..end(index)]
     }
 
     /// The names, each followed by a line feed, with ASCII letters in lower case.
@@ -155,6 +192,15 @@ impl NameList {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn name_keeps_what_is_known_of_it() {
+        let list = NameList::described("ca", [("c", ""), ("B", "{2}"), ("a", "{1}"), ("D", "{4}")]);
+        let abouts: Vec<_> = (0..list.len()).map(|index| list.about(index)).collect();
+        assert_eq!(abouts, ["{1}", "{2}", "", "{4}"]);
+        assert!(list.bytes() > NameList::new("ca", ["c", "B", "a", "D"]).bytes() + 9);
+        assert_eq!(NameList::new("ca", ["a", "b"]).about(1), "");
+    }
 
     #[test]
     fn list_has_each_name_once_in_order_and_none_that_no_client_could_open() {

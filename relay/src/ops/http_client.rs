@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http_body_util::Empty;
 use hyper::body::Incoming;
-use hyper::header::{ACCEPT, HOST};
+use hyper::header::{ACCEPT, AUTHORIZATION, HOST, HeaderValue};
 use hyper::{Request, Response, Uri};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
@@ -109,15 +109,30 @@ impl Connected {
     /// # Errors
     /// When the server gives no answer.
     pub async fn get(self, uri: &Uri, accept: &'static str) -> Result<Answer, RequestError> {
+        self.get_as(uri, accept, None).await
+    }
+
+    /// The same, with who asks, as the header `Authorization` says it.
+    ///
+    /// # Errors
+    /// When the server gives no answer.
+    pub async fn get_as(
+        self,
+        uri: &Uri,
+        accept: &'static str,
+        authorization: Option<&HeaderValue>,
+    ) -> Result<Answer, RequestError> {
         let Self {
             mut sender,
             driving,
         } = self;
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
         let host = uri.authority().map_or("", |authority| authority.as_str());
-        let request = Request::get(path)
-            .header(HOST, host)
-            .header(ACCEPT, accept)
+        let mut request = Request::get(path).header(HOST, host).header(ACCEPT, accept);
+        if let Some(authorization) = authorization {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        let request = request
             .body(Empty::<Bytes>::new())
             .map_err(|_| RequestError::NotAUrl)?;
         let response = sender.send_request(request).await?;

@@ -116,6 +116,16 @@ metrics! {
         "Requests to archivers without a whole answer: not reached, too slow, refused, cut or too long; without PVs that an archiver doesn't have";
     pub archiver_bytes: Counter = "archiver_bytes",
         "Bytes of archivers' answers passed on to clients";
+    pub channelfinder_names: Gauge = "channelfinder_names",
+        "Names that ChannelFinder lists, as they were last read";
+    pub channelfinder_reads: Counter = "channelfinder_reads",
+        "Times that all names were read from ChannelFinder";
+    pub channelfinder_failures: Counter = "channelfinder_failures",
+        "Attempts to read all names from ChannelFinder that failed; the log gives the reason";
+    pub channelfinder_failing: Gauge = "channelfinder_failing",
+        "1 while names cannot be read from ChannelFinder and those that were read before stay; otherwise 0";
+    pub channelfinder_read: Gauge = "channelfinder_read_timestamp_seconds",
+        "When all names were last read from ChannelFinder, in seconds past the POSIX epoch; 0 for never";
     pub images_skipped: Counter = "http_images_skipped",
         "Images that clients of /pv/NAME.mjpeg did not get, because they read more slowly than images came";
     pub tls_handshakes_failed: Counter = "tls_handshakes_failed",

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use pvwire_schema::limits::MAX_NAME_BYTES;
 use pvwire_schema::types::Outcome;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use self::pattern::Pattern;
 use self::search::{Room, search};
@@ -25,7 +26,7 @@ pub const MAX_LIMIT: usize = 1_000;
 /// Number of names in an answer whose question doesn't say.
 const DEFAULT_LIMIT: usize = 20;
 
-/// Bytes of names in a page: as JSON they take less than a page may have.
+/// Bytes of names in a page, and of what is known of them: as JSON they take less than a page may have.
 const PAGE_NAME_BYTES: usize = 16 << 10;
 
 /// Names in a page.
@@ -61,6 +62,9 @@ pub struct Name {
     pub protocol: String,
     /// Where it is known from.
     pub from: Vec<&'static str>,
+    /// What is known of it without opening it: an object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub about: Option<Value>,
 }
 
 /// The directories of a relay, and the rules that decide who is offered which name.
@@ -147,11 +151,12 @@ impl Names {
     }
 
     fn shown(&self, found: search::Found) -> Name {
-        let search::Found { name, from } = found;
+        let search::Found { name, from, about } = found;
         let protocol = name.split_once("://").map_or("", |(scheme, _)| scheme);
         Name {
             protocol: protocol.to_owned(),
             from: from.into_iter().map(Origin::token).collect(),
+            about: serde_json::from_str(&about).ok(),
             name: self.registry.plain_name(&name).unwrap_or(name),
         }
     }

@@ -15,6 +15,8 @@ pub(super) struct Found {
     pub(super) name: String,
     /// Where it is known from, each once.
     pub(super) from: Vec<Origin>,
+    /// What is known of it, as an object of JSON; empty for nothing.
+    pub(super) about: String,
 }
 
 /// What one step of a search may take.
@@ -22,7 +24,7 @@ pub(super) struct Found {
 pub(super) struct Room {
     /// Number of names.
     pub(super) names: usize,
-    /// Bytes of the names in all; one more name may go beyond.
+    /// Bytes of the names and of what is known of them in all; one more name may go beyond.
     pub(super) bytes: usize,
     /// Names whose rules are looked up.
     pub(super) judged: usize,
@@ -93,9 +95,10 @@ impl<'a> Matches<'a> {
         }
     }
 
-    fn next(&mut self) -> Option<Rank<'a>> {
+    /// The next name and its index in the list.
+    fn next(&mut self) -> Option<(Rank<'a>, usize)> {
         let Reverse(key) = self.keys.pop()?;
-        Some(self.rank(key))
+        Some((self.rank(key), key as u32 as usize))
     }
 }
 
@@ -122,28 +125,41 @@ pub(super) fn search(
         .map(|list| Matches::new(list, pattern, after))
         .collect();
     let mut heads: BinaryHeap<_> = (matches.iter_mut().enumerate())
-        .filter_map(|(index, matches)| Some(Reverse((matches.next()?, index))))
+        .filter_map(|(list, matches)| {
+            let (rank, index) = matches.next()?;
+            Some(Reverse((rank, list, index)))
+        })
         .collect();
     let mut step = Step::default();
     let (mut bytes, mut judged) = (0, 0);
-    while let Some(Reverse((rank, index))) = heads.pop() {
-        let mut from = vec![matches[index].origin];
-        heads.extend(matches[index].next().map(|next| Reverse((next, index))));
-        while let Some(Reverse((same, index))) = heads.peek().copied()
-            && same == rank
-        {
-            heads.pop();
-            from.push(matches[index].origin);
-            heads.extend(matches[index].next().map(|next| Reverse((next, index))));
+    while let Some(Reverse((rank, list, index))) = heads.pop() {
+        let (mut from, mut about) = (Vec::new(), "");
+        let mut same = Some((list, index));
+        while let Some((list, index)) = same {
+            let of_list = &mut matches[list];
+            from.push(of_list.origin);
+            if about.is_empty() {
+                about = of_list.list.about(index);
+            }
+            heads.extend(
+                of_list
+                    .next()
+                    .map(|(next, index)| Reverse((next, list, index))),
+            );
+            let head = heads.peek().filter(|Reverse((next, ..))| *next == rank);
+            same = head.map(|Reverse((_, list, index))| (*list, *index));
+            if same.is_some() {
+                heads.pop();
+            }
         }
         let name = format!("{}://{}", rank.scheme, rank.name);
         judged += 1;
         if may_read(&name) {
             from.sort_unstable();
             from.dedup();
-            bytes += name.len();
-            let name = name.clone();
-            step.names.push(Found { name, from });
+            bytes += name.len() + about.len();
+            let (name, about) = (name.clone(), about.to_owned());
+            step.names.push(Found { name, from, about });
         }
         if step.names.len() >= room.names || bytes >= room.bytes || judged >= room.judged {
             step.last = (!heads.is_empty()).then_some(name);
@@ -195,6 +211,22 @@ mod tests {
         assert_eq!(names(&step), expected);
         assert_eq!(step.names[0].from, [Origin::Relay, Origin::Server]);
         assert_eq!(step.last, None);
+    }
+
+    #[test]
+    fn name_in_several_lists_has_what_one_of_them_knows_of_it() {
+        let described = NameList::described("ca", [("A", "{}"), ("B", "")]);
+        let lists = [
+            (Origin::Relay, Arc::new(NameList::new("ca", ["A", "B"]))),
+            (Origin::ChannelFinder, Arc::new(described)),
+        ];
+        let step = search(&lists, &Pattern::new(""), None, ALL, |_| true);
+        let abouts: Vec<_> = step.names.iter().map(|found| &*found.about).collect();
+        assert_eq!(
+            (names(&step), abouts),
+            (vec!["ca://A", "ca://B"], vec!["{}", ""])
+        );
+        assert_eq!(step.names[0].from, [Origin::Relay, Origin::ChannelFinder]);
     }
 
     #[test]
