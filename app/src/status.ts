@@ -16,6 +16,8 @@ export interface Status {
     readonly clients: number;
     readonly server: string | null;
   }[];
+  /** Set if the relay reads a ChannelFinder; `failure` says why it can't and who must act. */
+  readonly channelfinder?: { readonly address: string; readonly failure: string | null } | null;
   readonly servers: readonly {
     readonly name: string;
     readonly pvs: number;
