@@ -137,8 +137,8 @@ STEPS = [
     Step("instructions", "instruction counts", f"{MAKE} instructions", cores=1, needs=(COUNTED,)),
     Step("check", "eslint and prettier", "npm run --silent lint", cores=1, needs=(PACKAGE,), fast=True),
     Step("check", "GraphiQL is current", "npm run --silent graphiql -- --check", cores=1, needs=(PACKAGE,)),
-    # The corpus, and 3 s for each reader, in the build of the tests.
-    Step("rust", "fuzzed input", f"{PROGRAMS}/pvwire-fuzz --seconds 3", cores=1, needs=(BUILT,)),
+    # The corpus, and 1 s for each reader, in the build of the tests.
+    Step("rust", "fuzzed input", f"{PROGRAMS}/pvwire-fuzz --seconds 1", cores=1, needs=(BUILT,)),
     Step("check", "TypeScript", "npm run --silent typecheck", cores=1, needs=(PACKAGE,), fast=True),
     Step(
         "ts",
