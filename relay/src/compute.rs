@@ -97,6 +97,9 @@ pub struct Pool {
 #[derive(Clone, Debug)]
 pub struct PoolHandle(Arc<PoolShared>);
 
+/// A thread without work for so long gives back the memory that the allocator keeps for it.
+const RESTS_AFTER: Duration = Duration::from_millis(500);
+
 #[derive(Debug)]
 struct PoolShared {
     /// New work, with its client.
@@ -219,6 +222,7 @@ impl PoolShared {
 
     /// The thread whose bit is `own`.
     fn run(&self, own: usize, most_long: usize) {
+        let mut worked = None;
         while !self.is_ended.load(Ordering::SeqCst) {
             let mut next = self.next(most_long);
             let slept = !matches!(next, Next::Work(..));
@@ -231,10 +235,20 @@ impl PoolShared {
                 Next::Work(share, job) => {
                     self.pass_on(own, slept);
                     self.take_turn(&share, job);
+                    worked = Some(Instant::now());
                 }
                 _ if self.is_ended.load(Ordering::SeqCst) => break,
                 Next::At(at) => thread::park_timeout(at.saturating_duration_since(Instant::now())),
-                Next::Idle => thread::park(),
+                Next::Idle => {
+                    match worked.map(|at: Instant| RESTS_AFTER.saturating_sub(at.elapsed())) {
+                        None => thread::park(),
+                        Some(Duration::ZERO) => {
+                            worked = None;
+                            pvwire_epics::give_back_thread_cache();
+                        }
+                        Some(rest) => thread::park_timeout(rest),
+                    }
+                }
             }
         }
     }

@@ -35,7 +35,7 @@ pub use command_thread::StartError;
 pub use descriptors::raise_descriptor_limit;
 pub use environment::{prepare_environment, set_variables};
 pub use guard::panics_caught;
-pub use memory::{allocate_from_one_arena, give_back_free_memory};
+pub use memory::{allocate_from_one_arena, give_back_free_memory, give_back_thread_cache};
 pub use pvxs_sys::PVXS_VERSION;
 pub use ticket::{Phase, Ticket};
 pub use user::{BadUserName, ContextError, MAX_USER_BYTES, UserName};

@@ -237,6 +237,9 @@ impl FormulaSource {
     /// # Errors
     /// When the thread can't start.
     pub fn start(default: &str, pool: PoolHandle) -> io::Result<Self> {
+        // Reads the time zones now: the many small blocks that stay would otherwise lie between what formulas
+        // free, and keep its pages.
+        let _ = TimeZone::system();
         let shared = Arc::new(FormulaShared {
             opened: SegQueue::new(),
             closed: SegQueue::new(),

@@ -44,6 +44,9 @@ impl FormLife {
 /// Number of PVs that one sweep visits.
 const SWEPT_AT_A_TIME: usize = 4_096;
 
+/// Bytes that the messages of a tick may occupy after it.
+const ROOM: usize = 64 << 10;
+
 /// Bytes of one or more messages about one PV.
 #[derive(Clone, Copy, Debug)]
 struct Span {
@@ -278,6 +281,7 @@ fn nothing() -> Frame {
 impl MessageEncoder for Texts {
     fn begin(&mut self, table: &Table, changes: &Changes, now: Now) {
         self.bytes.clear();
+        self.bytes.shrink_to(ROOM);
         self.spans.clear();
         self.away.clear();
         let is_away = |(_, connection): &&(PvId, Connection)| {
