@@ -80,6 +80,9 @@ const TLS_REFUSAL: [u8; 7] = [0x15, 3, 1, 0, 2, 2, 40];
 /// Time limit for reading a short answer after the request.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Part of it that is for sending: an answer that isn't ready by then says that it takes too long.
+const SENDING: Duration = Duration::from_secs(2);
+
 /// Interval between checks of a stream of large values. A client may stall for this much longer
 /// than `evict_after` here, so that its shard closes it first.
 const STREAM_CHECK: Duration = Duration::from_secs(5);
@@ -154,6 +157,26 @@ struct Visit {
     streams: AtomicBool,
     /// It uses plain HTTP on a listener with TLS.
     lacks_tls: bool,
+    /// When its answer has to be ready, unless it takes longer on purpose.
+    answer_by: Instant,
+}
+
+/// An answer, or that the relay is too slow. Without it the connection would end with nothing said.
+async fn in_time(
+    answer_by: Instant,
+    takes_longer: &AtomicBool,
+    answering: impl Future<Output = Result<Answer, Refusal>>,
+) -> Result<Answer, Refusal> {
+    let mut answering = pin!(answering);
+    match timeout_at(answer_by, answering.as_mut()).await {
+        Ok(answered) => answered,
+        Err(_) if takes_longer.load(Ordering::Relaxed) => answering.await,
+        Err(_) => {
+            let message =
+                "the relay has too much work to answer in time: ask again later, or for less\n";
+            Err((StatusCode::SERVICE_UNAVAILABLE, message).into())
+        }
+    }
 }
 
 impl Visit {
@@ -274,7 +297,8 @@ impl Server {
             let message = "this port accepts TLS only: use https:// and wss://\n";
             Err((StatusCode::BAD_REQUEST, message).into())
         } else {
-            self.answer_request(request, visit).await
+            let answering = self.answer_request(request, visit);
+            in_time(visit.answer_by, &visit.streams, answering).await
         };
         let mut response = answered.unwrap_or_else(|refused| {
             let now = std::time::Instant::now();
@@ -524,5 +548,37 @@ async fn refuse_tls(tcp: &TcpStream) -> io::Result<()> {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn answer_that_takes_too_long_says_so() {
+        let late = Instant::now();
+        let ok = || Ok(plain(StatusCode::OK, "ok\n"));
+        let refused = in_time(late, &AtomicBool::new(false), pending()).await;
+        let refused = refused.map(|answer| answer.status()).unwrap_err();
+        assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
+        assert!(
+            refused.message.contains("ask again later"),
+            "{}",
+            refused.message
+        );
+        assert!(
+            in_time(late, &AtomicBool::new(false), ready(ok()))
+                .await
+                .is_ok()
+        );
+        let slow = async {
+            tokio::task::yield_now().await;
+            ok()
+        };
+        let answered = in_time(late, &AtomicBool::new(true), slow).await;
+        assert!(answered.is_ok(), "a stream takes as long as it does");
     }
 }

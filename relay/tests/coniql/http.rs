@@ -476,16 +476,16 @@ fn body_of_a_client_that_is_refused_is_not_read() {
 
 #[test]
 fn value_that_is_named_many_times_is_charged_before_it_is_written() {
-    let flags = ["--coniql", "--max-memory-per-client-mib=64"];
+    let flags = ["--coniql", "--max-memory-per-client-mib=8"];
     let relay = Relay::start(Network::new(), &flags);
     let query = |times: usize| {
         let fields: String = (0..times).map(|n| format!("a{n}: float64Array ")).collect();
-        let name = "sim://waveform(size=200000,rate_hz=1)";
+        let name = "sim://waveform(size=25000,rate_hz=1)";
         json!({"query": format!("{{ getChannel(id: \"{name}\") {{ value {{ {fields} }} }} }}")})
     };
     let one = post(&relay, &query(1));
     let array = one["data"]["getChannel"]["value"]["a0"].as_array();
-    assert_eq!(array.map(Vec::len), Some(200_000), "{}", one["errors"]);
+    assert_eq!(array.map(Vec::len), Some(25_000), "{}", one["errors"]);
     let many = post(&relay, &query(31));
     assert!(many["data"]["getChannel"].is_null());
     let why = many["errors"][0]["message"].as_str().unwrap();

@@ -21,7 +21,7 @@ use tokio::time::{Instant, timeout_at};
 
 use hyper::StatusCode;
 
-use super::{Audience, Server, Visit};
+use super::{ANSWER_TIMEOUT, Audience, SENDING, Server, Visit};
 use crate::http::connection::{Connection, Progress};
 use crate::limits::connections::Stay;
 use crate::limits::descriptors::Room;
@@ -222,6 +222,7 @@ impl Server {
             stay: Mutex::new(stay),
             streams: AtomicBool::new(false),
             lacks_tls: false,
+            answer_by: until + ANSWER_TIMEOUT - SENDING,
         };
         let begin = Begin {
             has_tls: first[0] == TLS_HANDSHAKE,
