@@ -78,7 +78,7 @@ pub(super) enum ReadError {
     Cut(hyper::Error),
     #[error(
         "gave an answer of more than {MAX_PAGE_BYTES} bytes for {PAGE} channels: ChannelFinder's operator finds out which \
-         channels have so many properties"
+         channels are that large"
     )]
     TooLong,
     #[error(
