@@ -279,7 +279,7 @@ pub(super) const KEYS: &[Key] = &[
         "FILE",
         names_file,
         text,
-        "File with names of PVs that clients may look for: one name in a line, or a database (.db) with the names of its records and aliases; read at the start; may be repeated"
+        "File with names of PVs that clients may look for: one name in a line, a database (.db) with the names of its records and aliases, or a .substitutions file whose databases are in its folder; read at the start; may be repeated"
     ),
     one!(
         "channelfinder",

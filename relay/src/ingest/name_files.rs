@@ -1,15 +1,23 @@
-//! Names of PVs in files of the operator: one name in a line, or the records of a database.
+//! Names of PVs in files of the operator: one name in a line, the records of a database, or those of all databases that
+//! a file of substitutions loads.
 
-use std::path::Path;
+mod substitutions;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 use regex::Regex;
 
+use self::substitutions::{Loaded, SubstitutionsError, expanded};
 use super::directory::{Directory, NameList, Origin};
 use crate::ops::file_reads::{RegularFileError, read_text};
 
 /// Maximum length of a file, in bytes: about a million names.
 const MAX_FILE: u64 = 64 << 20;
+
+/// Most names that a file of substitutions makes.
+const MAX_EXPANDED_NAMES: usize = 2_000_000;
 
 /// What a name without expanded macros contains.
 const MACROS: [&str; 2] = ["$(", "${"];
@@ -30,7 +38,22 @@ static RECORDS: LazyLock<Regex> = LazyLock::new(|| {
 #[error("names_file: {path}: {why}")]
 pub struct NameFileError {
     path: String,
-    why: RegularFileError,
+    why: NameFileProblem,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum NameFileProblem {
+    #[error(transparent)]
+    File(#[from] RegularFileError),
+    #[error(transparent)]
+    Substitutions(#[from] SubstitutionsError),
+    #[error("{database}: {why}; databases are looked for in the folder of this file")]
+    Database {
+        database: String,
+        why: RegularFileError,
+    },
+    #[error("it makes more than {MAX_EXPANDED_NAMES} names: split it")]
+    TooMany,
 }
 
 /// The names in all files.
@@ -51,6 +74,30 @@ fn records(text: &str) -> Vec<String> {
     names.collect()
 }
 
+/// The names of the records and aliases in all databases that a text of substitutions loads from a folder.
+fn substituted(text: &str, folder: &Path) -> Result<Vec<String>, NameFileProblem> {
+    let mut databases: HashMap<PathBuf, Vec<String>> = HashMap::new();
+    let mut names = Vec::new();
+    for Loaded { file, macros } in substitutions::read(text)? {
+        let path = folder.join(&file);
+        let records = match databases.get(&path) {
+            Some(records) => records,
+            None => {
+                let text = read_text(&path, MAX_FILE).map_err(|why| NameFileProblem::Database {
+                    database: file,
+                    why,
+                })?;
+                &*databases.entry(path).or_insert_with(|| records(&text))
+            }
+        };
+        if names.len() + records.len() > MAX_EXPANDED_NAMES {
+            return Err(NameFileProblem::TooMany);
+        }
+        names.extend(records.iter().map(|name| expanded(name, &macros)));
+    }
+    Ok(names)
+}
+
 /// The first word of each line; the rest is a comment, as in the lists that `dbl` writes with fields.
 fn lines(text: &str) -> Vec<String> {
     let words = text
@@ -66,19 +113,24 @@ impl NameFiles {
     /// Reads the files. Names without a protocol have that of `default_scheme`.
     ///
     /// # Errors
-    /// When a file can't be read or isn't text.
+    /// When a file can't be read or isn't text, or isn't what its ending says.
     pub fn read(paths: &[String], default_scheme: &str) -> Result<Self, NameFileError> {
         let mut lists = Vec::new();
         for path in paths {
-            let text = read_text(path, MAX_FILE).map_err(|why| NameFileError {
+            let failed = |why| NameFileError {
                 path: path.clone(),
                 why,
-            })?;
+            };
+            let text = read_text(path, MAX_FILE).map_err(|why| failed(why.into()))?;
             let ending = Path::new(path)
                 .extension()
                 .and_then(|ending| ending.to_str());
             let names = match ending {
                 Some("db" | "vdb" | "template") => records(&text),
+                Some("substitutions" | "subs") => {
+                    let folder = Path::new(path).parent().unwrap_or_else(|| Path::new(""));
+                    substituted(&text, folder).map_err(failed)?
+                }
                 _ => lines(&text),
             };
             let is_open = |name: &&String| MACROS.iter().any(|begin| name.contains(begin));
@@ -145,6 +197,38 @@ mod tests {
         "#;
         let found = records(database);
         assert_eq!(found, ["A:1", "A:ONE", "B-2", "$(P)M", "A:FIRST"]);
+    }
+
+    #[test]
+    fn records_of_substitutions_are_those_of_their_databases_with_macros() {
+        let folder = std::env::temp_dir().join(format!("pvwire-subs-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("db")).unwrap();
+        let database =
+            r#"record(ai, "$(P)$(R=I)") { alias("$(P)$(NONE)") } record(ao, "${P}S") {}"#;
+        std::fs::write(folder.join("db/a.template"), database).unwrap();
+        let path = folder.join("a.substitutions");
+        let path = path.to_str().unwrap();
+        let read = |text: &str| {
+            std::fs::write(path, text).unwrap();
+            NameFiles::read(&[path.to_owned()], "ca")
+        };
+        let files = read("file db/a.template { pattern {P, R} {A:, V} {B:, W} }").unwrap();
+        let names: Vec<_> = files.0[0].names().collect();
+        assert_eq!(names, ["A:S", "A:V", "B:S", "B:W"]);
+        for (text, why) in [
+            (
+                "file db/b.template { {P=A} }",
+                "a.substitutions: db/b.template: No such file",
+            ),
+            (
+                "file db/a.template {\n{P} }",
+                "a.substitutions: line 2: expected NAME=VALUE",
+            ),
+        ] {
+            let error = read(text).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
