@@ -2,7 +2,7 @@
 
 import { expect, it } from "vitest";
 
-import { FrameQueue } from "../ts/display/frame_queue.js";
+import { FrameQueue, nextFrameMs } from "../ts/display/frame_queue.js";
 
 const UPDATES = 3000;
 
@@ -82,3 +82,68 @@ it("an update that fails keeps no other from being made", async () => {
   expect(made).toBe(1);
   expect(failed).toEqual([error]);
 });
+
+it("a frame has less time while frames are late, and slowly more again", () => {
+  let frameMs = 9;
+  for (let frame = 0; frame < 20; frame += 1) frameMs = nextFrameMs(frameMs, 16.7);
+  expect(frameMs).toBe(9);
+  frameMs = nextFrameMs(frameMs, 33);
+  expect(frameMs).toBe(7);
+  for (let frame = 0; frame < 10; frame += 1) frameMs = nextFrameMs(frameMs, 33);
+  expect(frameMs).toBe(3);
+  for (let frame = 0; frame < 20; frame += 1) frameMs = nextFrameMs(frameMs, 16.7);
+  expect(frameMs).toBeCloseTo(5);
+});
+
+it("makes updates that wait in the order of their widgets, and goes round", async () => {
+  // All are made before one of them is late.
+  const FEW = 900;
+  const queue = new FrameQueue();
+  const made: number[] = [];
+  const updates = Array.from({ length: FEW }, (_, at) => () => {
+    work();
+    made.push(at);
+  });
+  for (const update of updates) queue.join(update);
+  // They come in another order.
+  for (let at = 0; at < FEW; at += 1) queue.add(updates[(at * 7) % FEW] as () => void);
+  const atOnce = made.length;
+  await nextFrame();
+  await nextFrame();
+  const first = made.slice(atOnce);
+  expect(first.length).toBeGreaterThan(0);
+  expect(first).toEqual([...first].sort((one, other) => one - other));
+  // One before those: it has its turn after the others.
+  const [again = 0] = first;
+  queue.add(updates[again] as () => void);
+  await until(() => made.length === FEW + 1);
+  expect(made.at(-1)).toBe(again);
+  expect(new Set(made).size).toBe(FEW);
+});
+
+it("a widget that is gone loses its place, and a new one gets one", async () => {
+  const queue = new FrameQueue();
+  const made: string[] = [];
+  const update = (name: string) => (): void => {
+    work();
+    made.push(name);
+  };
+  const [gone, joined] = [update("gone"), update("joined")];
+  queue.join(gone);
+  for (let at = 0; at < UPDATES; at += 1) queue.add(update("other"));
+  queue.add(gone);
+  queue.remove(gone);
+  queue.join(joined);
+  queue.add(joined);
+  await until(() => made.length === UPDATES + 1);
+  expect(made).not.toContain("gone");
+  expect(made.filter((name) => name === "joined")).toHaveLength(1);
+});
+
+async function until(holds: () => boolean): Promise<void> {
+  const began = performance.now();
+  while (!holds()) {
+    await nextFrame();
+    expect(performance.now() - began).toBeLessThan(20_000);
+  }
+}

@@ -20,6 +20,7 @@ export function usePaced<T>(
         seen = store.getSnapshot();
         listener();
       };
+      frameQueue.join(update);
       const end = store.subscribe(() => {
         frameQueue.add(update, isUrgent(seen, store.getSnapshot()));
       });
