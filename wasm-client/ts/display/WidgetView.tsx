@@ -3,11 +3,11 @@
 import {
   Component,
   Fragment,
-  memo,
   useContext,
   useEffect,
   useMemo,
   useState,
+  type CSSProperties,
   type ReactNode,
 } from "react";
 
@@ -24,19 +24,23 @@ import { evaluate, rulesOf, type RulePv, type Rules } from "./model/rules.js";
 import { usePaced } from "./paced.js";
 import { textOf } from "./model/xml.js";
 import { placeOf } from "./place.js";
+import { ChunkSight, extentOf, SightContext } from "./sight.js";
 import { ComponentsContext, type Widget, type WidgetProps } from "./widget.js";
 import { Box } from "./widgets/Box.js";
 
 /** Widgets that fail together are rendered again one by one. */
 const CHUNK = 40;
 
-/** Chunks that are rendered at a time: a frame is painted before the next ones. */
-const CHUNKS_AT_A_TIME = 10;
+/** Chunks that are rendered at first: a frame is painted before the next ones. */
+const FIRST_CHUNKS = 10;
+
+/** Chunks that are rendered at a time later: values that change meanwhile take time of each frame. */
+const CHUNKS_AT_A_TIME = 20;
 
 /** All widgets of a display or a group, in drawing order; of many, those in the window first. */
 export function Widgets({ widgets }: { readonly widgets: readonly WidgetSource[] }): ReactNode {
   const chunks = useMemo(() => chunksOf(widgets), [widgets]);
-  const [count, setCount] = useState(CHUNKS_AT_A_TIME);
+  const [count, setCount] = useState(FIRST_CHUNKS);
   const isPart = count < chunks.length;
   useEffect(() => {
     if (!isPart) return;
@@ -47,13 +51,12 @@ export function Widgets({ widgets }: { readonly widgets: readonly WidgetSource[]
       clearTimeout(timer);
     };
   }, [isPart, count]);
-  return chunks.map(({ rank, sources }, at) =>
-    rank < count ? <Chunk key={at} sources={sources} /> : null,
+  return chunks.map(({ rank, ...chunk }, at) =>
+    rank < count ? <Chunk key={at} {...chunk} isOneOfMany={chunks.length > 1} /> : null,
   );
 }
 
-interface ChunkOf {
-  readonly sources: readonly WidgetSource[];
+interface ChunkOf extends Omit<ChunkProps, "isOneOfMany"> {
   /** When it is rendered: 0 is the first. */
   readonly rank: number;
 }
@@ -67,25 +70,58 @@ function chunksOf(widgets: readonly WidgetSource[]): readonly ChunkOf[] {
     .map((sources, at) => ({ at, isFirst: sources.some(isInWindow) }))
     .sort((one, other) => Number(other.isFirst) - Number(one.isFirst))
     .map(({ at }) => at);
-  return lists.map((sources, at) => ({ sources, rank: order.indexOf(at) }));
+  return lists.map((sources, at) => ({
+    sources,
+    extent: extentOf(sources),
+    rank: order.indexOf(at),
+  }));
 }
 
 interface ChunkProps {
   readonly sources: readonly WidgetSource[];
+  /** The box around them; `undefined` if they may leave it. */
+  readonly extent: CSSProperties | undefined;
+  /** It has an element of its own. */
+  readonly isOneOfMany: boolean;
 }
 
 /** Some widgets. If one of them can't be shown, each has a boundary. */
 class Chunk extends Component<ChunkProps, { readonly isBroken: boolean }> {
   override state = { isBroken: false };
+  readonly #sight = new ChunkSight();
 
   static getDerivedStateFromError(): { readonly isBroken: boolean } {
     return { isBroken: true };
   }
 
+  /** Once for all of its widgets: the chunks after it are added one by one. */
+  override shouldComponentUpdate(
+    props: ChunkProps,
+    state: { readonly isBroken: boolean },
+  ): boolean {
+    const { isOneOfMany, sources } = this.props;
+    return (
+      props.sources !== sources ||
+      props.isOneOfMany !== isOneOfMany ||
+      state.isBroken !== this.state.isBroken
+    );
+  }
+
   override render(): ReactNode {
-    return this.props.sources.map((source) => (
-      <WidgetView key={source.id} source={source} isAlone={this.state.isBroken} />
-    ));
+    const { extent, isOneOfMany, sources } = this.props;
+    const inside = (
+      <>
+        {extent && <i ref={this.#sight.watch} className="pvwire-display-extent" style={extent} />}
+        {sources.map((source) => (
+          <WidgetView key={source.id} source={source} isAlone={this.state.isBroken} />
+        ))}
+      </>
+    );
+    return (
+      <SightContext.Provider value={extent && this.#sight}>
+        {isOneOfMany ? <div className="pvwire-display-chunk">{inside}</div> : inside}
+      </SightContext.Provider>
+    );
   }
 }
 
@@ -95,7 +131,7 @@ interface WidgetViewProps {
   readonly isAlone: boolean;
 }
 
-const WidgetView = memo(function WidgetView({ isAlone, source }: WidgetViewProps) {
+function WidgetView({ isAlone, source }: WidgetViewProps) {
   const outer = useScope();
   const { palette } = useShown();
   const components = useContext(ComponentsContext);
@@ -134,7 +170,7 @@ const WidgetView = memo(function WidgetView({ isAlone, source }: WidgetViewProps
       {inScope}
     </>
   );
-});
+}
 
 /** A rule that only its macros make impossible isn't found in the file. */
 function RuleProblem({ problem }: { readonly problem: string }) {

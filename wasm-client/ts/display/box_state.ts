@@ -3,41 +3,43 @@
 import type { Condition } from "../widgets/condition.js";
 import type { WidgetProps } from "./widget.js";
 
-/** Sets an attribute, unless it is right. */
-export function writeAttribute(element: Element, name: string, value: string | undefined): void {
-  if (value === undefined) {
-    if (element.hasAttribute(name)) element.removeAttribute(name);
-  } else if (element.getAttribute(name) !== value) {
-    element.setAttribute(name, value);
-  }
+/** What was written of each element: to read the page costs more than to remember. */
+const written = new WeakMap<Element, Map<string, string | undefined>>();
+
+/** Whether it isn't what was last written; from now on it is. At first nothing is written. */
+function isNew(element: Element, what: string, value: string | undefined): boolean {
+  let known = written.get(element);
+  if (known?.get(what) === value) return false;
+  known ??= new Map<string, string | undefined>();
+  written.set(element, known.set(what, value));
+  return true;
 }
 
-/** Sets a text, unless it is right. The element has no other content. */
-export function writeText(element: Element | null | undefined, text: string): void {
-  if (element == null) return;
+/** Sets or removes an attribute that nothing else writes, unless it is right. */
+export function writeAttribute(element: Element, name: string, value: string | undefined): void {
+  if (!isNew(element, name, value)) return;
+  if (value === undefined) element.removeAttribute(name);
+  else element.setAttribute(name, value);
+}
+
+/** Sets a text that nothing else writes; `false` if it is right. The element has no other content. */
+export function writeText(element: Element | null | undefined, text: string): boolean {
+  if (element == null || !isNew(element, "#text", text)) return false;
   const node = element.firstChild;
   // Not `instanceof`: the element may be in another window.
-  if (node?.nodeType === Node.TEXT_NODE) {
-    if (node.nodeValue !== text) node.nodeValue = text;
-  } else {
-    element.textContent = text;
-  }
+  if (node?.nodeType === Node.TEXT_NODE) node.nodeValue = text;
+  else element.textContent = text;
+  return true;
 }
 
-/** Sets a property of an element's style, unless it is right as it was last set. */
+/** Sets a property of an element's style that nothing else writes, unless it is right. */
 export function writeStyle(
   element: HTMLElement,
   name: "backgroundColor" | "color" | "width" | "height" | "left" | "bottom",
   value: string,
 ): void {
-  const known = styles.get(element) ?? {};
-  if (known[name] === value) return;
-  styles.set(element, { ...known, [name]: value });
-  element.style[name] = value;
+  if (isNew(element, name, value)) element.style[name] = value;
 }
-
-/** What was set: a style that is read is written in another way. */
-const styles = new WeakMap<Element, Readonly<Record<string, string>>>();
 
 /** The part of a widget that its tooltip depends on. */
 export type TitleOf = Pick<WidgetProps, "props" | "widget"> &
@@ -60,7 +62,7 @@ export function boxState(
   };
 }
 
-const written = new WeakMap<
+const boxes = new WeakMap<
   Element,
   { readonly of: TitleOf; readonly condition: Condition | undefined }
 >();
@@ -71,9 +73,9 @@ export function writeBox(
   of: TitleOf,
   condition: Condition | undefined,
 ): void {
-  const before = written.get(element);
+  const before = boxes.get(element);
   if (before?.of === of && areEqual(before.condition, condition)) return;
-  written.set(element, { of, condition });
+  boxes.set(element, { of, condition });
   for (const [name, value] of Object.entries(boxState(of, condition))) {
     writeAttribute(element, name, value);
   }

@@ -1,15 +1,15 @@
 /** Widgets that write the values of their PV into the page without rendering, paced by the frame queue. */
 
-import { useEffect, useLayoutEffect, useState } from "react";
+import { useContext, useEffect, useLayoutEffect, useMemo, useState } from "react";
 
 import { useClient } from "../react/index.js";
-import { usePvStore } from "../react/pv.js";
-import type { PvClient, Readable } from "../types.js";
+import { NO_PV } from "../react/pv.js";
+import type { ConnectionSnapshot, PvClient, Readable } from "../types.js";
 import { conditionOf, unreachedText, type Condition } from "../widgets/condition.js";
-import { Sight } from "../widgets/seen.js";
-import { frameQueue } from "./frame_queue.js";
-import { FIELDS, isUrgent, type WidgetData } from "./use_widget_pv.js";
 import { writeBox } from "./box_state.js";
+import { frameQueue } from "./frame_queue.js";
+import { BoxSight, SightContext, type ChunkSight } from "./sight.js";
+import { FIELDS, isUrgent, type WidgetData } from "./use_widget_pv.js";
 import type { WidgetProps } from "./widget.js";
 
 /** What a widget writes of its PV. */
@@ -33,44 +33,54 @@ export function useLiveBox(
   of: WidgetProps,
   write: WriteValue,
 ): (box: HTMLDivElement | null) => void {
-  const client = useClient() as Partial<PvClient>;
-  const store = usePvStore<WidgetData>(of.name, FIELDS, undefined);
-  const [state] = useState(() => new LiveBox());
+  const client = useClient();
+  const chunk = useContext(SightContext);
+  const { name } = of;
+  const store: Store = useMemo(
+    () => (name === undefined ? NO_PV : client.pv<WidgetData>(name, FIELDS)),
+    [client, name],
+  );
+  const state = useMemo(() => new LiveBox(chunk), [chunk]);
   const [failure, fail] = useState<Error>();
   useLayoutEffect(() => {
-    state.show(of, write, store);
+    state.show(of, write, store, client);
   });
-  useEffect(() => state.follow(client, store, fail), [state, client, store]);
+  useEffect(() => state.follow(store, client, fail), [state, client, store]);
   // The widget's boundary says so in its place: it must not keep an old value.
   if (failure !== undefined) throw failure;
   return state.watch;
 }
 
+type Store = Readable<WidgetData | undefined>;
+
+/** Tests of applications may have a client without it. */
+type Connection = Partial<Pick<PvClient, "connection">>;
+
 class LiveBox {
-  #sight = new Sight();
+  #sight: BoxSight;
   #box: HTMLDivElement | null = null;
   #of: WidgetProps | undefined;
   #write: WriteValue | undefined;
-  #store: Readable<WidgetData | undefined> | undefined;
-  #client: Partial<PvClient> = {};
+  #store: Store | undefined;
+  #client: Connection = {};
   #seen: WidgetData | undefined;
+  #condition: Condition | undefined;
+
+  constructor(chunk: ChunkSight | undefined) {
+    this.#sight = new BoxSight(chunk);
+  }
 
   readonly watch = (box: HTMLDivElement | null): void => {
     this.#box = box;
     this.#sight.watch(box);
   };
 
-  show(of: WidgetProps, write: WriteValue, store: Readable<WidgetData | undefined>): void {
-    [this.#of, this.#write, this.#store] = [of, write, store];
+  show(of: WidgetProps, write: WriteValue, store: Store, client: Connection): void {
+    [this.#of, this.#write, this.#store, this.#client] = [of, write, store, client];
     this.#now(true);
   }
 
-  follow(
-    client: Partial<PvClient>,
-    store: Readable<WidgetData | undefined>,
-    fail: (error: Error) => void,
-  ): () => void {
-    this.#client = client;
+  follow(store: Store, { connection }: Connection, fail: (error: Error) => void): () => void {
     const update = (): void => {
       try {
         this.#now(false);
@@ -78,6 +88,7 @@ class LiveBox {
         fail(error instanceof Error ? error : new Error(String(error)));
       }
     };
+    frameQueue.join(update);
     const tell = (): void => {
       frameQueue.add(update, isUrgent(this.#seen, store.getSnapshot()));
     };
@@ -86,14 +97,16 @@ class LiveBox {
         this.#sight.tell(tell);
       }),
       // Says why no relay can be reached.
-      client.connection?.subscribe(() => {
-        if (this.#seen?.connection.connected !== true) this.#now(true);
-      }),
+      connection &&
+        listenTo(connection, () => {
+          if (this.#seen?.connection.connected !== true) this.#now(true);
+        }),
     ];
-    this.#now(true);
+    // What has changed since it was rendered.
+    this.#now(false);
     return () => {
       for (const end of ends) end?.();
-      this.#sight.forget();
+      this.#sight.forget(tell);
       frameQueue.remove(update);
     };
   }
@@ -102,14 +115,56 @@ class LiveBox {
     const [box, of] = [this.#box, this.#of];
     if (box === null || of === undefined) return;
     const pv = this.#store?.getSnapshot();
-    if (pv === this.#seen && !isRendered) return;
+    const before = this.#seen;
+    if (pv === before && !isRendered) return;
     this.#seen = pv;
-    const isAway = pv === undefined || pv.connection.state === "relayLost";
-    const unreached = isAway ? unreachedText(this.#client.connection?.getSnapshot()) : undefined;
-    const whole = conditionOf(pv, pv?.connection.unresponsive === true, unreached);
-    const condition = of.name === undefined ? undefined : whole;
-    const value = whole.isPresent ? (pv?.value ?? undefined) : undefined;
+    if (isRendered || !isAlike(before, pv)) this.#condition = this.#conditionNow(pv);
+    const condition = of.name === undefined ? undefined : this.#condition;
+    const value = this.#condition?.isPresent === true ? (pv?.value ?? undefined) : undefined;
     writeBox(box, of, condition);
     this.#write?.({ pv, condition, value }, box);
   }
+
+  #conditionNow(pv: WidgetData | undefined): Condition {
+    const isAway = pv === undefined || pv.connection.state === "relayLost";
+    const unreached = isAway ? unreachedText(this.#client.connection?.getSnapshot()) : undefined;
+    return conditionOf(pv, pv?.connection.unresponsive === true, unreached);
+  }
+}
+
+/** Whether both have the same condition for sure: that of a present PV tells no time. */
+const isAlike = (one: WidgetData | undefined, other: WidgetData | undefined): boolean =>
+  one?.status === other?.status &&
+  one?.connection === other?.connection &&
+  one?.connection.connected === true &&
+  !one.connection.unresponsive &&
+  (one.value === null) === (other?.value === null);
+
+interface Shared {
+  readonly listeners: Set<() => void>;
+  readonly end: () => void;
+}
+
+const shared = new WeakMap<Readable<ConnectionSnapshot>, Shared>();
+
+/** One listener of the connection for all boxes: there may be thousands. */
+function listenTo(connection: Readable<ConnectionSnapshot>, listener: () => void): () => void {
+  const { end, listeners } = shared.get(connection) ?? share(connection);
+  listeners.add(listener);
+  return () => {
+    listeners.delete(listener);
+    if (listeners.size > 0) return;
+    shared.delete(connection);
+    end();
+  };
+}
+
+function share(connection: Readable<ConnectionSnapshot>): Shared {
+  const listeners = new Set<() => void>();
+  const end = connection.subscribe(() => {
+    for (const listener of [...listeners]) listener();
+  });
+  const made: Shared = { listeners, end };
+  shared.set(connection, made);
+  return made;
 }

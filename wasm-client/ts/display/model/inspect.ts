@@ -35,10 +35,20 @@ const LOOKS: ReadonlySet<DisplayNote["kind"]> = new Set(["property", "class"]);
 export const isWhole = (notes: readonly DisplayNote[]): boolean =>
   notes.every(({ kind }) => LOOKS.has(kind));
 
+type Note = Omit<DisplayNote, "count">;
+
+const known = new WeakMap<WidgetSource, readonly Note[]>();
+
 /** The notes of one widget. */
-export function notesOf(widget: WidgetSource): Omit<DisplayNote, "count">[] {
+export function notesOf(widget: WidgetSource): readonly Note[] {
+  let notes = known.get(widget);
+  if (notes === undefined) known.set(widget, (notes = findNotes(widget)));
+  return notes;
+}
+
+function findNotes(widget: WidgetSource): Note[] {
   const { node, type } = widget;
-  const notes: Omit<DisplayNote, "count">[] = [];
+  const notes: Note[] = [];
   const note = (kind: DisplayNote["kind"], text: string): void => {
     notes.push({ kind, text });
   };
@@ -107,7 +117,7 @@ export function inspect(file: DisplayFile): DisplayNote[] {
 }
 
 /** Equal notes counted. */
-export function counted(notes: readonly Omit<DisplayNote, "count">[]): DisplayNote[] {
+export function counted(notes: readonly Note[]): DisplayNote[] {
   const counts = new Map<string, DisplayNote>();
   for (const { kind, text } of notes) {
     const key = `${kind} ${text}`;

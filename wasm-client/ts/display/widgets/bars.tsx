@@ -108,7 +108,7 @@ function writeBar(room: HTMLElement, look: BarLook, { position, value }: BarValu
   const { isAcross, isNeedle } = look;
   const moved = isNeedle === true ? (["left", "bottom"] as const) : (["width", "height"] as const);
   writeStyle(bar, moved[isAcross ? 0 : 1], share);
-  bar.hidden = position === undefined;
+  writeAttribute(bar, "hidden", position === undefined ? "" : undefined);
   writeAttribute(room, "data-unknown", position === undefined ? "true" : undefined);
   writeAttribute(room, "aria-valuenow", value?.number == null ? undefined : String(value.number));
   writeAttribute(room, "aria-valuetext", position === undefined ? "unknown" : value?.string);

@@ -29,10 +29,10 @@ function Lamp({ of, stateOf }: LampProps) {
   const ref = useLiveBox(of, (now) => {
     if (lamp.current !== null) writeLamp(lamp.current, props, stateOf(now));
   });
+  // What doesn't change is the box's: each style that changes is worked out with all others of its element.
   const style: CSSProperties = {
     ...cssFont(props.font()),
     ["--pvwire-display-lamp-line" as string]: cssColour(props.colour("line_color")),
-    borderRadius: props.flag("square") ? 0 : "50%",
     ["--pvwire-display-lamp-width" as string]: `${String(Math.max(1, Math.min(width, height) / 10))}px`,
   };
   return (
@@ -44,17 +44,29 @@ function Lamp({ of, stateOf }: LampProps) {
       boxRef={ref}
       isLive
       className="pvwire-display-led pvwire-display-sized"
+      style={style}
     >
-      <i ref={lamp} className="pvwire-display-lamp" style={style} />
+      <i
+        ref={lamp}
+        className="pvwire-display-lamp"
+        style={{ borderRadius: props.flag("square") ? 0 : "50%" }}
+      />
     </Box>
   );
 }
 
+const lit = new WeakMap<HTMLElement, LampState & { readonly props: Props }>();
+
 function writeLamp(lamp: HTMLElement, props: Props, { colour, label }: LampState): void {
+  const before = lit.get(lamp);
+  if (before?.props === props && before.colour === colour && before.label === label) return;
+  lit.set(lamp, { props, colour, label });
   writeAttribute(lamp, "data-unknown", colour === undefined ? "true" : undefined);
   writeStyle(lamp, "backgroundColor", colour === undefined ? "" : cssColour(colour));
   writeStyle(lamp, "color", cssColour(inkOn(props, colour)));
-  writeText(lamp, colour === undefined ? "" : label);
+  const text = colour === undefined ? "" : label;
+  writeText(lamp, text);
+  writeAttribute(lamp, "data-labelled", text === "" ? undefined : "true");
 }
 
 /** Text as bright as its ground isn't readable: then it is black or white. */
@@ -134,6 +146,7 @@ export function ByteMonitor(of: WidgetProps): ReactNode {
           key={number}
           className="pvwire-display-lamp"
           title={`Bit ${String(number)}`}
+          data-labelled={label !== "" || undefined}
           style={style}
         >
           {label}

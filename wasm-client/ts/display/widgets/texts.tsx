@@ -67,6 +67,9 @@ function textOf(pv: WidgetData | undefined, how: ValueFormat): string {
   return pv?.value == null ? NO_VALUE : valueText(pv.value, pv.display, how) || " ";
 }
 
+/** Of the style sheet. */
+const LINE_HEIGHT = 1.15;
+
 /** Widths of characters at most, in sizes of the font. */
 const FIGURE = 0.7;
 const CHARACTER = 1.05;
@@ -75,7 +78,7 @@ const CHARACTER = 1.05;
 function fitsIn(props: Props): (text: string) => boolean {
   const { size } = props.font();
   const { height, width } = placeOf(props);
-  if (textStyle(props).transform !== undefined || size * 1.3 > height) return () => false;
+  if (textStyle(props).transform !== undefined || size * LINE_HEIGHT > height) return () => false;
   return (text) => {
     // Lines and tabs take more room than their characters.
     if (/[\n\r\t]/.test(text)) return false;
@@ -85,9 +88,6 @@ function fitsIn(props: Props): (text: string) => boolean {
     return (figures * FIGURE + others * CHARACTER) * size <= width;
   };
 }
-
-/** Of the style sheet. */
-const LINE_HEIGHT = 1.15;
 
 /** In a box of one line nothing wraps: a second line, such as that of the units, would not be seen. */
 function wrappingOf(props: Props): CSSProperties {
@@ -108,11 +108,15 @@ export function TextUpdate(of: WidgetProps): ReactNode {
   const how = formatOf(props);
   const span = useRef<HTMLSpanElement>(null);
   const fits = useMemo(() => fitsIn(props), [props]);
+  const fitted = useRef<typeof fits>(undefined);
+  const isPointed = useRef(false);
   const ref = useLiveBox(of, ({ pv }, box) => {
     const text = name === undefined ? NO_VALUE : textOf(pv, how);
-    writeText(span.current, text);
+    const isSame = !writeText(span.current, text);
+    if (isPointed.current && span.current !== null) writeTip(span.current);
+    if (isSame && fitted.current === fits) return;
+    fitted.current = fits;
     writeAttribute(box, "data-wide", fits(text) ? undefined : "true");
-    if (span.current?.hasAttribute("title") === true) writeTip(span.current);
   });
   // Only while the pointer is there: a tooltip that changes with each update makes it dearer.
   const value = (
@@ -121,10 +125,12 @@ export function TextUpdate(of: WidgetProps): ReactNode {
       data-part="value"
       style={wrappingOf(props)}
       onPointerEnter={(event) => {
+        isPointed.current = true;
         writeTip(event.currentTarget);
       }}
       onPointerLeave={(event) => {
-        event.currentTarget.removeAttribute("title");
+        isPointed.current = false;
+        writeAttribute(event.currentTarget, "title", undefined);
       }}
     >
       {NO_VALUE}

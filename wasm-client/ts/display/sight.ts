@@ -1,0 +1,102 @@
+/** Which widgets are in view: those of a chunk are found out together, because each one that is watched takes time of every frame. */
+
+import { createContext, type CSSProperties } from "react";
+
+import { Sight } from "../widgets/seen.js";
+import { defaultsOf } from "./model/defaults.js";
+import type { WidgetSource } from "./model/file.js";
+import { scriptRules } from "./model/script.js";
+import { childOf, textOf, type XmlNode } from "./model/xml.js";
+
+type Listener = () => void;
+
+/** Some widgets, of which either all are in view or none. */
+export class ChunkSight {
+  #sight = new Sight();
+  #waiting = new Set<Listener>();
+
+  /** The `ref` of an element around all of them. */
+  readonly watch = this.#sight.watch;
+
+  /** Calls the listener now, or out of view at most every two seconds. */
+  tell(listener: Listener): void {
+    this.#waiting.add(listener);
+    this.#sight.tell(this.#call);
+  }
+
+  forget(listener: Listener): void {
+    this.#waiting.delete(listener);
+  }
+
+  #call = (): void => {
+    const waiting = [...this.#waiting];
+    this.#waiting.clear();
+    for (const listener of waiting) listener();
+  };
+}
+
+/** The chunk around a widget, if its widgets stay within its extent. */
+export const SightContext = createContext<ChunkSight | undefined>(undefined);
+
+/** The sight of one widget's box: that of its chunk, or its own. */
+export class BoxSight {
+  #own = new Sight();
+  #shared: ChunkSight | undefined;
+
+  constructor(shared: ChunkSight | undefined) {
+    this.#shared = shared;
+  }
+
+  watch(box: Element | null): void {
+    if (this.#shared === undefined) this.#own.watch(box);
+  }
+
+  tell(listener: Listener): void {
+    (this.#shared ?? this.#own).tell(listener);
+  }
+
+  forget(listener: Listener): void {
+    this.#shared?.forget(listener);
+    this.#own.forget();
+  }
+}
+
+/** Fewer widgets are watched one by one. */
+const LEAST_WIDGETS = 4;
+
+const SIDES = ["x", "y", "width", "height"] as const;
+
+/** What moves a widget's box, or gives it the size of its content. */
+const PLACING: ReadonlySet<string> = new Set([...SIDES, "auto_size"]);
+
+/** Whether rules, or scripts that are rules, may move or resize it, or its content does. */
+function isPlacedLater(node: XmlNode): boolean {
+  const rules = [...(childOf(node, "rules")?.children ?? []), ...scriptRules(node).rules];
+  return (
+    rules.some(({ attributes }) => PLACING.has(attributes.prop_id ?? "")) ||
+    (textOf(node, "auto_size")?.trim() ?? "false") !== "false"
+  );
+}
+
+/**
+ * The box around some widgets as their file places them; `undefined` if macros, rules or their content do, or if
+ * it is larger than the window, because then it is seldom out of view as a whole.
+ */
+export function extentOf(widgets: readonly WidgetSource[]): CSSProperties | undefined {
+  if (widgets.length < LEAST_WIDGETS) return undefined;
+  let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
+  for (const { node, type } of widgets) {
+    if (isPlacedLater(node)) return undefined;
+    const [x = NaN, y = NaN, width = NaN, height = NaN] = SIDES.map((side) => {
+      const text = textOf(node, side)?.trim() ?? "";
+      return Number(text === "" ? (defaultsOf(type)?.[side] ?? 0) : text);
+    });
+    left = Math.min(left, x);
+    top = Math.min(top, y);
+    right = Math.max(right, x + width);
+    bottom = Math.max(bottom, y + height);
+  }
+  const [width, height] = [right - left, bottom - top];
+  // Also if one of them is no number.
+  return width <= innerWidth && height <= innerHeight ? { left, top, width, height } : undefined;
+}
