@@ -385,6 +385,21 @@ describe("a widget of a class", () => {
   });
 });
 
+it("the list of what isn't shown breaks no words of its first and last column", async () => {
+  await open('<widget type="3dviewer"/><widget type="thumbwheel"/>');
+  (page.querySelector(".pvwire-display-notes-button") as HTMLElement).click();
+  await when(() => page.querySelector(".pvwire-display-notes") !== null);
+  (page.querySelector(".pvwire-display-notes") as HTMLElement).style.maxWidth = "130px";
+  const [line] = page.querySelectorAll<HTMLTableRowElement>(".pvwire-display-notes tr");
+  const heightOf = (cell: Element | null | undefined): number => {
+    const range = document.createRange();
+    if (cell != null) range.selectNodeContents(cell);
+    return range.getBoundingClientRect().height;
+  };
+  expect(heightOf(line?.cells[0])).toBeLessThan(20);
+  expect(heightOf(line?.cells[2])).toBeLessThan(20);
+});
+
 it("a limit outside the scale isn't marked at the scale's end", async () => {
   // TEMP warns at 60 and alarms at 80.
   const limits = `<limits_from_pv>false</limits_from_pv><minimum>0</minimum><maximum>70</maximum>
