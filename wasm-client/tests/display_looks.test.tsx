@@ -385,6 +385,40 @@ describe("a widget of a class", () => {
   });
 });
 
+describe("a label that is longer than its place", () => {
+  const isCut = (element: HTMLElement): boolean => element.scrollWidth > element.clientWidth;
+
+  it("shows its beginning and an ellipsis, on every widget with one", async () => {
+    const long = "Enable the orbit feedback of the ring";
+    const items = `<items_from_pv>false</items_from_pv><items><item>${long}</item></items>`;
+    await open(
+      pv("checkbox", "TEMP", `<label>${long}</label>`) +
+        pv("slide_button", "TEMP", `<label>${long}</label>`) +
+        pv("choice", "TEMP", items.replaceAll(" the orbit ", "TheOrbit")) +
+        pv("radio", "TEMP", items) +
+        `<widget type="navtabs"><name>navtabs</name><tabs><tab><name>${long}</name></tab></tabs></widget>`,
+    );
+    await when(() => isShown("radio") && box("radio").querySelector("span") !== null);
+    for (const [name, selector] of [
+      ["checkbox", "label > span"],
+      ["slide_button", "label > span"],
+      ["choice", "button > span"],
+      ["radio", "label > span"],
+      ["navtabs", '[role="tab"]'],
+    ] as const) {
+      const label = part(name, selector);
+      expect(isCut(label), name).toBe(true);
+      expect(getComputedStyle(label).textOverflow, name).toBe("ellipsis");
+      // The beginning isn't outside, as it would be in the middle of a box.
+      const outer = box(name).getBoundingClientRect();
+      expect(label.getBoundingClientRect().left, name).toBeGreaterThanOrEqual(outer.left);
+      expect(label.getBoundingClientRect().right, name).toBeLessThanOrEqual(outer.right + 1);
+    }
+    // In one line: a second would be below the box.
+    expect(part("checkbox", "label").scrollHeight).toBeLessThanOrEqual(20);
+  });
+});
+
 it("the list of what isn't shown breaks no words of its first and last column", async () => {
   await open('<widget type="3dviewer"/><widget type="thumbwheel"/>');
   (page.querySelector(".pvwire-display-notes-button") as HTMLElement).click();

@@ -187,7 +187,7 @@ export function ChoiceButtons(of: WidgetProps): ReactNode {
             choose(at);
           }}
         >
-          {text}
+          <span>{text}</span>
         </button>
       ))}
     </Box>
@@ -231,7 +231,7 @@ export function Radio(of: WidgetProps): ReactNode {
               choose(at);
             }}
           />
-          {text}
+          <span>{text}</span>
         </label>
       ))}
     </Box>
