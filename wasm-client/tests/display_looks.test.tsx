@@ -434,6 +434,27 @@ it("the list of what isn't shown breaks no words of its first and last column", 
   expect(heightOf(line?.cells[2])).toBeLessThan(20);
 });
 
+it("labels at the ends of a scale are inside their widget", async () => {
+  const size = "<width>200</width><height>80</height>";
+  await open(
+    pv("linearmeter", "TEMP", size) +
+      pv("tank", "TEMP", size) +
+      pv("scaledslider", "TEMP", size) +
+      pv("progressbar", "TEMP", `${size}<scale_visible>true</scale_visible>`),
+  );
+  for (const name of ["linearmeter", "tank", "scaledslider", "progressbar"]) {
+    await when(() => box(name).querySelectorAll(".pvwire-display-scale > span").length > 1);
+    const outer = box(name).getBoundingClientRect();
+    for (const label of box(name).querySelectorAll(".pvwire-display-scale > span")) {
+      const { bottom, left, right, top } = label.getBoundingClientRect();
+      expect(left, name).toBeGreaterThanOrEqual(outer.left - 0.5);
+      expect(right, name).toBeLessThanOrEqual(outer.right + 0.5);
+      expect(top, name).toBeGreaterThanOrEqual(outer.top - 0.5);
+      expect(bottom, name).toBeLessThanOrEqual(outer.bottom + 0.5);
+    }
+  }
+});
+
 it("a limit outside the scale isn't marked at the scale's end", async () => {
   // TEMP warns at 60 and alarms at 80.
   const limits = `<limits_from_pv>false</limits_from_pv><minimum>0</minimum><maximum>70</maximum>

@@ -45,6 +45,9 @@ interface ScaleProps {
   readonly isLog?: boolean;
 }
 
+/** A label this near to an end of the scale is beside its tick, not around it: it stays in the box. */
+const END = 0.02;
+
 /** Ticks with labels, beside a bar. */
 export function Scale({ isAcross, isLog = false, length, props, range }: ScaleProps): ReactNode {
   const font = props.font();
@@ -62,9 +65,11 @@ export function Scale({ isAcross, isLog = false, length, props, range }: ScalePr
       aria-hidden="true"
     >
       {ticks.at.map((tick, index) => {
-        const share = `${(100 * (positionOn(range, tick, isLog) ?? 0)).toFixed(3)}%`;
+        const position = positionOn(range, tick, isLog) ?? 0;
+        const share = `${(100 * position).toFixed(3)}%`;
+        const end = position < END ? "first" : position > 1 - END ? "last" : undefined;
         return (
-          <span key={tick} style={isAcross ? { left: share } : { bottom: share }}>
+          <span key={tick} data-end={end} style={isAcross ? { left: share } : { bottom: share }}>
             {ticks.labels[index]}
           </span>
         );
