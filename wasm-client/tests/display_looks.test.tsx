@@ -455,6 +455,23 @@ it("labels at the ends of a scale are inside their widget", async () => {
   }
 });
 
+it("the value of a round dial isn't on the labels of its scale", async () => {
+  const size = "<width>110</width><height>110</height>";
+  await open(pv("gauge", "TEMP", size) + pv("knob", "TEMP", size));
+  for (const name of ["gauge", "knob"]) {
+    await when(() => box(name).textContent.includes("21.5 °C"));
+    const texts = [...box(name).querySelectorAll("text")];
+    const value = texts.find(({ textContent }) => textContent.includes("°C"));
+    const shown = value?.getBoundingClientRect() ?? new DOMRect();
+    for (const label of texts.filter((text) => text !== value)) {
+      const { bottom, left, right, top } = label.getBoundingClientRect();
+      const isApart =
+        right <= shown.left || left >= shown.right || bottom <= shown.top || top >= shown.bottom;
+      expect(isApart, `${name}: ${label.textContent}`).toBe(true);
+    }
+  }
+});
+
 it("a limit outside the scale isn't marked at the scale's end", async () => {
   // TEMP warns at 60 and alarms at 80.
   const limits = `<limits_from_pv>false</limits_from_pv><minimum>0</minimum><maximum>70</maximum>

@@ -15,6 +15,9 @@ import { sectorPath } from "./shapes.js";
 /** Where a dial begins and how far it goes, in degrees anticlockwise from three o'clock. */
 const DIALS = { meter: [170, -160], gauge: [225, -270], knob: [225, -270] } as const;
 
+/** Width of a character of a value, in sizes of the font. */
+const CHARACTER = 0.6;
+
 /** How far a knob turns from one end to the other. */
 export const TURN_DEGREES = 270;
 
@@ -142,9 +145,9 @@ export function DialView({ control, of, outcome, problem, target }: DialViewProp
       {props.flag("show_value") && props.flag("value_visible") && (
         <text
           x={x}
-          y={isFlat ? y - radius / 3 : y + radius / 2}
+          y={isFlat ? y - radius / 3 : y + radius * 0.95}
           fill={ink}
-          fontSize={small * 1.2}
+          fontSize={Math.min(small * 1.2, (2 * radius) / (CHARACTER * shown.length))}
           textAnchor="middle"
         >
           {shown}
