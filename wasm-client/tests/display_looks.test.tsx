@@ -455,6 +455,17 @@ it("labels at the ends of a scale are inside their widget", async () => {
   }
 });
 
+it("the labels of an upright slider are beside it", async () => {
+  const upright = "<width>90</width><height>100</height><horizontal>false</horizontal>";
+  await open(pv("scaledslider", "TEMP", upright));
+  await when(() => box("scaledslider").querySelectorAll(".pvwire-display-scale > span").length > 1);
+  const { right } = part("scaledslider", "input").getBoundingClientRect();
+  for (const label of box("scaledslider").querySelectorAll(".pvwire-display-scale > span")) {
+    expect(label.getBoundingClientRect().left - right).toBeGreaterThanOrEqual(0);
+    expect(label.getBoundingClientRect().left - right).toBeLessThan(8);
+  }
+});
+
 it("the value of a round dial isn't on the labels of its scale", async () => {
   const size = "<width>110</width><height>110</height>";
   await open(pv("gauge", "TEMP", size) + pv("knob", "TEMP", size));
