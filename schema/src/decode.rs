@@ -40,10 +40,11 @@ fn check_header(bytes: &[u8], limit: usize, expected: &'static str) -> Result<()
     Ok(())
 }
 
-/// Maximum number of bytes to check. Damaged bytes may refer to a vector more than once; twice the
-/// length limits the work.
+/// Maximum number of bytes to check. Damaged bytes may refer to a vector more than once; four times the
+/// length limits the work. The description of a kind of tables is there once, may be as long as each of them, and is
+/// checked with each.
 fn apparent_bytes(bytes: &[u8]) -> usize {
-    bytes.len().saturating_mul(2).saturating_add(1024)
+    bytes.len().saturating_mul(4).saturating_add(1024)
 }
 
 /// Checks a frame from the relay.

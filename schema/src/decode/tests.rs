@@ -6,6 +6,8 @@ use flatbuffers::{InvalidFlatbuffer, VerifierOptions};
 use proptest::prelude::*;
 
 use super::*;
+use crate::encode::FrameEncoder;
+use crate::types::{Connection, ConnectionState, FrameKind, PvId};
 
 #[path = "../../tests/messages/golden.rs"]
 mod golden;
@@ -62,6 +64,29 @@ proptest! {
         }
         // It refuses more: fields outside of the size that a table says it has.
         prop_assert!(!taken(&bytes) || generated_verifier_takes(&bytes));
+    }
+}
+
+#[test]
+fn frame_with_the_states_of_many_pvs_alone_is_not_damaged() {
+    let mut encoder = FrameEncoder::new();
+    for flags in 0..32_u8 {
+        let is = |bit: u8| flags >> bit & 1 == 1;
+        let connection = Connection {
+            state: ConnectionState::Connected,
+            since_ns: if is(0) { 1_800_000_000_000_000_000 } else { 0 },
+            read: is(1),
+            write: is(2),
+            puts: is(3),
+            heard_ns: 0,
+            write_unknown: is(4),
+        };
+        encoder.begin(FrameKind::Update, 2, 1);
+        for pv in 0..2000 {
+            encoder.connection(PvId(pv), connection);
+        }
+        let decoded = frame(encoder.finish()).map(|view| view.connections().count());
+        assert_eq!(decoded, Ok(2000), "{connection:?}");
     }
 }
 
