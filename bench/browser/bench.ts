@@ -21,6 +21,7 @@ import { Relay } from "../../testbed/ts/relay";
 import { SoftIoc } from "../../testbed/ts/soft_ioc";
 import { serveConiql } from "./coniql_server";
 import { camera } from "./measure_camera";
+import { chart } from "./measure_chart";
 import { compiling } from "./measure_compile";
 import { wall } from "./measure_wall";
 import { checkArrived, mainThread, performance, type Bench, type Measurement } from "./measure";
@@ -273,7 +274,7 @@ const arrays: Measurement = {
   })),
 };
 
-const MEASUREMENTS = [packageSize, decode, react, wall, latency, modes, arrays, camera];
+const MEASUREMENTS = [packageSize, decode, react, wall, latency, modes, arrays, chart, camera];
 
 /** What the page has; runs there. */
 declare const measurements: NonNullable<Window["measurements"]>;
@@ -333,6 +334,7 @@ export async function main(words: string[]): Promise<number> {
   const relay = await Relay.start(network, [`--allow-origin=${pageUrl}`]);
   const bench: Bench = {
     open: async (work) => await withPage(pageUrl, work),
+    pageUrl,
     relayUrl: `ws://${host}:${String(relay.port)}/ws`,
     coniqlUrl: `ws://${host}:${String(coniqlPort)}`,
     network,

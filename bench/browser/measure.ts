@@ -15,6 +15,8 @@ const LEAST_SHARE = 0.9;
 export interface Bench {
   /** A new page in a new browser, so that nothing remains of the previous one. */
   readonly open: <T>(work: (page: Page) => Promise<T>) => Promise<T>;
+  /** Where the page comes from, for a relay that is to serve it. */
+  readonly pageUrl: string;
   readonly relayUrl: string;
   readonly coniqlUrl: string;
   readonly network: EpicsNetwork;

@@ -73,6 +73,13 @@ MODES_COLUMNS = (
     ("latency_p99_ms", "99 % after, ms"),
     ("connections", "connections"),
 )
+CHART_COLUMNS = (
+    ("drawn_ms", "drawn after, ms"),
+    ("columns_lost", "columns that lack a point"),
+    ("pan_frames_per_s", "frames/s while it pans"),
+    ("pan_longest_ms", "longest frame, ms"),
+    ("pan_main_thread_percent", "main thread meanwhile, %"),
+)
 ARRAY_COLUMNS = (
     ("megabytes_per_s", "MB/s"),
     ("updates_per_s", "updates/s"),
@@ -88,6 +95,7 @@ def browser_page_block():
         "browser-camera": CAMERA_COLUMNS,
         "browser-modes": MODES_COLUMNS,
         "browser-array": ARRAY_COLUMNS,
+        "browser-chart": CHART_COLUMNS,
     }
     for name, chosen in columns.items():
         found = result(name)

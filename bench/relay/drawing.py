@@ -75,6 +75,7 @@ def source(found):
 
 def missing(name):
     writers = {"browser": "bench-browser", "fleet": "bench-fleet"}
+    writers |= dict.fromkeys(("history", "replay", "archiver"), "bench-history")
     writer = writers.get(name.split("-")[0], "bench-full")
     return [f"No result yet: `make {writer}` measures {name}."]
 

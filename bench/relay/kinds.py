@@ -8,6 +8,7 @@ import deliver
 import door
 import fanout
 import fleet
+import history
 import ingest
 import memory
 import peer
@@ -34,6 +35,8 @@ class Kind:
     columns: tuple = ()
     # More words for the sentence, made of the settings.
     words: Callable = lambda scenario: {}
+    # What was checked, where it is no stream of updates.
+    checked: str = ""
 
 
 def of(module):
@@ -69,5 +72,16 @@ KINDS = {
             ingest.COLUMNS.get(kind, ()),
         )
         for kind in ("ingest", "connect", "array")
+    },
+    **{
+        kind: Kind(
+            measure,
+            history.runs,
+            history.LABELS[kind],
+            history.ABOUT[kind],
+            words=history.words,
+            checked=history.CHECKED.get(kind, ""),
+        )
+        for kind, measure in history.MEASURES.items()
     },
 }

@@ -62,6 +62,17 @@ BLOCKS = {
     "storm": figures_block(["storm-1000"]),
     "memory": figures_block(["memory-idle-1000", "memory-busy-1000"]),
     "fleet": figures_block(["fleet-cost", "fleet-growth", "fleet-300x1000", "fleet-300x1000-pva"]),
+    "history": figures_block(
+        [
+            "history-ring",
+            "history-bytes",
+            "history-resume",
+            "history-kills",
+            "replay-size",
+            "replay-seek",
+            "archiver-week",
+        ]
+    ),
     "sizing": sizing_block,
     "soak": soak_block,
     "peers": peers_block,

@@ -205,12 +205,17 @@ def database(scenario, prefix):
     if is_in_phases(scenario):
         return names, [in_phases(scenario, prefix, names)]
     if "rate_hz" in scenario:
-        scan = f'field(SCAN, "{SCANS[scenario["rate_hz"]]}") field(CALC, "VAL+1")'
+        scan = f'field(SCAN, "{SCANS[scenario["rate_hz"]]}") field(CALC, "{calc(scenario)}")'
     else:
         scan = 'field(PINI, "YES") field(CALC, "7")'
     records = [f'record(calc, "{name}") {{ {scan} }}\n' for name in names]
     iocs = scenario.get("iocs", 1)
     return names, ["".join(records[number::iocs]) for number in range(iocs)]
+
+
+def calc(scenario):
+    """What the records calculate: they count, unless what their values are matters."""
+    return scenario.get("calc", "VAL+1")
 
 
 def is_in_phases(scenario):
@@ -239,7 +244,7 @@ def in_phases(scenario, prefix, names):
     )
     return turn + events + "".join(
         f'record(calc, "{name}") {{ field(SCAN, "Event") field(EVNT, "group{number % groups}")'
-        ' field(CALC, "VAL+1") }\n'
+        f' field(CALC, "{calc(scenario)}") }}\n'
         for number, name in enumerate(names)
     )
 

@@ -43,6 +43,8 @@ def about(scenario, rounds):
 def checked(result):
     """Which checks passed, in a sentence."""
     settings = result["settings"]
+    if sentence := KINDS[settings["kind"]].checked:
+        return sentence
     if "rate_hz" not in settings:
         return "Checked: every PV has its value, and none was lost in the seconds after."
     words = "none missing, repeated, wrong or skipped"

@@ -30,12 +30,17 @@ CODE = {
     "package": (*PAGE, "wasm-client/graphql"),
     "browser-camera": (*PAGE, *WAY),
     "browser-latency": (*PAGE, *WAY),
+    "browser-chart": (*PAGE, *WAY, "relay/src/queries/history"),
     "browser-*": PAGE,
     "door-pvws-*": (*WAY, "doors/pvws/src", "relay/src/doors"),
     "door-coniql-*": (*WAY, "doors/coniql/src", "relay/src/doors", "client-core/src"),
     "attack-reconnects-*": (*WAY, "doors/pvws/src", "relay/src/doors", "relay/src/limits"),
     "attack-*": (*WAY, "relay/src/http", "relay/src/limits"),
     "fleet-*": (*WAY, "fleet/src", "relay/src/fleet"),
+    "history-kills": ("relay/src/state/history",),
+    "history-*": (*WAY, "relay/src/queries/history"),
+    "replay-*": (*WAY, "relay/src/record"),
+    "archiver-*": ("relay/src/http", "relay/src/queries/archiver"),
     "*": WAY,
 }
 # These files change without the code that is measured.
@@ -140,7 +145,7 @@ def main():
             lines = [f"{name}: the measured code has changed ({', '.join(paths(name))})" for name in stale()]
             print("\n".join([*lines, f"{len(lines)} of {len(results())} results are stale"]))
             if lines:
-                print("measure again: make bench-full, make bench-fleet, make bench-browser, then make bench-pictures")
+                print("measure again: make bench-full, make bench-fleet, make bench-history, make bench-browser, then make bench-pictures")
             return 1 if lines else 0
     sys.exit(__doc__)
 

@@ -223,7 +223,7 @@ def report(name, scenario, arguments, watch, points):
         "machine": machine.name(),
         **watch.result(),
         "checked_updates": sum(run["counts"]["updates"] for run in runs),
-        "longest_silence_ms": max(run["longestSilenceMs"] for run in runs),
+        "longest_silence_ms": max((run["longestSilenceMs"] for run in runs), default=0),
         "points": points,
     }
     say("")

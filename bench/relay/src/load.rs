@@ -1,5 +1,7 @@
 //! Many clients of a relay: what they receive, and what they cost the relay.
 
+pub(crate) mod resume;
+
 use std::error::Error;
 use std::fs;
 use std::io;

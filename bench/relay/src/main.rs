@@ -15,6 +15,7 @@ mod peer;
 mod rawtcp;
 mod record;
 mod reference;
+mod replay;
 mod restart;
 mod sets;
 mod wire;
@@ -58,6 +59,12 @@ enum Part {
     },
     /// Clients whose relay ends, and which look for another as browsers do.
     Restart(restart::Plan),
+    /// Clients of which one is cut off, and gets what it has missed when it is back.
+    Resume(load::resume::Plan),
+    /// Writes a recording whose values are known.
+    Recording(replay::Recording),
+    /// A client of a replay, which goes to times of it and checks every PV there.
+    Seek(replay::Seek),
     /// Sends recorded messages to plain TCP connections and measures its own CPU time.
     RawSend {
         /// Number of connections to wait for.
@@ -108,6 +115,9 @@ fn main() -> ExitCode {
             seconds,
         } => attack_with(&relay, attack, names, seconds),
         Part::Restart(plan) => restart::run(plan),
+        Part::Resume(plan) => load::resume::run(&plan),
+        Part::Recording(plan) => replay::write(&plan),
+        Part::Seek(plan) => replay::seek(&plan),
         Part::RawSend { clients, record } => rawtcp::send(clients, &record),
         Part::RawReceive { sender, clients } => rawtcp::receive(&sender, clients),
     };

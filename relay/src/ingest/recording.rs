@@ -152,11 +152,24 @@ impl Writer {
     /// # Errors
     /// When the file can't be written.
     pub fn add(&mut self, item: &Item, is_whole: bool) -> Result<(), RecordingError> {
+        let (began_ns, began) = self.clock;
+        let now_ns = began_ns.saturating_add(began.elapsed().as_nanos() as i64);
+        self.add_at(now_ns, item, is_whole)
+    }
+
+    /// The same with a time of the caller's clock, which must not go backwards.
+    ///
+    /// # Errors
+    /// When the file can't be written.
+    pub fn add_at(
+        &mut self,
+        now_ns: i64,
+        item: &Item,
+        is_whole: bool,
+    ) -> Result<(), RecordingError> {
         if is_whole {
             self.flush()?;
         }
-        let (began_ns, began) = self.clock;
-        let now_ns = began_ns.saturating_add(began.elapsed().as_nanos() as i64);
         if self.span_ns.is_none() {
             (self.is_whole, self.begun) = (is_whole, Instant::now());
         }
