@@ -188,7 +188,7 @@ bench-history: setup-browser relay wasm ## What the past of PVs costs: memory, C
 	@$(PYTHON) bench/relay/run.py --scenario history-ring --scenario history-bytes --scenario history-resume \
 		--scenario replay-size --scenario replay-seek --scenario archiver-week --scenario history-kills $(if $(QUICK),--quick)
 	@PVWIRE_RELAY=$${CARGO_TARGET_DIR:-$(CURDIR)/target}/release/pvwire-relay \
-		npm run --silent bench -w pvwire-bench-browser -- --scenario browser-chart $(if $(QUICK),--quick)
+		npm run --silent bench -w pvwire-bench-browser -- --scenario browser-chart --rounds 3 $(if $(QUICK),--quick)
 
 bench-pictures: ## Pictures and figures of the documents, from what is in bench/results/
 	@[ -x .local/plots/bin/python ] || python3 -m venv .local/plots
