@@ -2,15 +2,21 @@
 
 use std::cell::RefCell;
 use std::fmt::Write;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
+use hyper::body::{Body, Frame, Incoming};
 use hyper::header::LOCATION;
 use hyper::{StatusCode, Uri};
 use pvwire_schema::types::Outcome;
 use tokio::sync::mpsc::Sender;
+use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use super::places::{Place, Places};
@@ -30,7 +36,13 @@ const TYPE: &str = "application/x-protobuf";
 /// Nodes of an archiver's cluster may send a request on to the node that has the PV.
 const MAX_REDIRECTS: usize = 2;
 
+/// Number of bytes up to which what has arrived is passed on together: each part wakes the thread of its client.
+const TOGETHER_BYTES: usize = 64 << 10;
+
 const MILLISECOND_NS: i64 = 1_000_000;
+
+/// What an answer's body gives; `None` at its end.
+type Given = Option<Result<Frame<Bytes>, hyper::Error>>;
 
 /// What the requests of a relay share.
 pub(super) struct ExchangeShared {
@@ -139,8 +151,15 @@ impl Exchange {
         let (mut passed, ms) = (0, patience.as_millis());
         // How long the client, and not the archiver, may delay others' requests in all.
         let mut client_patience = patience;
+        let mut arrived = None;
         loop {
-            let frame = timeout(patience, body.frame()).await.map_err(|_| {
+            let next = async {
+                match arrived.take() {
+                    Some(given) => given,
+                    None => body.frame().await,
+                }
+            };
+            let frame = timeout(patience, next).await.map_err(|_| {
                 late(format!(
                     "{} sent no further part of its answer for {ms} ms (archiver_timeout_ms): ask for a shorter time \
                      or for fewer points, or the archiver's operator finds out what delays it",
@@ -160,6 +179,8 @@ impl Exchange {
             let Ok(bytes) = frame.into_data() else {
                 continue;
             };
+            let room = TOGETHER_BYTES.min(max_bytes - passed);
+            let bytes = together(bytes, body, room, &mut arrived).await;
             passed += bytes.len();
             if passed > max_bytes {
                 return Err(failed(format!(
@@ -247,6 +268,44 @@ impl Exchange {
                 "{archiver} gave no answer of HTTP ({error}): the archiver's operator reads its log"
             ))
         })
+    }
+}
+
+/// Appends to a part of an answer what has arrived as well, as long as it has room. What ends that is in `arrived`.
+async fn together(
+    first: Bytes,
+    body: &mut Incoming,
+    room: usize,
+    arrived: &mut Option<Given>,
+) -> Bytes {
+    let mut joined = BytesMut::new();
+    let mut length = first.len();
+    while length < room {
+        // The connection's task reads now, if there is something.
+        yield_now().await;
+        let Poll::Ready(given) =
+            poll_fn(|context| Poll::Ready(Pin::new(&mut *body).poll_frame(context))).await
+        else {
+            break;
+        };
+        let data = match &given {
+            Some(Ok(frame)) => frame.data_ref(),
+            _ => None,
+        };
+        let Some(more) = data.filter(|more| length + more.len() <= room) else {
+            *arrived = Some(given);
+            break;
+        };
+        if joined.is_empty() {
+            joined.reserve(room);
+            joined.extend_from_slice(&first);
+        }
+        joined.extend_from_slice(more);
+        length += more.len();
+    }
+    match joined.is_empty() {
+        true => first,
+        false => joined.freeze(),
     }
 }
 
