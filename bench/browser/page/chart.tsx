@@ -27,7 +27,7 @@ export interface Panned {
   readonly framesPerS: number;
   readonly longestMs: number;
   readonly moves: number;
-  /** Columns with a curve, of the frames that were looked at. */
+  /** Columns with a curve, of the frames whose pixels were read. */
   readonly withCurve: number;
 }
 
@@ -37,7 +37,7 @@ const PATIENCE_MS = 10_000;
 /** A pixel of a curve may be so far from where it should be: lines are antialiased, and begin between pixels. */
 const NEAR = 2;
 
-/** The chart pans over six hours and turns after so many moves, each a tenth of what it shows. */
+/** The chart pans over six hours and turns after this number of moves, each a tenth of what it shows. */
 const PAN_MS = 6 * 3_600_000;
 const TURN = 15;
 /** Reading pixels takes as long as drawing them. */
