@@ -3,7 +3,6 @@
 //! Every key has one row in `KEYS`. A flag wins over the environment, the environment over the file, and
 //! the file over the default; a value is checked by the same code wherever it was set.
 
-mod archiver;
 mod cgroup;
 mod channelfinder;
 mod command;
@@ -20,8 +19,6 @@ mod reference;
 mod replay_speed;
 mod rule_text;
 mod screens;
-mod similar;
-mod unquoted;
 mod value;
 mod variable;
 mod version;
@@ -37,11 +34,11 @@ use hyper::header::HeaderName;
 use ipnet::IpNet;
 use pvwire_fleet::{Role, Site};
 
-pub use self::archiver::ArchiverRule;
 pub use self::channelfinder::ChannelFinderUrl;
 pub use self::command::{Check, DemoOptions, ExportOptions, Invocation, RecordOptions};
 use self::command::{OFF, command, default_here, flag, one_line};
 pub use self::error::ConfigError;
+pub use self::history::ArchiverRule;
 pub use self::history::HistoryRule;
 pub use self::hosts::Hosts;
 use self::key::{KEYS, Key};

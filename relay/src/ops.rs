@@ -8,4 +8,3 @@ pub mod metrics;
 pub mod pulse;
 pub mod rhythm;
 pub mod shutdown;
-pub mod written_files;

@@ -20,7 +20,7 @@ const AREAS: &[(&str, &[&str])] = &[
         "tables, images and base64 of documents",
         &[
             "pvwire_core::select::execute::apart",
-            "pvwire_core::select::execute::held",
+            "pvwire_core::select::execute::elements::Held",
             "pvwire_core::select::execute::value",
         ],
     ),

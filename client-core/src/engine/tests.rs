@@ -1,9 +1,7 @@
 //! The engine with frames made by hand and times given by the tests.
 
 mod inputs;
-mod long_string;
 mod questions;
-mod requests;
 mod silence;
 
 use pvwire_schema::decode;

@@ -13,7 +13,6 @@ mod command_thread;
 mod dbr;
 mod encode;
 mod event;
-mod field;
 mod follow;
 mod handle;
 mod lost_circuit;
@@ -24,7 +23,6 @@ mod recv;
 mod sent_put;
 mod shape;
 mod socket;
-mod text_form;
 mod timers;
 
 use std::ffi::CString;
@@ -38,7 +36,7 @@ pub use self::event::{
     AccessRights, Array, ChannelEvents, ChannelInfo, Limits, Metadata, NativeType, Update, Value,
     text,
 };
-pub use self::field::{FieldKind, FieldQuestion};
+pub use self::event::{FieldKind, FieldQuestion};
 pub use self::handle::take_messages;
 pub use self::messages::message;
 pub use self::name::NameParts;

@@ -4,7 +4,6 @@
 //! operator's rules that fits decides, and where none fits the access security file.
 
 mod config_rule;
-mod error;
 mod file;
 mod identity;
 mod name;
@@ -16,8 +15,8 @@ mod security;
 use std::borrow::Cow;
 
 use self::config_rule::Rule;
-pub use self::error::RulesError;
 pub use self::file::RuleFiles;
+pub use self::file::RulesError;
 use self::file::parsed;
 pub use self::identity::Identity;
 use self::name::Names;

@@ -1,7 +1,10 @@
-//! One rule of the key `history`, and texts of durations and sizes.
+//! One rule of the keys `history` and `archiver`: how long the relay keeps the past of which PVs, and which archiver has
+//! more of it. Texts of durations and sizes.
 
 use std::fmt;
 use std::time::Duration;
+
+use hyper::Uri;
 
 /// For how long the past of some PVs is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +81,46 @@ pub(super) fn show_size(bytes: &usize) -> String {
     format!("{}{unit}", bytes / length)
 }
 
+/// The archiver of some PVs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArchiverRule {
+    /// The PVs that it applies to, with `*` for any characters and `?` for one.
+    pub pattern: String,
+    /// Address of the archiver's retrieval service, without a slash at its end.
+    pub url: String,
+}
+
+/// Schemes of addresses.
+const SCHEMES: [&str; 2] = ["=http://", "=https://"];
+
+impl ArchiverRule {
+    /// `PATTERN=URL`.
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let at = SCHEMES.iter().find_map(|scheme| text.find(scheme))?;
+        let (pattern, url) = (&text[..at], text[at + 1..].trim_end_matches('/'));
+        let uri: Uri = url.parse().ok()?;
+        let has_user = uri
+            .authority()
+            .is_none_or(|host| host.as_str().contains('@'));
+        let is_management = uri.path().split('/').any(|part| part == "mgmt");
+        let is_usable = uri.host().is_some_and(|host| !host.is_empty())
+            && uri.query().is_none()
+            && !url.contains('#')
+            && !has_user
+            && !is_management;
+        (!pattern.is_empty() && is_usable).then(|| Self {
+            pattern: pattern.to_owned(),
+            url: url.to_owned(),
+        })
+    }
+}
+
+impl fmt::Display for ArchiverRule {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}={}", self.pattern, self.url)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,6 +140,34 @@ mod tests {
         }
         for text in ["256", "MB", "-1MB", "1TB", "99999999999999999999GB"] {
             assert_eq!(size(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn rule_is_a_pattern_and_the_address_of_the_retrieval_service() {
+        for (text, shown) in [
+            (
+                "SR:*=http://arch:17668/retrieval",
+                "SR:*=http://arch:17668/retrieval",
+            ),
+            ("*=https://[::1]:1/a/b/", "*=https://[::1]:1/a/b"),
+            ("pva://A?=http://h", "pva://A?=http://h"),
+        ] {
+            assert_eq!(ArchiverRule::read(text).unwrap().to_string(), shown);
+        }
+        for text in [
+            "SR:*",
+            "http://arch/retrieval",
+            "=http://arch/retrieval",
+            "A=arch:17668/retrieval",
+            "A=ftp://arch/retrieval",
+            "A=http:///retrieval",
+            "A=http://user:password@arch/retrieval",
+            "A=http://arch/retrieval?x=1",
+            "A=http://arch/retrieval#x",
+            "A=http://arch:17665/mgmt/bpl",
+        ] {
+            assert_eq!(ArchiverRule::read(text), None, "{text}");
         }
     }
 }

@@ -6,9 +6,9 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::ConfigError;
+use super::error::hint;
 use super::file::{File, in_order};
 use super::key::KEYS;
-use super::similar::hint;
 
 /// Keys of a rule.
 const RULE_KEYS: [&str; 6] = ["user", "group", "pv", "pv_regex", "allow", "deny"];

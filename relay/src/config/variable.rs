@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use log::LevelFilter;
 
 use super::ConfigError;
+use super::error::similar;
 use super::key::{KEYS, Key};
-use super::similar::similar;
 
 /// Prefix of the relay's variables.
 const PREFIX: &str = "PVWIRE_";

@@ -5,7 +5,6 @@ mod history;
 mod labels;
 mod process;
 mod readings;
-mod registration;
 mod text_format;
 
 use std::sync::Arc;
@@ -24,12 +23,12 @@ use self::fleet::FleetMetrics;
 pub use self::fleet::FleetReadings;
 use self::history::HistoryMetrics;
 pub use self::history::HistoryReadings;
+use self::labels::register;
 pub use self::labels::{
     BuildLabel, CauseLabel, CodeLabel, OutcomeLabel, PvLabel, ServerLabel, StateLabel, ThreadLabel,
 };
 use self::process::Process;
 pub use self::readings::{AuditReadings, PvCounts, Readings};
-use self::registration::register;
 pub use self::text_format::TextFormat;
 use crate::ops::latency::{AgeCounter, AgeMetric};
 

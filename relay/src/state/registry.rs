@@ -8,7 +8,6 @@ mod acquire;
 mod inputs;
 mod name;
 mod open;
-mod own;
 mod rate_caps;
 mod reading;
 mod remote_holders;

@@ -13,13 +13,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::command::Command;
 use super::encode::Encoded;
 use super::event::{AccessRights, ChannelEvents, ChannelInfo, Metadata, NativeType, Update};
-use super::field::{FieldKind, FieldQuestion};
+use super::event::{FieldKind, FieldQuestion};
 use super::follow::follow;
 use super::put::{Held, Job, PutError};
 use super::sent_put::SentPut;
+use super::shape::TextForm;
 use super::shape::{AtomicShape, Shape};
 use super::socket::CircuitSocket;
-use super::text_form::TextForm;
 use crate::command_thread::Commands;
 use crate::liveness::{Circuit, OnCircuit, now_ns};
 

@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::sync::Arc;
 
 use super::event::ChannelEvents;
-use super::field::FieldKind;
+use super::event::FieldKind;
 use super::put::Job;
 use super::sent_put::SentPut;
 

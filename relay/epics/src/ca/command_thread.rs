@@ -11,7 +11,7 @@ use super::channel_state::ChannelState;
 use super::circuit::Circuits;
 use super::command::{Command, Purpose};
 use super::handle::{Context, OpenChannel};
-use super::text_form::TextForm;
+use super::shape::TextForm;
 use crate::command_thread::{Commands, Contents, Library};
 use crate::guard::guard;
 use crate::liveness::{Duty, OnCircuit, Watch, report};

@@ -2,8 +2,8 @@
 
 use ca_sys::{DBR_PUT_ACKS, DBR_PUT_ACKT, DBR_STRING, MAX_ENUM_STATES, MAX_STRING_SIZE, chtype};
 
+use super::event::FieldKind;
 use super::event::NativeType;
-use super::field::FieldKind;
 use super::put::{Held, PutError, PutValue};
 
 /// The properties of a channel that determine what can be written.

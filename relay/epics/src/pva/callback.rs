@@ -14,7 +14,7 @@ use pvxs_sys::{
     pvs_update,
 };
 
-use super::element::ElementType;
+use super::array::ElementType;
 use super::event::{Limits, Metadata, Update, ValueKind};
 use super::items::{Items, bytes, owned, readable};
 use super::monitor_state::MonitorState;

@@ -2,8 +2,8 @@
 
 use std::ptr;
 
+use super::array::ElementType;
 use super::array::SharedArray;
-use super::element::ElementType;
 use super::node::Node;
 pub use crate::ca::Limits;
 

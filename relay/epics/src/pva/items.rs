@@ -6,8 +6,8 @@ use std::{ptr, slice};
 
 use pvxs_sys::{PVS_ABSENT, pvs_item, pvs_number, pvs_text};
 
+use super::array::ElementType;
 use super::array::SharedArray;
-use super::element::ElementType;
 use super::event::Value;
 use super::node::{Node, NodeValue};
 use super::request::PutValue;

@@ -1,7 +1,7 @@
 //! A structure of any type, as a tree of named, typed nodes.
 
+use super::array::ElementType;
 use super::array::SharedArray;
-use super::element::ElementType;
 
 /// A field of a structure, or the structure itself.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::element::ElementType;
+use super::array::ElementType;
 
 /// A value to put, or an argument of a procedure.
 ///

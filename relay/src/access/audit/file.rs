@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::chain::{Note, hash, link};
 use crate::config::AuditSync;
-use crate::ops::written_files::{open_regular, sync_folder};
+use crate::ops::file_reads::{open_regular, sync_folder};
 
 /// How much of a file's end is read to find its last two lines: several times the longest line.
 const TAIL_BYTES: u64 = 64 << 10;

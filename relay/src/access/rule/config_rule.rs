@@ -4,7 +4,7 @@ use regex::Regex;
 use wildmatch::WildMatch;
 
 use super::MAX_REGEX_BYTES;
-use super::error::RulesError;
+use super::file::RulesError;
 use super::identity::Identity;
 use super::name::Names;
 use super::pattern::regex_reason;

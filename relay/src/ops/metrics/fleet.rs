@@ -12,9 +12,9 @@ use prometheus_client::registry::Registry;
 use pvwire_fleet::{Refusal, Role};
 use pvwire_schema::types::Outcome;
 
+use super::labels::register;
 use super::labels::{FleetOperationLabel, ReasonLabel, ResultLabel, RoleLabel};
 use super::raise;
-use super::registration::register;
 
 /// Numbers that the fleet counts, read when `/metrics` is requested.
 #[derive(Clone, Debug, Default)]

@@ -7,8 +7,8 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use super::labels::register;
 use super::raise;
-use super::registration::register;
 
 /// Numbers of the past, read when `/metrics` is requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

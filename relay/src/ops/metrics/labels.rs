@@ -1,6 +1,8 @@
-//! The labels of metrics.
+//! The labels of metrics, and their registration with the unit that the end of their names says, so that OpenMetrics can
+//! tell it.
 
 use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::registry::{Metric, Registry, Unit};
 use pvwire_schema::types::SkipCause;
 
 /// Close code of an ended session, or HTTP status of a refused request.
@@ -81,4 +83,17 @@ impl From<SkipCause> for CauseLabel {
         let cause = format!("{cause:?}").to_lowercase();
         Self { cause }
     }
+}
+
+/// Registers a metric. A name that ends in `_seconds` or `_bytes` has that unit.
+pub(super) fn register(registry: &mut Registry, name: &str, help: &str, metric: impl Metric) {
+    for unit in [Unit::Seconds, Unit::Bytes] {
+        let bare = name
+            .strip_suffix(unit.as_str())
+            .and_then(|name| name.strip_suffix('_'));
+        if let Some(bare) = bare {
+            return registry.register_with_unit(bare, help, unit, metric);
+        }
+    }
+    registry.register(name, help, metric);
 }

@@ -8,7 +8,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use super::registration::register;
+use super::labels::register;
 
 /// Clock ticks per second in /proc; Linux always shows this number to user space.
 const TICKS_PER_S: f64 = 100.0;

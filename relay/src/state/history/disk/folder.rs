@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use super::batch::BatchReader;
 use super::restore::Restore;
-use crate::ops::written_files::{open_regular, sync_folder};
+use crate::ops::file_reads::{open_regular, sync_folder};
 
 /// First bytes of a segment, before the version of its format and their checksum.
 const MAGIC: &[u8; 7] = b"PVWPAST";
