@@ -10,5 +10,4 @@ mod http;
 mod max_rate;
 mod messages;
 mod one_tick;
-mod own;
 mod results;

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use pvwire_schema::types::{ConnectionState, Outcome, PutValue, Severity, ValueType};
 
 use crate::audit::attempts;
-use crate::monitors::served;
+use crate::subscriptions::served;
 use crate::users::{BY_NAME, ONLY_JANE, client, put, put_within};
 use testbed::{
     Client, Kept, NatsServer, Network, Relay, SoftIoc, eventually, prefix, relay_command, within,

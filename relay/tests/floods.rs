@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use pvwire_schema::types::{
     ConnectionState, Filter, FrameKind, Reply, RequestBody, RequestProblem,
 };
+use testbed::{Client, Network, Relay, SoftIoc, eventually, get, prefix, within};
 
 use crate::handshakes::upgraded;
-use testbed::{Client, Network, Relay, eventually, get, prefix};
 
 const PING: RequestBody = RequestBody::Ping { client_time_ns: 1 };
 
@@ -379,4 +379,37 @@ fn text(payload: &str) -> Vec<u8> {
     message.extend([0; 4]);
     message.extend(payload.as_bytes());
     message
+}
+
+#[test]
+fn ten_thousand_unknown_names_delay_others_by_less_than_1_s() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(
+        network,
+        &(0..10)
+            .map(|n| {
+                format!(
+                    "record(ao, \"$(P)good{n}\") {{ field(VAL, \"7\") field(PINI, \"YES\") }}\n"
+                )
+            })
+            .collect::<String>(),
+    );
+    let relay = Relay::start(network, &["--not-found-after-ms", "1000"]);
+    let mut crowd = Client::connect(relay.address());
+    let mut other = Client::connect(relay.address());
+    let names: Vec<_> = (0..10_000).map(|n| ioc.name(&format!("none{n}"))).collect();
+    assert_eq!(crowd.subscribe(&names), []);
+    // All of them have been searched for by the time they are reported as not found.
+    let last = names.last().unwrap();
+    crowd.wait_state(last, pvwire_schema::types::ConnectionState::NotFound);
+
+    let mut good = (0..10).map(|n| ioc.name(&format!("good{n}")));
+    within(Duration::from_secs(1), "a good name", || {
+        let name = good.next().unwrap();
+        let start = Instant::now();
+        other.subscribe_live(&[&name]);
+        let took = start.elapsed();
+        other.wait_number(&name, 7.0);
+        took
+    });
 }

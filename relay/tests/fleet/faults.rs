@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use pvwire_schema::types::ConnectionState;
 
 use super::relay;
-use crate::monitors::served;
+use crate::subscriptions::served;
 use testbed::{
     Client, DEADLINE, NatsServer, Network, Relay, SoftIoc, Truth, Wire, eventually, keep_up,
     prefix, within,

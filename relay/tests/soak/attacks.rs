@@ -1,14 +1,18 @@
-//! Attacks of hostile clients on the relay; each lasts a while, beside everything else.
+//! Attacks of hostile clients on the relay, of programs on the bus and of a server that lies; each lasts a while, beside everything else.
 
+use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use pvwire_schema::encode;
 use pvwire_schema::types::{Filter, Request, RequestBody};
+use serde_json::{Value, json};
+use testbed::{Client, How, LyingServer, NatsClient, NatsServer};
 
-use super::computing;
+use super::watcher::{Address, Watcher};
+use super::{World, computing};
 
 /// Connections that one attack holds at a time; more than the relay has file descriptors for.
 const CONNECTIONS: usize = 300;
@@ -317,4 +321,155 @@ fn handshake(relay: SocketAddr) -> Option<TcpStream> {
     let mut begin = [0; 12];
     stream.read_exact(&mut begin).ok()?;
     (&begin == b"HTTP/1.1 101").then_some(stream)
+}
+
+const MEMBERS: &str = "pvwire.default.members";
+
+/// What the relays announced while it listened.
+pub(super) struct BusAttack {
+    program: NatsClient,
+    members: BTreeMap<String, Value>,
+}
+
+/// Listens until the relays have announced themselves.
+pub(super) fn begin(nats: &NatsServer) -> BusAttack {
+    let mut program = NatsClient::at(nats);
+    program.subscribe(MEMBERS);
+    let messages = program.hear_for(Duration::from_millis(700));
+    let members = messages.iter().filter_map(|message| {
+        let presence: Value = serde_json::from_slice(&message.body).ok()?;
+        Some((presence["id"].as_str()?.to_owned(), presence))
+    });
+    let members = members.collect();
+    BusAttack { program, members }
+}
+
+impl BusAttack {
+    pub(super) fn run(mut self, time: Duration) {
+        let until = Instant::now() + time;
+        let draining = self.members.values().map(|presence| {
+            let mut forged = presence.clone();
+            forged["draining"] = json!(true);
+            forged["ready"] = json!(false);
+            forged["uptime_millis"] = json!(u64::MAX);
+            serde_json::to_vec(&forged).unwrap()
+        });
+        let draining: Vec<_> = draining.collect();
+        let names: Vec<_> = (0..1_000).map(|at| format!("ca://no:{at}")).collect();
+        let interest = serde_json::to_vec(&json!({"add": names, "reset": true})).unwrap();
+        let ids: Vec<String> = self.members.keys().cloned().collect();
+        while Instant::now() < until {
+            for forged in &draining {
+                self.program.send(MEMBERS, "", forged);
+            }
+            for to in &ids {
+                for from in ids.iter().map(String::as_str).chain(["00000000000000aa"]) {
+                    let ask = |kind| format!("pvwire.default.{to}.ask.{kind}.{from}");
+                    self.program.send(&ask("interest"), "nowhere", &interest);
+                    self.program.send(&ask("operation"), "nowhere", b"put");
+                }
+                let answer = format!("pvwire.default.{to}.answer.1");
+                self.program.send(&answer, "", b"{}");
+            }
+            // At the pace of the bus.
+            self.program.settle();
+        }
+    }
+}
+
+/// Lies that crash libca, damage its tables, or concern the IOC's PVs. Not all of them: each needs
+/// a circuit, and the relay has few file descriptors.
+const TOLD: [&str; 8] = [
+    "count",
+    "destroyed",
+    "written",
+    "created",
+    "jump",
+    "others",
+    "rights",
+    "read",
+];
+
+pub(super) struct Liar {
+    server: LyingServer,
+    /// Subscribes its PVs, so that the relay reconnects to it whenever it was cut.
+    believer: Option<Watcher>,
+}
+
+impl Liar {
+    pub(super) fn start() -> Self {
+        Self {
+            server: LyingServer::start(&TOLD),
+            believer: None,
+        }
+    }
+
+    /// From the first call on a client wants the server's PVs.
+    pub(super) fn be_believed(&mut self, address: &Address) {
+        let names = &self.server.names;
+        self.believer.get_or_insert_with(|| {
+            Watcher::start(
+                "client of the lying server",
+                How::default(),
+                names.clone(),
+                address,
+            )
+        });
+    }
+
+    /// Fails when its client has failed.
+    pub(super) fn fail_if_ended(&mut self) {
+        self.believer.iter_mut().for_each(Watcher::fail_if_ended);
+    }
+
+    /// The addresses that the relay searches: these and the server's.
+    pub(super) fn addresses(&self, ioc: &str) -> String {
+        self.server.addresses(ioc)
+    }
+}
+
+impl World {
+    /// A client subscribes and gets large simulated values, reads some or none of them, and
+    /// disconnects.
+    pub(super) fn press_memory(&mut self) {
+        let name = "a client asks for more memory than it may have";
+        self.say(name);
+        let begin = SystemTime::now();
+        let address = self.relay.as_ref().unwrap().address();
+        let reads = self.random.one_in(2);
+        let how = How {
+            receive_buffer: Some(4096),
+            acks: reads,
+            ..How::default()
+        };
+        // An attack may still hold the relay's last descriptors.
+        let Some(mut client) = Client::try_connect(address, how) else {
+            return;
+        };
+        let first = self.random.below(1000);
+        let names: Vec<_> = (first..first + 100)
+            .map(|n| format!("sim://image(500000,1,rate_hz=0.{:04})", n + 1000))
+            .collect();
+        client.request(RequestBody::Subscribe {
+            names: names.clone(),
+            filter: Filter::default(),
+        });
+        for names in names.chunks(20) {
+            client.request(RequestBody::Get {
+                names: names.to_vec(),
+                timeout_ms: 1_000,
+                description: false,
+            });
+        }
+        let end = Instant::now() + self.random.millis(200, 3_000);
+        while Instant::now() < end {
+            if reads {
+                client.read_for_a_moment();
+            } else {
+                thread::sleep(Duration::from_millis(20));
+            }
+        }
+        drop(client);
+        self.waits.add_window(name, begin, SystemTime::now());
+    }
 }

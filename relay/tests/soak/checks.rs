@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use super::writes::CROSSED;
-use super::{FETCHING, World, makers, pva, pva_rights, streams};
+use super::{FETCHING, World, makers, pva, streams};
 use testbed::Truth;
 
 /// After this long everything must be right again.
@@ -41,7 +41,7 @@ impl World {
         let mut kinds = streams::FAULTS.to_vec();
         if self.fleet.is_none() {
             kinds.extend(makers::FAULTS);
-            kinds.extend([CROSSED, RIGHTS, pva_rights::RESTARTS]);
+            kinds.extend([CROSSED, RIGHTS, pva::RESTARTS]);
         }
         for kind in kinds {
             let times = self.done.get(kind).copied().unwrap_or_default();

@@ -4,8 +4,8 @@ use pvwire_schema::types::{Limits, Severity, ValueType};
 use serde_json::{Value, json};
 use testbed::{Kept, Told};
 
-use super::base64;
 use super::door::Merged;
+use super::pvws;
 
 /// Every field in which a client differs. `told` is `None` when no IOC answers. `seen` is `None` when the client
 /// has no result.
@@ -136,7 +136,7 @@ fn value(told: &Told) -> Value {
                 "float": null,
                 "exact": null,
                 "stringArray": texts,
-                "base64Array": {"numberType": name, "base64": base64::text(data)},
+                "base64Array": {"numberType": name, "base64": pvws::text(data)},
             })
         }
         other => panic!("Channel Access has no {other:?}"),

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::watcher::Address;
-use super::{World, bus_attack, healthy};
+use super::{World, attacks, healthy};
 use testbed::{NatsServer, Relay, Wire, file, relay_command};
 
 /// While every 16 KiB wait so long, NATS cuts the edge off at times.
@@ -157,7 +157,7 @@ impl World {
                 fleet.second_edge = None;
             }
             11 => fleet.second_edge.as_ref().unwrap().signal("STOP"),
-            _ => return bus_attack::begin(&fleet.nats).run(pause),
+            _ => return attacks::begin(&fleet.nats).run(pause),
         }
         if kind == 6 {
             self.burst();

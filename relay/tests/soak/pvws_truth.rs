@@ -4,8 +4,8 @@ use pvwire_schema::types::{Limits, Severity, ValueType};
 use serde_json::Value;
 use testbed::{Kept, Told};
 
-use super::base64;
 use super::door::Merged;
+use super::pvws;
 
 /// What a client must show of a value: its class, and the keys with their values.
 struct Shown {
@@ -29,7 +29,7 @@ impl Expected {
             Self::Number(_) => seen == "NaN",
             Self::Text(text) => seen.as_str() == Some(text),
             Self::Begins(begin) => seen.as_str().is_some_and(|seen| seen.starts_with(begin)),
-            Self::Bytes(bytes) => seen.as_str() == Some(&base64::text(bytes)),
+            Self::Bytes(bytes) => seen.as_str() == Some(&pvws::text(bytes)),
         }
     }
 
@@ -38,7 +38,7 @@ impl Expected {
             Self::Number(number) => number.to_string(),
             Self::Text(text) => format!("{text:?}"),
             Self::Begins(begin) => format!("{begin:?}…"),
-            Self::Bytes(bytes) => base64::text(bytes),
+            Self::Bytes(bytes) => pvws::text(bytes),
         }
     }
 }
