@@ -4,35 +4,27 @@ import { useMemo, useSyncExternalStore } from "react";
 import type { PvClient } from "pvwire";
 import { useClient } from "pvwire/react";
 
-import type { Kind } from "./pv_kind";
-import { countsOf, type ListStates, type Row, type ValueData } from "./pv_list";
+import { FollowedList, type Row, type ValueData } from "./pv_list";
 import { readPast } from "./snapshots/past";
 import { readerOf, type FullData, type SavedPv } from "./snapshots/snapshot";
 
 /** Questions to the relay that are on their way at a time. */
 const AT_ONCE = 32;
 
-/** Values are shown at most this often. */
-const SHOWN_EVERY_MS = 150;
-
 interface PastRow extends Row {
   saved: SavedPv | undefined;
 }
 
 /** The list below, whose PVs must be followed by the page, too: units and choices are the present ones. */
-export class PastList implements ListStates {
-  readonly rows: readonly PastRow[];
-  readonly counts: Record<Kind, number>;
-  /** Changes with each answer. */
-  version = 0;
+export class PastList extends FollowedList<PastRow> {
+  override readonly rows: readonly PastRow[];
   #client: PvClient;
   #atMs: number;
   #read: (name: string) => FullData | undefined;
-  #listeners = new Set<() => void>();
   #end = new AbortController();
-  #timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(client: PvClient, names: readonly string[], atMs: number) {
+    super(names);
     this.#client = client;
     this.#atMs = atMs;
     this.#read = readerOf(client);
@@ -46,28 +38,18 @@ export class PastList implements ListStates {
       };
       return row;
     });
-    this.counts = countsOf(names);
   }
 
-  readonly subscribe = (listener: () => void): (() => void) => {
-    if (this.#listeners.size === 0) this.#start();
-    this.#listeners.add(listener);
-    return () => {
-      this.#listeners.delete(listener);
-      if (this.#listeners.size === 0) this.#stop();
-    };
-  };
-
-  readonly getSnapshot = (): number => this.version;
-
-  #start(): void {
+  protected override start(): void {
     this.#end = new AbortController();
     const { signal } = this.#end;
     const left = this.rows.filter(({ saved }) => saved === undefined).reverse();
     const work = async (): Promise<void> => {
       for (let row = left.pop(); row !== undefined; row = left.pop()) {
         const saved = await readPast(this.#client, row.name, this.#atMs, this.#read, signal);
-        this.#become(row, saved);
+        row.saved = saved;
+        const kind = saved.value === undefined ? "gone" : (saved.severity ?? "NO_ALARM");
+        this.become(row, kind);
       }
     };
     for (let each = 0; each < AT_ONCE; each += 1) {
@@ -76,22 +58,8 @@ export class PastList implements ListStates {
     }
   }
 
-  #stop(): void {
+  protected override stop(): void {
     this.#end.abort();
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-  }
-
-  #become(row: PastRow, saved: SavedPv): void {
-    row.saved = saved;
-    this.counts[row.kind] -= 1;
-    row.kind = saved.value === undefined ? "gone" : (saved.severity ?? "NO_ALARM");
-    this.counts[row.kind] += 1;
-    this.#timer ??= setTimeout(() => {
-      this.#timer = undefined;
-      this.version += 1;
-      for (const listener of this.#listeners) listener();
-    }, SHOWN_EVERY_MS);
   }
 }
 

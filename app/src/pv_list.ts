@@ -59,7 +59,7 @@ export interface ListStates {
 }
 
 /** Of a list whose PVs are searched. */
-export const countsOf = (names: readonly string[]): Record<Kind, number> => ({
+const countsOf = (names: readonly string[]): Record<Kind, number> => ({
   MAJOR: 0,
   INVALID: 0,
   gone: 0,
@@ -68,39 +68,66 @@ export const countsOf = (names: readonly string[]): Record<Kind, number> => ({
   NO_ALARM: 0,
 });
 
-/** Changes of state are shown at most this often. */
+/** Changes are shown at most this often. */
 const SHOWN_EVERY_MS = 150;
 
-export class PvList implements ListStates {
-  readonly rows: readonly LiveRow[];
+/** A list that is followed while it has listeners. */
+export abstract class FollowedList<R extends Row> implements ListStates {
+  abstract readonly rows: readonly R[];
   readonly counts: Record<Kind, number>;
-  /** Changes when a row's kind does. */
+  /** Changes with the rows. */
   version = 0;
-  #client: PvClient;
   #listeners = new Set<() => void>();
-  #ends: (() => void)[] = [];
   #timer: ReturnType<typeof setTimeout> | undefined;
 
+  constructor(names: readonly string[]) {
+    this.counts = countsOf(names);
+  }
+
+  protected abstract start(): void;
+  protected abstract stop(): void;
+
+  readonly subscribe = (listener: () => void): (() => void) => {
+    if (this.#listeners.size === 0) this.start();
+    this.#listeners.add(listener);
+    return () => {
+      this.#listeners.delete(listener);
+      if (this.#listeners.size > 0) return;
+      this.stop();
+      clearTimeout(this.#timer);
+      this.#timer = undefined;
+    };
+  };
+
+  readonly getSnapshot = (): number => this.version;
+
+  /** Changes a row's kind; listeners hear of it with others. */
+  protected become(row: R, kind: Kind): void {
+    this.counts[row.kind] -= 1;
+    this.counts[kind] += 1;
+    row.kind = kind;
+    this.#timer ??= setTimeout(() => {
+      this.#timer = undefined;
+      this.version += 1;
+      for (const listener of this.#listeners) listener();
+    }, SHOWN_EVERY_MS);
+  }
+}
+
+export class PvList extends FollowedList<LiveRow> {
+  override readonly rows: readonly LiveRow[];
+  #client: PvClient;
+  #ends: (() => void)[] = [];
+
   constructor(client: PvClient, names: readonly string[]) {
+    super(names);
     this.#client = client;
     const now = Date.now();
     this.rows = names.map((name, at) => {
       const pv = client.pv<RowData>(name, ROW);
       return { name, at, kind: "searched", sinceMs: now, alarms: 0, read: () => pv.getSnapshot() };
     });
-    this.counts = countsOf(names);
   }
-
-  readonly subscribe = (listener: () => void): (() => void) => {
-    if (this.#listeners.size === 0) this.#start();
-    this.#listeners.add(listener);
-    return () => {
-      this.#listeners.delete(listener);
-      if (this.#listeners.size === 0) this.#stop();
-    };
-  };
-
-  readonly getSnapshot = (): number => this.version;
 
   /** Waits until no PV is searched any more, at most for this long. */
   readonly whenFound = (patienceMs: number): Promise<void> =>
@@ -118,7 +145,7 @@ export class PvList implements ListStates {
       check();
     });
 
-  #start(): void {
+  protected override start(): void {
     this.#ends = this.rows.map((row) => {
       const state = this.#client.pv<StateData>(row.name, STATE);
       let endValue: (() => void) | undefined;
@@ -134,7 +161,7 @@ export class PvList implements ListStates {
           endValue?.();
           endValue = undefined;
         }
-        this.#become(row, kind);
+        this.#sees(row, kind);
       };
       const end = state.subscribe(check);
       check();
@@ -145,26 +172,17 @@ export class PvList implements ListStates {
     });
   }
 
-  #stop(): void {
+  protected override stop(): void {
     for (const end of this.#ends) end();
     this.#ends = [];
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
   }
 
-  #become(row: LiveRow, kind: Kind): void {
+  #sees(row: LiveRow, kind: Kind): void {
     if (row.kind === kind) return;
     // The first state of a PV is what the page found, and an alarm that changes is the same one.
     if (row.kind === "NO_ALARM" && kind !== "searched") row.alarms += 1;
-    this.counts[row.kind] -= 1;
-    this.counts[kind] += 1;
-    row.kind = kind;
     row.sinceMs = sinceOf(row, kind);
-    this.#timer ??= setTimeout(() => {
-      this.#timer = undefined;
-      this.version += 1;
-      for (const listener of this.#listeners) listener();
-    }, SHOWN_EVERY_MS);
+    this.become(row, kind);
   }
 }
 
