@@ -5,7 +5,7 @@ import { usePv } from "pvwire/react";
 import { StateIcon, useCondition } from "pvwire/widgets";
 
 import { Acknowledge } from "./Acknowledge";
-import { useClock } from "./clock";
+import { ageText, dateText, useClock } from "./times";
 import { counted, pvsText } from "./counts";
 import { filterOf, Filters, passes } from "./Filters";
 import { ListBox } from "./ListBox";
@@ -14,7 +14,6 @@ import { ROW, usePvList, type LiveRow, type RowData } from "./pv_list";
 import { elsewhere, hrefOf, setTo, type Route } from "./route";
 import { beep, isSilent } from "./sound";
 import { useNames } from "./TablePage";
-import { ageText, dateText } from "./times";
 import { moodOfList, useTitle } from "./title";
 
 const BAD = ["MAJOR", "INVALID", "gone", "MINOR"] as const;

@@ -1,11 +1,10 @@
 /** The frame of all pages: search, navigation, the connection, and the keys. */
 
-import { Component, lazy, Suspense, useEffect, useRef, useState, type ReactNode } from "react";
+import { Component, lazy, type ReactNode, Suspense, useEffect, useRef, useState } from "react";
 
-import { answer, useQuestion, type Question } from "./confirm/questions";
+import { answer, type Question, useQuestion } from "./confirm/questions";
 import { ConnectionBanner } from "./ConnectionBanner";
 import { Header } from "./Header";
-import { Keys } from "./Keys";
 import { PvPage } from "./PvPage";
 import { useRoute } from "./route";
 import { Welcome } from "./Welcome";
@@ -105,5 +104,39 @@ export function App(): ReactNode {
         />
       )}
     </>
+  );
+}
+
+const KEYS = [
+  ["/", "Type a PV name"],
+  ["↓ ↑ Enter", "Choose one of the offered names"],
+  ["Esc", "Close the offered names, or this list"],
+  ["Page ↓, Page ↑", "Move in the table"],
+  ["Alt ←, Alt →", "Back and forward"],
+  ["?", "Show this list"],
+] as const;
+
+export function Keys({ close }: { readonly close: () => void }): ReactNode {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    dialog.current?.showModal();
+  }, []);
+  return (
+    <dialog ref={dialog} aria-labelledby="keys-title" onClose={close}>
+      <h2 id="keys-title">Keys</h2>
+      <dl className="keys">
+        {KEYS.map(([key, meaning]) => (
+          <div key={key}>
+            <dt>
+              <kbd>{key}</kbd>
+            </dt>
+            <dd>{meaning}</dd>
+          </div>
+        ))}
+      </dl>
+      <button type="button" onClick={() => dialog.current?.close()}>
+        Close
+      </button>
+    </dialog>
   );
 }

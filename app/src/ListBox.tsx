@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState, type ReactNode } from "react";
 import { useClient } from "pvwire/react";
 
-import { eachOnce, entriesIn } from "./entries";
+import { eachOnce, entriesIn } from "./pasted";
 import { isTitle } from "./groups";
 import { relayLists, removeFromRelay, saveOnRelay } from "./relay_lists";
 import { go, parseRoute, type Route } from "./route";

@@ -1,25 +1,23 @@
 /** Any list of PVs as a table, now or at a past moment. Only the rows on the screen are in the page. */
 
-import { memo, useEffect, useMemo, useRef, useState, type ReactNode } from "react";
-import { download, Sparkline, TimeControl, usePastEnd, useTimeRange } from "pvwire/plots";
+import { csvText, download, Sparkline, TimeControl, usePastEnd, useTimeRange } from "pvwire/plots";
+import { memo, type ReactNode, useEffect, useMemo, useRef, useState } from "react";
 import { usePv } from "pvwire/react";
-import { SetPoint, StateIcon, useCondition, type Condition } from "pvwire/widgets";
+import { type Condition, SetPoint, StateIcon, useCondition } from "pvwire/widgets";
 
-import { useClock } from "./clock";
+import { KIND_TEXTS, KINDS } from "./pv_kind";
+import { type Row, ROW, type RowData, usePvList, type ValueData } from "./pv_list";
+import { dateText, spanText, stampText, useClock, zoneText } from "./times";
 import { pvsText } from "./counts";
-import { csvOf } from "./csv";
-import { filterOf, Filters, passes, type Filter } from "./Filters";
-import { GroupRow, GroupTools, useGroups, type RowGroup } from "./GroupRows";
+import { type Filter, filterOf, Filters, passes } from "./Filters";
+import { GroupRow, GroupTools, type RowGroup, useGroups } from "./GroupRows";
 import { pvsIn } from "./groups";
 import { ListBox } from "./ListBox";
 import { compare } from "./order";
-import { PageTime } from "./PageTime";
 import { usePastList } from "./past_list";
-import { KINDS } from "./pv_kind";
-import { ROW, usePvList, type Row, type RowData, type ValueData } from "./pv_list";
-import { elsewhere, go, hrefOf, setTo, type Route } from "./route";
+import { PageTime } from "./PageTime";
+import { elsewhere, go, hrefOf, type Route, setTo } from "./route";
 import { lastList, rememberList } from "./stored";
-import { dateText, spanText, stampText, zoneText } from "./times";
 import { moodOfList, useTitle } from "./title";
 import { Space, useVisibleRows } from "./visible_rows";
 
@@ -372,4 +370,18 @@ function Cells(props: CellsProps) {
       )}
     </tr>
   );
+}
+
+/** The rows of the table as CSV. */
+function csvOf(rows: readonly Row[], isUtc: boolean): string {
+  const zone = isUtc ? "UTC" : "local";
+  const head = ["PV", "value", "state", "alarm", "status", "message", `time (${zone})`];
+  const lines = rows.map(({ kind, name, read }) => {
+    const pv = read();
+    const { alarmStatus, message, severity } = pv?.status ?? {};
+    const time = pv?.time == null ? "" : stampText(pv.time, isUtc);
+    const texts = [pv?.value?.string, KIND_TEXTS[kind], severity, alarmStatus, message, time];
+    return [name, ...texts.map((text) => text ?? "")];
+  });
+  return csvText([head, ...lines]);
 }

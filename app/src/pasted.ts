@@ -1,5 +1,7 @@
 /** PV names in text that people paste: lists, mails, commands and what the commands have printed. */
 
+import { isTitle } from "./groups";
+
 /** Programs whose arguments are names. */
 const COMMAND = /^(?:\S*\/)?(?:ca|pv|pvx)(?:get|put|monitor|info|mon|snoop)(?:\.exe)?$/i;
 
@@ -68,3 +70,23 @@ export const namesIn = (text: string): string[] => [...new Set(linesIn(text).fla
 /** A name as the relay knows it, with its protocol as the link has it. */
 export const isSameName = (one: string, other: string): boolean =>
   one.replace(PROTOCOL, "") === other.replace(PROTOCOL, "");
+
+/** A line that begins with # is the title of a group, if it has a word. */
+function entriesOfLine(line: string): string[] {
+  const [, title = ""] = /^\s*#+\s*(.*?)\s*$/.exec(line) ?? [];
+  return /\w/.test(title) ? [`# ${title}`] : namesOfLine(line);
+}
+
+/** Names in their order, each once, and titles. */
+export const entriesIn = (text: string): string[] => eachOnce(linesIn(text).flatMap(entriesOfLine));
+
+/** A list with each PV once. */
+export function eachOnce(entries: readonly string[]): string[] {
+  const known = new Set<string>();
+  return entries.filter((entry) => {
+    if (isTitle(entry)) return true;
+    const isNew = !known.has(entry);
+    known.add(entry);
+    return isNew;
+  });
+}

@@ -1,5 +1,6 @@
 /** Times as text, in local time or UTC. */
 
+import { useEffect, useState } from "react";
 import type { PvTime } from "pvwire";
 import { formatDate as dateText, type TimeRange } from "pvwire/plots";
 
@@ -44,3 +45,18 @@ const UNITS = [
   [60_000, "min"],
   [1000, "s"],
 ] as const;
+
+/** Renders again at this interval; `undefined`: never. Returns the time of the last rendering. */
+export function useClock(everyMs: number | undefined): number {
+  const [nowMs, setNowMs] = useState(Date.now);
+  useEffect(() => {
+    if (everyMs === undefined) return;
+    const timer = setInterval(() => {
+      setNowMs(Date.now());
+    }, everyMs);
+    return () => {
+      clearInterval(timer);
+    };
+  }, [everyMs]);
+  return nowMs;
+}

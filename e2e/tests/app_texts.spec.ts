@@ -5,12 +5,11 @@ import path from "node:path";
 
 import { expect, test } from "@playwright/test";
 
-import { entriesIn } from "../../app/src/entries";
+import { entriesIn, namesIn } from "../../app/src/pasted";
 import { byPrefix, groupsIn, prefixOf } from "../../app/src/groups";
 import { kindOf } from "../../app/src/kind";
 import { distance, partsOf } from "../../app/src/near";
 import { compare } from "../../app/src/order";
-import { namesIn } from "../../app/src/pasted";
 import { kindOf as kindOfPv, type StateData } from "../../app/src/pv_kind";
 import { hrefOf, parseRoute, type Route } from "../../app/src/route";
 import { moodOfList, titleOf } from "../../app/src/title";

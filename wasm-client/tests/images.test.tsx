@@ -2,10 +2,9 @@
 
 import { describe, expect, it, vi } from "vitest";
 
-import { decodeImage } from "../ts/widgets/codec.js";
-import { createGlPainter } from "../ts/widgets/gl.js";
+import { decodeImage, decodeLz4 } from "../ts/widgets/codec.js";
+import { createGlPainter } from "../ts/widgets/painter.js";
 import { ImageView } from "../ts/widgets/index.js";
-import { decodeLz4 } from "../ts/widgets/lz4.js";
 import { paint, pictureOf, rangeOf, type Picture } from "../ts/widgets/pixels.js";
 import lz4Hex from "./image.lz4.hex?raw";
 import { eachWithWidgetPage, image, page, part, relay, show, until } from "./widget_page.js";

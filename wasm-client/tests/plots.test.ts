@@ -3,10 +3,9 @@
 import { expect, it } from "vitest";
 
 import type { LivePvHistory } from "../ts/index.js";
-import { csvOfTraces } from "../ts/plots/export.js";
-import { csvText } from "../ts/plots/files.js";
+import { csvOfTraces, csvText } from "../ts/plots/export.js";
 import { logText, numberText, tickTexts } from "../ts/plots/numbers.js";
-import { padded } from "../ts/plots/range.js";
+import { padded } from "../ts/plots/chart.js";
 import { endOf, moved, pastOf, requestOf, spanOf, zoomed } from "../ts/plots/span.js";
 import { curveOf, gridOf, rangeOf, stepsOf, valueAt } from "../ts/plots/steps.js";
 import { formatDate, formatZone } from "../ts/plots/times.js";

@@ -4,7 +4,7 @@ import { useMemo, useState, type ReactNode } from "react";
 import { download } from "pvwire/plots";
 import { useClient } from "pvwire/react";
 
-import { useClock } from "../clock";
+import { useClock } from "../times";
 import { confirmedWriter } from "../confirm/guard";
 import { pvsText } from "../counts";
 import { usePvList } from "../pv_list";

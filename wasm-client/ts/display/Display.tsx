@@ -1,6 +1,7 @@
 /** A facility's display, live: its file, the displays that it opens, and what of it isn't shown. */
 
 import {
+  type ReactNode,
   useCallback,
   useEffect,
   useId,
@@ -8,20 +9,18 @@ import {
   useReducer,
   useRef,
   useState,
-  type ReactNode,
 } from "react";
 
+import { counted, type DisplayNote } from "./model/inspect.js";
 import { useClient } from "../react/index.js";
 import { DisplayBar } from "./DisplayBar.js";
 import { DisplayView } from "./DisplayView.js";
-import { ShownContext, type OpenRequest, type Report, type Shown } from "./context.js";
+import { type OpenRequest, type Report, type Shown, ShownContext } from "./context.js";
 import { DialogsProvider } from "./dialogs.js";
 import { createLoader } from "./loader.js";
 import { folderAddress } from "./model/address.js";
-import type { DisplayNote } from "./model/inspect.js";
 import { DEFAULT_PALETTE, type Palette } from "./model/palette.js";
 import { firstPages, presentOf, turn, waysOf } from "./pages.js";
-import { useRuntimeNotes } from "./notes.js";
 import { WIDGETS } from "./registry.js";
 import { ComponentsContext } from "./widget.js";
 
@@ -162,4 +161,26 @@ function Pages(props: DisplayProps & { readonly macros: Readonly<Record<string, 
       </ComponentsContext.Provider>
     </ShownContext.Provider>
   );
+}
+
+type Note = Omit<DisplayNote, "count">;
+
+export interface RuntimeNotes {
+  readonly list: readonly DisplayNote[];
+  /** Adds one; the returned function takes it back. */
+  readonly add: (note: Note) => () => void;
+}
+
+export function useRuntimeNotes(): RuntimeNotes {
+  const [notes, setNotes] = useState<readonly Note[]>([]);
+  const add = useCallback((note: Note) => {
+    // A separate object, so that an equal one of another widget stays.
+    const own = { ...note };
+    setNotes((before) => [...before, own]);
+    return () => {
+      setNotes((before) => before.filter((each) => each !== own));
+    };
+  }, []);
+  const list = useMemo(() => counted(notes), [notes]);
+  return { list, add };
 }

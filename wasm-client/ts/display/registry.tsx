@@ -8,7 +8,7 @@ import { ActionButton, BoolButton, CheckBox, SlideButton } from "./widgets/butto
 import { ChoiceButtons, Combo, Radio } from "./widgets/choices.js";
 import { ArrayWidget, Group, Tabs } from "./widgets/containers.js";
 import { Clock, Dial, DigitalClock } from "./widgets/dials.js";
-import { Embedded, NavTabs, Template } from "./widgets/embedded.js";
+import { Embedded, NavTabs, Template, WebBrowser } from "./widgets/embedded.js";
 import { Spinner, TextEntry } from "./widgets/entries.js";
 import { FileSelector } from "./widgets/files.js";
 import { Knob } from "./widgets/knob.js";
@@ -16,7 +16,6 @@ import { ByteMonitor, Led, MultiStateLed } from "./widgets/lamps.js";
 import { Picture, Symbol } from "./widgets/pictures.js";
 import { Arc, Ellipse, Polygon, Polyline, Rectangle } from "./widgets/shapes.js";
 import { Label, TextSymbol, TextUpdate } from "./widgets/texts.js";
-import { WebBrowser } from "./widgets/webpage.js";
 import type { WidgetComponent, WidgetProps } from "./widget.js";
 
 type Plots = typeof import("./plot/plots.js");

@@ -8,7 +8,7 @@ import styles from "../display/display.css?inline";
 import { DEFAULT_PALETTE, type Palette } from "../display/model/palette.js";
 import { createScreens, type Screens } from "../display/screens.js";
 import widget from "../widgets/css/widget.css?inline";
-import { given, type Attributes } from "./attributes.js";
+import { given, type Attributes } from "./pv_element.js";
 import { addStyles } from "./style_sheet.js";
 
 const ELEMENT = `

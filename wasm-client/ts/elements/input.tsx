@@ -4,7 +4,7 @@ import type { ReactNode } from "react";
 
 import setPoint from "../widgets/css/set_point.css?inline";
 import { SetPoint, type SetPointProps } from "../widgets/SetPoint.js";
-import { given, type Attributes } from "./attributes.js";
+import { given, type Attributes } from "./pv_element.js";
 import { addStyles } from "./style_sheet.js";
 
 addStyles({ input: setPoint });

@@ -6,7 +6,7 @@ import { usePv } from "../react/pv.js";
 import widget from "../widgets/css/widget.css?inline";
 import { StripChart, type StripChartProps } from "../widgets/StripChart.js";
 import { WaveformPlot } from "../widgets/WaveformPlot.js";
-import { given, type Attributes } from "./attributes.js";
+import { given, type Attributes } from "./pv_element.js";
 import { addStyles } from "./style_sheet.js";
 
 addStyles({ plot: widget });

@@ -6,7 +6,7 @@ import gauge from "../widgets/css/gauge.css?inline";
 import pv from "../widgets/css/pv.css?inline";
 import theme from "../widgets/css/theme.css?inline";
 import { Readback } from "../widgets/Readback.js";
-import { given, type Attributes } from "./attributes.js";
+import { given, type Attributes } from "./pv_element.js";
 import { addStyles } from "./style_sheet.js";
 
 const ELEMENTS = `

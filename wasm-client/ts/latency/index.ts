@@ -2,9 +2,10 @@
 
 export {
   measureLatency,
+  percentile,
+  type Histogram,
   type Latency,
   type LatencyOptions,
   type LatencySnapshot,
 } from "./latency.js";
 export { watchRelayClock, type RelayClock } from "./relay_clock.js";
-export { percentile, type Histogram } from "./histogram.js";

@@ -1,8 +1,37 @@
 /** The relay's clock, from the time in its answers to pings and their round trips. */
 
-import { Client } from "../client/client.js";
+import { Cell } from "../store/readable.js";
 import type { PvClient, Readable } from "../types.js";
-import { WatchedCell } from "./watched_cell.js";
+import { Client } from "../client/client.js";
+
+/** A value that is kept current while it has listeners. */
+export class WatchedCell<T> implements Readable<T> {
+  #cell: Cell<T>;
+  #end: (() => void) | undefined;
+
+  /** `begin` is called with the first listener, the function that it returns after the last. */
+  constructor(value: T, begin: () => () => void) {
+    this.#cell = new Cell(value, () => {
+      this.#end ??= begin();
+    });
+  }
+
+  readonly getSnapshot = (): T => this.#cell.getSnapshot();
+
+  readonly subscribe = (listener: () => void): (() => void) => {
+    const remove = this.#cell.subscribe(listener);
+    return () => {
+      remove();
+      if (this.#cell.listened) return;
+      this.#end?.();
+      this.#end = undefined;
+    };
+  };
+
+  set(value: T): void {
+    this.#cell.set(value);
+  }
+}
 
 /** Number of answers that are kept; the one with the shortest round trip is used. */
 const SAMPLES = 8;

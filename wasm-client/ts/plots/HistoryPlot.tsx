@@ -3,12 +3,11 @@
 import { useId, useRef, useState, type ReactNode } from "react";
 
 import { usePvHistory, usePvs } from "../react/index.js";
-import { axisSize } from "./chart.js";
+import { axisSize, padded } from "./chart.js";
 import { ChartView } from "./ChartView.js";
 import { csvOfTraces } from "./export.js";
 import { useIsDark } from "./ground.js";
 import { tickTexts } from "./numbers.js";
-import { padded } from "./range.js";
 import { endOf, nowSeconds, pastOf, requestOf, spanOf } from "./span.js";
 import { rangeOf, stepsOf, type Span } from "./steps.js";
 import { useSpan, useTimeRange } from "./time.js";

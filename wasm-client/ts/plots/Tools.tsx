@@ -2,8 +2,7 @@
 
 import { useRef, useState, type ReactNode } from "react";
 
-import { pngOf } from "./export.js";
-import { download } from "./files.js";
+import { download, pngOf } from "./export.js";
 import { coloursOf } from "./ground.js";
 import { formatDate } from "./times.js";
 import type { Trace } from "./traces.js";

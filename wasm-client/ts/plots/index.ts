@@ -2,7 +2,7 @@
 
 "use client";
 
-export { csvText, download } from "./files.js";
+export { csvText, download } from "./export.js";
 export { HistoryPlot, type HistoryPlotProps } from "./HistoryPlot.js";
 export type { LiveTime, PastTime, TimeRange } from "./span.js";
 export { Sparkline, type SparklineProps } from "./Sparkline.js";

@@ -1,6 +1,6 @@
 /** Values of PVs against those of another one: arrays element by element, numbers as they were at the same time. */
 
-import { csvText } from "./files.js";
+import { csvText } from "./export.js";
 import { numberText } from "./numbers.js";
 import { stepAt, type Span, type Steps } from "./steps.js";
 import type { Trace } from "./traces.js";

@@ -1,23 +1,24 @@
 /** The newest image of a camera; images that arrive too fast are skipped. */
 
-import { useEffect, useMemo, useRef, useState, type ReactNode, type RefObject } from "react";
+import { type ReactNode, type RefObject, useEffect, useMemo, useRef, useState } from "react";
 
-import { usePv } from "../react/index.js";
-import type { PvDisplay, PvStructure, PvValue } from "../types.js";
-import { ColourBar } from "./ColourBar.js";
-import { CONDITION_FIELDS, useCondition, type ConditionData } from "./condition.js";
-import { Frame, kindOf, Nothing } from "./Frame.js";
-import type { Painter } from "./gl.js";
-import { givenRange } from "./scale.js";
-import { perPv } from "./per_pv.js";
+import { endTexts } from "./end_texts.js";
+import { givenRange, type Range } from "./scale.js";
 import {
   codecOf,
-  pictureOf,
-  rangeOf,
   type ColourMap,
   type Colours,
+  gradientOf,
   type Picture,
+  pictureOf,
+  rangeOf,
 } from "./pixels.js";
+import { usePv } from "../react/index.js";
+import type { PvDisplay, PvStructure, PvValue } from "../types.js";
+import { CONDITION_FIELDS, type ConditionData, useCondition } from "./condition.js";
+import { Frame, kindOf, Nothing } from "./Frame.js";
+import type { Painter } from "./painter.js";
+import { perPv } from "./per_pv.js";
 
 const SELECTION = `{
   value { array structure text }
@@ -216,4 +217,20 @@ function noPicture(value: NonNullable<ImageData_["value"]>, width: number | unde
   }
   const isBare = value.array !== null && width === undefined;
   return isBare ? "(no image: an array needs its width)" : "(no image: too few elements)";
+}
+
+export interface ColourBarProps {
+  readonly map: Colours;
+  readonly range: Range;
+}
+
+export function ColourBar({ map, range }: ColourBarProps): ReactNode {
+  const [low, high] = endTexts(range);
+  return (
+    <div className="pvwire-colour-bar" role="img" aria-label={`Colours from ${low} to ${high}`}>
+      <span>{high}</span>
+      <span className="pvwire-colours" style={{ background: gradientOf(map) }} />
+      <span>{low}</span>
+    </div>
+  );
 }

@@ -9,7 +9,7 @@ import { formatCount } from "./format.js";
 import { Frame, kindOf, Nothing } from "./Frame.js";
 import { perPv } from "./per_pv.js";
 import { placePlot } from "./place_plot.js";
-import type { Waveform } from "./waveform.js";
+import type { Waveform } from "./plots.js";
 
 const SELECTION = `{
   value { array structure text }

@@ -1,9 +1,7 @@
 /** Decodes images that were encoded by area detector's codec plugin. */
 
 import type { NumericArray, PvStructure } from "../types.js";
-import { decodeBitshuffle } from "./bitshuffle.js";
-import { decodeLz4 } from "./lz4.js";
-import { codecOf, pictureOf, type Picture } from "./pixels.js";
+import { codecOf, type Picture, pictureOf } from "./pixels.js";
 
 /** Maximum size of a relay's message, and so of an image before it was encoded. */
 const MAX_IMAGE_BYTES = 2 ** 28;
@@ -161,4 +159,124 @@ function elementsOf(bytes: Uint8Array<ArrayBuffer>, structure: PvStructure): Num
   );
   if (type === undefined) throw new Error("The image doesn't say of which type its elements were");
   return new type(bytes.buffer);
+}
+
+const LZ4_DAMAGED = "The image's lz4 bytes are damaged";
+
+/** Maximum ratio of decoded to encoded bytes. */
+const MAX_RATIO = 255;
+
+/** Decodes an LZ4 block without a frame, as `LZ4_compress_default` creates it. */
+export function decodeLz4(bytes: Uint8Array, size: number): Uint8Array<ArrayBuffer> {
+  // Checked before memory is allocated: one byte adds at most 255 to a length.
+  if (size > MAX_RATIO * bytes.length) throw new Error(LZ4_DAMAGED);
+  const out = new Uint8Array(size);
+  let from = 0;
+  let to = 0;
+  /** Adds bytes to a length of 15 until one of them isn't 255. */
+  const lengthened = (length: number): number => {
+    if (length < 15) return length;
+    let more: number;
+    do {
+      if (from >= bytes.length) throw new Error(LZ4_DAMAGED);
+      more = bytes[from++] as number;
+      length += more;
+    } while (more === 255);
+    return length;
+  };
+  while (from < bytes.length) {
+    const token = bytes[from++] as number;
+    const literals = lengthened(token >> 4);
+    if (from + literals > bytes.length || to + literals > size) throw new Error(LZ4_DAMAGED);
+    out.set(bytes.subarray(from, from + literals), to);
+    from += literals;
+    to += literals;
+    // The last sequence has literals only.
+    if (from === bytes.length) break;
+    if (from + 2 > bytes.length) throw new Error(LZ4_DAMAGED);
+    const distance = (bytes[from] as number) | ((bytes[from + 1] as number) << 8);
+    from += 2;
+    const length = lengthened(token & 15) + 4;
+    if (distance === 0 || distance > to || to + length > size) throw new Error(LZ4_DAMAGED);
+    if (distance >= length) out.copyWithin(to, to - distance, to - distance + length);
+    else for (let at = to; at < to + length; at += 1) out[at] = out[at - distance] as number;
+    to += length;
+  }
+  if (to !== size) throw new Error(LZ4_DAMAGED);
+  return out;
+}
+
+/** HDF5's filter adds a header with the total size and the block size in bytes. */
+const HEADER_BYTES = 12;
+
+/** Elements are shuffled in groups of eight; a remainder at the end is stored unchanged. */
+const GROUP = 8;
+
+/** Default size of a block in bytes, and its minimum in elements. */
+const BLOCK_BYTES = 8192;
+const MIN_BLOCK_ELEMENTS = 128;
+
+const SHUFFLE_DAMAGED = "The image's bslz4 bytes are damaged";
+
+/** With HDF5's header, or without it as in areaDetector's codec plugin. */
+export function decodeBitshuffle(
+  bytes: Uint8Array,
+  size: number,
+  elementBytes: number,
+): Uint8Array<ArrayBuffer> {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  // Without a header the first number is the size of a packed block, which is never 0.
+  const hasHeader = bytes.length >= HEADER_BYTES && view.getBigUint64(0) === BigInt(size);
+  let from = hasHeader ? HEADER_BYTES : 0;
+  const groupBytes = GROUP * elementBytes;
+  const usual = Math.floor(BLOCK_BYTES / groupBytes) * groupBytes;
+  const blockBytes =
+    (hasHeader && view.getUint32(8)) || Math.max(usual, MIN_BLOCK_ELEMENTS * elementBytes);
+  const shuffled = size - (size % groupBytes);
+  const isPossible = size % elementBytes === 0 && blockBytes % groupBytes === 0;
+  if (!isPossible || size > 255 * bytes.length) throw new Error(SHUFFLE_DAMAGED);
+  const out = new Uint8Array(size);
+  for (let to = 0; to < shuffled; to += blockBytes) {
+    const end = Math.min(to + blockBytes, shuffled);
+    if (from + 4 > bytes.length) throw new Error(SHUFFLE_DAMAGED);
+    const packed = view.getUint32(from);
+    const next = from + 4 + packed;
+    if (next > bytes.length) throw new Error(SHUFFLE_DAMAGED);
+    const block = decodeLz4(bytes.subarray(from + 4, next), end - to);
+    unshuffle(block, out.subarray(to, end), elementBytes);
+    from = next;
+  }
+  if (bytes.length - from !== size - shuffled) throw new Error(SHUFFLE_DAMAGED);
+  out.set(bytes.subarray(from), shuffled);
+  return out;
+}
+
+/**
+ * A block contains the lowest bits of all elements first, then the next ones, up to the highest.
+ */
+function unshuffle(block: Uint8Array, out: Uint8Array, elementBytes: number): void {
+  const groups = block.length / (GROUP * elementBytes);
+  for (let byte = 0; byte < elementBytes; byte += 1) {
+    for (let group = 0; group < groups; group += 1) {
+      const row = (bit: number): number => block[(GROUP * byte + bit) * groups + group] as number;
+      // Transposes eight rows of eight bits: swaps single bits of pairs, then pairs, then halves.
+      let low = row(0) | (row(1) << 8) | (row(2) << 16) | (row(3) << 24);
+      let high = row(4) | (row(5) << 8) | (row(6) << 16) | (row(7) << 24);
+      let change = (low ^ (low >>> 7)) & 0x00aa00aa;
+      low ^= change ^ (change << 7);
+      change = (high ^ (high >>> 7)) & 0x00aa00aa;
+      high ^= change ^ (change << 7);
+      change = (low ^ (low >>> 14)) & 0x0000cccc;
+      low ^= change ^ (change << 14);
+      change = (high ^ (high >>> 14)) & 0x0000cccc;
+      high ^= change ^ (change << 14);
+      change = (low ^ (high << 4)) & 0xf0f0f0f0;
+      low ^= change;
+      high ^= change >>> 4;
+      for (let bit = 0; bit < GROUP; bit += 1) {
+        const word = bit < 4 ? low : high;
+        out[(GROUP * group + bit) * elementBytes + byte] = word >>> (8 * (bit & 3));
+      }
+    }
+  }
 }

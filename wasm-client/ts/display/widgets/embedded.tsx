@@ -1,20 +1,20 @@
 /** Widgets that show other displays: embedded ones, navigation tabs, and templates. */
 
-import { useEffect, useMemo, type CSSProperties, type ReactNode } from "react";
+import { type CSSProperties, type ReactNode, useEffect, useMemo } from "react";
 
+import { resolveFile, webPage } from "../model/address.js";
+import type { WidgetProps } from "../widget.js";
+import { Box } from "./Box.js";
 import { displayScope, ScopeContext, useScope, useShown } from "../context.js";
 import { defaultsOf } from "../model/defaults.js";
-import { macrosOf, type DisplayFile, type WidgetSource } from "../model/file.js";
+import { type DisplayFile, macrosOf, type WidgetSource } from "../model/file.js";
 import { inspect } from "../model/inspect.js";
 import { innerMacros, type Macros } from "../model/macros.js";
-import { resolveFile } from "../model/address.js";
 import { cssColour } from "../model/palette.js";
 import { Props } from "../model/props.js";
 import { borderOf, cssFont, placeOf } from "../place.js";
 import { useFile } from "../use_file.js";
-import type { WidgetProps } from "../widget.js";
 import { Widgets } from "../WidgetView.js";
-import { Box } from "./Box.js";
 import { useActiveTab } from "./use_active_tab.js";
 
 /** Displays inside displays inside displays: one that embeds itself ends here. */
@@ -316,5 +316,27 @@ function Instance({ file, instance, transparent }: InstanceProps) {
       group=""
       isTransparent={transparent}
     />
+  );
+}
+
+export function WebBrowser({ props, widget }: WidgetProps): ReactNode {
+  const url = props.text("url");
+  const address = webPage(url);
+  const isForeign = address !== undefined && new URL(address).origin !== location.origin;
+  return (
+    <Box widget={widget} props={props}>
+      {address === undefined || !isForeign ? (
+        // A page of this site could act as the operator in this page's name.
+        <span className="pvwire-display-unknown">{`${url}: only pages of other sites are shown`}</span>
+      ) : (
+        <iframe
+          className="pvwire-display-frame"
+          src={address}
+          title={address}
+          sandbox="allow-scripts allow-same-origin allow-forms"
+          referrerPolicy="no-referrer"
+        />
+      )}
+    </Box>
   );
 }

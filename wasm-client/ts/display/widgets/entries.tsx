@@ -1,7 +1,8 @@
 /** Set points with text: the text entry and the spinner. */
 
-import { useId, type KeyboardEvent, type ReactNode } from "react";
+import { type KeyboardEvent, type ReactNode, useId, useRef, useState } from "react";
 
+import type { PutResult } from "../../types.js";
 import { useShown } from "../context.js";
 import { limitsOf, limitsText } from "../../widgets/range.js";
 import { formatOf, valueText } from "../model/format.js";
@@ -10,7 +11,6 @@ import { alignmentOf, borderOf, inkOf } from "../place.js";
 import { useSetter, useWidgetPv } from "../use_widget_pv.js";
 import type { WidgetProps } from "../widget.js";
 import { Box } from "./Box.js";
-import { useTyping } from "./use_typing.js";
 
 export function TextEntry({ name, problem, props, widget }: WidgetProps): ReactNode {
   const { condition, pv, value } = useWidgetPv(name);
@@ -196,4 +196,63 @@ export function Spinner({ name, problem, props, widget }: WidgetProps): ReactNod
       {!props.flag("buttons_on_left") && buttons}
     </Box>
   );
+}
+
+interface Typing {
+  /** What the field shows. */
+  readonly text: string;
+  /** `undefined` unless something is typed that isn't sent. */
+  readonly typed: string | undefined;
+  /** The field shows something else than the PV's value. */
+  readonly differs: boolean;
+  readonly type: (text: string) => void;
+  /** Shows the PV's value again. */
+  readonly takeBack: () => void;
+  /** The text was written: what has been typed since then stays. */
+  readonly sent: (text: string | undefined) => void;
+  /** From now on updates don't change the field. */
+  readonly hold: () => void;
+  /** Writes a text and calls `sent`. While it is being written it isn't written again; refused, it stays. */
+  readonly send: (text: string, write: () => Promise<PutResult>) => Promise<void>;
+  readonly leave: () => void;
+}
+
+/** `shown` is the PV's value; without a present one, or while nothing can be written, nothing is held. */
+function useTyping(shown: string, canHold: boolean): Typing {
+  const [typed, setTyped] = useState<string>();
+  const [held, setHeld] = useState<string>();
+  const sending = useRef<string>(undefined);
+  const text = typed ?? (canHold ? held : undefined) ?? shown;
+  const sent = (written: string | undefined): void => {
+    setTyped((now) => (now === written ? undefined : now));
+    setHeld(undefined);
+  };
+  return {
+    text,
+    typed,
+    differs: typed !== undefined || text !== shown,
+    type: setTyped,
+    takeBack: () => {
+      setTyped(undefined);
+      setHeld(undefined);
+    },
+    sent,
+    send: async (own, write) => {
+      if (sending.current === own) return;
+      sending.current = own;
+      try {
+        if ((await write()).ok) sent(own);
+      } finally {
+        if (sending.current === own) sending.current = undefined;
+      }
+    },
+    hold: () => {
+      if (canHold) setHeld((now) => now ?? shown);
+    },
+    leave: () => {
+      // What isn't sent stays marked while it differs from the value.
+      setTyped((now) => (now === shown || now === held ? undefined : now));
+      setHeld(undefined);
+    },
+  };
 }
