@@ -16,13 +16,12 @@ mod large;
 mod large_way;
 mod login;
 mod questions;
-mod reading;
 mod requests;
+mod turns;
 
 pub use self::handle::{Arrival, ClientSeen, DoorClientSeen, DoorClients, ShardHandle};
 
 use std::cmp::Reverse;
-use std::collections::VecDeque;
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -32,25 +31,23 @@ use std::time::{Duration, Instant};
 use mio::event::Event;
 use mio::{Events, Poll, Token, Waker};
 use pvwire_schema::close::CloseCode;
-use pvwire_schema::types::{Hello, Reply};
+use pvwire_schema::types::Hello;
 use slab::Slab;
 
 use self::client::Client;
-use self::delivery::{Paces, Rounds};
+use self::delivery::Deliveries;
+use self::ending::Endings;
 use self::handle::{Mailbox, ShardCommand};
-use self::heartbeat::Heartbeats;
-use self::login::Login;
-use self::reading::Reading;
+use self::login::{Login, Logins};
+use self::turns::Turns;
 use crate::access::audit::Audit;
 use crate::access::auth::{self, Tokens};
 use crate::access::caller::Caller;
 use crate::access::rule::Identity;
 use crate::compute::PoolHandle;
 use crate::fanout::control::{ClientId, ControlQueue, ControlRequest};
-use crate::fanout::encoding::{Encoders, Encodings};
-use crate::fanout::frame::Frame;
+use crate::fanout::encoding::Encodings;
 use crate::limits::connections::{Callers, Users};
-use crate::limits::lines::Lines;
 use crate::limits::memory::Memory;
 use crate::limits::requests::RequestLimits;
 use crate::limits::subscriptions::NewNameLimits;
@@ -75,10 +72,6 @@ const CHECK_EVERY: Duration = Duration::from_millis(500);
 
 /// The same while there is no client: the thread shows that it is alive.
 const CHECK_WITHOUT_CLIENTS: Duration = Duration::from_secs(2);
-
-/// Lines of the log about refused log-ins: a second, and at once.
-const REFUSALS_PER_S: usize = 5;
-const REFUSALS_AT_ONCE: usize = 100;
 
 /// Limits of a shard's clients.
 #[derive(Clone, Copy, Debug)]
@@ -184,36 +177,17 @@ struct Run {
     poll: Poll,
     router: RequestRouter,
     operations: Operations,
-    encoders: Encoders,
-    /// The first message to a client, in each encoding.
-    hello: Vec<Arc<Frame>>,
     clients: Slab<Client>,
     generation: u64,
-    reading: Reading,
-    /// Clients that have more to write than one turn allows.
-    turns: VecDeque<usize>,
-    /// Only acknowledgements have come since the last poll.
-    only_acks: bool,
-    rounds: Rounds,
-    paces: Paces,
-    heartbeats: Heartbeats,
-    /// Clients to close in a drain, and when.
-    leaving: VecDeque<(Instant, ClientId)>,
-    /// Generation of the keys with which clients' tokens were last checked.
-    keys_seen: Option<u64>,
-    /// The list of relays that connected clients got last.
-    relays_told: Vec<String>,
-    /// Of the log, about refused log-ins.
-    refusal_lines: Lines,
+    deliveries: Deliveries,
+    logins: Logins,
+    turns: Turns,
+    endings: Endings,
 }
 
 impl Run {
     fn new(number: usize, context: ShardContext, poll: Poll, mailbox: Arc<Mailbox>) -> Self {
-        let mut encoders = context.encodings.encoders();
-        let hello = Reply::Hello(context.hello.clone());
-        let hello = (context.encodings.all().iter())
-            .map(|encoding| Arc::new(encoders.of(*encoding).answer(0, 0, &hello)))
-            .collect();
+        let now = Instant::now();
         let wake = {
             let mailbox = Arc::clone(&mailbox);
             Arc::new(move || mailbox.wake())
@@ -226,7 +200,10 @@ impl Run {
                 context.limits.put_timeout,
                 context.limits.new_names,
             ),
-            heartbeats: Heartbeats::new(context.limits),
+            deliveries: Deliveries::new(&context.encodings, &context.hello, now),
+            logins: Logins::new(now),
+            turns: Turns::new(now),
+            endings: Endings::new(context.limits),
             operations: Operations::new(
                 number,
                 Arc::clone(&context.registry),
@@ -237,19 +214,8 @@ impl Run {
             context,
             mailbox,
             poll,
-            encoders,
-            hello,
             clients: Slab::new(),
             generation: 0,
-            reading: Reading::new(Instant::now()),
-            turns: VecDeque::new(),
-            only_acks: false,
-            rounds: Rounds::default(),
-            paces: Paces::new(Instant::now()),
-            leaving: VecDeque::new(),
-            keys_seen: None,
-            relays_told: Vec::new(),
-            refusal_lines: Lines::new(REFUSALS_PER_S, REFUSALS_AT_ONCE, Instant::now()),
         }
     }
 
@@ -265,13 +231,14 @@ impl Run {
             {
                 panic!("the poll of shard {} failed: {error}", self.number);
             }
-            self.only_acks = !events.is_empty();
+            self.turns.woke(!events.is_empty());
             for event in &events {
                 if event.token() == WAKER {
-                    self.only_acks = false;
+                    self.turns.saw(false);
                 } else {
                     // The next piece of a large message is read without delay.
-                    self.only_acks &= !(event.is_writable() && self.is_blocked(event.token().0));
+                    let is_next_piece = event.is_writable() && self.is_blocked(event.token().0);
+                    self.turns.saw(!is_next_piece);
                     self.on_event(event);
                 }
             }
@@ -294,7 +261,7 @@ impl Run {
             if !self.clients.is_empty() {
                 next_check = next_check.min(now + CHECK_EVERY);
             }
-            if self.only_acks && self.reading.due(now).is_none() && self.turns.is_empty() {
+            if self.turns.may_wait(now) {
                 thread::park_timeout(GATHER);
             }
         }
@@ -303,16 +270,19 @@ impl Run {
 
     /// How long the poll may sleep.
     fn patience(&self, next_check: Instant) -> Duration {
-        if !self.turns.is_empty() {
+        if self.turns.writers() > 0 {
             return Duration::ZERO;
         }
         let now = Instant::now();
-        let leaving = self.leaving.front().map(|(at, _)| *at);
-        let deadline = self.operations.next_deadline();
-        let next = [leaving, deadline, self.paces.next(), self.reading.due(now)]
-            .into_iter()
-            .flatten()
-            .fold(next_check, Instant::min);
+        let next = [
+            self.endings.next(),
+            self.operations.next_deadline(),
+            self.deliveries.next_paced(),
+            self.turns.reading.due(now),
+        ]
+        .into_iter()
+        .flatten()
+        .fold(next_check, Instant::min);
         next.saturating_duration_since(now)
     }
 
@@ -431,10 +401,10 @@ impl Run {
         };
         let is_first = self.context.hello.authenticate || self.context.peers.is_empty();
         let hello = if is_first && peer.identity == Identity::default() {
-            Arc::clone(&self.hello[encoding.index()])
+            self.deliveries.hello(encoding)
         } else {
             let welcome = self.welcome(&peer.identity, 0);
-            Arc::new(self.encoders.of(encoding).answer(0, 0, &welcome))
+            self.deliveries.answer(encoding, (0, 0), &welcome)
         };
         let now = Instant::now();
         let session = self.context.encodings.format(encoding).door_session();

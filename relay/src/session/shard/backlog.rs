@@ -82,7 +82,8 @@ impl Run {
         for slot in slots {
             self.fall_behind(slot, now);
         }
-        self.rounds.wrote(tick, now, self.context.limits.ack_window);
+        let ack_window = self.context.limits.ack_window;
+        self.deliveries.wrote(tick, now, ack_window);
         self.mailbox.delivered_backlog(now);
     }
 }

@@ -5,10 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pvwire_schema::close::CloseCode;
+use pvwire_schema::types::{Hello, Reply};
 
 use super::Run;
 use super::backlog::Backlog;
 use crate::fanout::dirty::missed;
+use crate::fanout::encoding::{Encoders, Encoding, Encodings, MessageEncoder};
+use crate::fanout::frame::Frame;
 use crate::fanout::large::large_steps;
 use crate::fanout::output::{GroupFrame, Order, TickFrames};
 use crate::ops::latency::{SENT_SAMPLES, wall_ns};
@@ -43,7 +46,7 @@ struct Pace {
 
 /// What the shard remembers from one tick to the next.
 #[derive(Default)]
-pub(super) struct Rounds {
+struct Rounds {
     /// The client to begin with, so that no client is always last.
     first: usize,
     /// Ticks of the last ack window, and when they were written.
@@ -53,7 +56,7 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
-    pub(super) fn wrote(&mut self, tick: u64, at: Instant, ack_window: Duration) {
+    fn wrote(&mut self, tick: u64, at: Instant, ack_window: Duration) {
         self.written.push_back((tick, at));
         while let Some(&(tick, written)) = self.written.front()
             && at.duration_since(written) > ack_window
@@ -97,7 +100,7 @@ impl Round {
 }
 
 /// When paced clients are due.
-pub(super) struct Paces {
+struct Paces {
     /// Intervals are counted from here, so that intervals of equal length end together and their
     /// catch-ups can be the same bytes.
     started: Instant,
@@ -106,16 +109,11 @@ pub(super) struct Paces {
 }
 
 impl Paces {
-    pub(super) fn new(started: Instant) -> Self {
+    fn new(started: Instant) -> Self {
         Self {
             started,
             next: None,
         }
-    }
-
-    /// When the first of the paced clients is due.
-    pub(super) fn next(&self) -> Option<Instant> {
-        self.next
     }
 
     /// Notes that something waits for the end of a client's interval.
@@ -137,6 +135,59 @@ impl Paces {
     }
 }
 
+/// What all of the shard's clients are written with, and when.
+pub(super) struct Deliveries {
+    encoders: Encoders,
+    /// The first message to a client, in each encoding.
+    hello: Vec<Arc<Frame>>,
+    rounds: Rounds,
+    paces: Paces,
+}
+
+impl Deliveries {
+    pub(super) fn new(encodings: &Encodings, hello: &Hello, now: Instant) -> Self {
+        let mut encoders = encodings.encoders();
+        let hello = Reply::Hello(hello.clone());
+        let all = encodings.all().iter();
+        let hello = all.map(|encoding| Arc::new(encoders.of(*encoding).answer(0, 0, &hello)));
+        Self {
+            hello: hello.collect(),
+            encoders,
+            rounds: Rounds::default(),
+            paces: Paces::new(now),
+        }
+    }
+
+    /// The first message to a client that is told what all are.
+    pub(super) fn hello(&self, encoding: Encoding) -> Arc<Frame> {
+        Arc::clone(&self.hello[encoding.index()])
+    }
+
+    pub(super) fn encoder(&mut self, encoding: Encoding) -> &mut dyn MessageEncoder {
+        self.encoders.of(encoding)
+    }
+
+    /// A reply to the request `to` of a client that has the ticks up to `synced`.
+    pub(super) fn answer(
+        &mut self,
+        encoding: Encoding,
+        (synced, to): (u64, u32),
+        reply: &Reply,
+    ) -> Arc<Frame> {
+        Arc::new(self.encoder(encoding).answer(synced, to, reply))
+    }
+
+    /// A tick was written to the clients, or they have missed it.
+    pub(super) fn wrote(&mut self, tick: u64, at: Instant, ack_window: Duration) {
+        self.rounds.wrote(tick, at, ack_window);
+    }
+
+    /// When the first of the paced clients is due.
+    pub(super) fn next_paced(&self) -> Option<Instant> {
+        self.paces.next
+    }
+}
+
 impl Run {
     /// Writes a tick's frames to all clients that get one. When the shard `is_behind` the ticks,
     /// its clients fall behind with it and are brought up to date after the deliveries that wait.
@@ -146,8 +197,8 @@ impl Run {
             return;
         }
         let mut round = Round::new(is_behind);
-        self.rounds.first = (self.rounds.first + 1) % slots.len();
-        let (second, first) = slots.split_at(self.rounds.first);
+        self.deliveries.rounds.first = (self.deliveries.rounds.first + 1) % slots.len();
+        let (second, first) = slots.split_at(self.deliveries.rounds.first);
         for &slot in first.iter().chain(second) {
             if let Err(error) = self.deliver_to(slot, frames, &mut round) {
                 round.broken.push((slot, error));
@@ -180,7 +231,7 @@ impl Run {
         }
         self.mailbox.wrote(round.start.elapsed());
         let ack_window = self.context.limits.ack_window;
-        self.rounds.wrote(frames.tick, round.start, ack_window);
+        self.deliveries.wrote(frames.tick, round.start, ack_window);
     }
 
     /// Writes a tick's frame to one client, or notes what the client misses.
@@ -220,7 +271,8 @@ impl Run {
         if !sure && missed.is_none() {
             return Ok(());
         }
-        let offer = client.session.offer(blocked, self.rounds.overdue);
+        let overdue = self.deliveries.rounds.overdue;
+        let offer = client.session.offer(blocked, overdue);
         if offer != Offer::Send {
             client.feed.missed += missed.or_else(steps).unwrap_or(0);
             self.hold_back(slot, offer, round.start)?;
@@ -239,7 +291,7 @@ impl Run {
             }
         } else {
             let (changes, dirty) = (&frames.changes, frames.dirty.as_ref());
-            let encoder = self.encoders.of(client.id.encoding);
+            let encoder = self.deliveries.encoder(client.id.encoding);
             let Some(frame) = encoder.update(changes, dirty, set, client.session.synced()) else {
                 return Ok(());
             };
@@ -273,14 +325,14 @@ impl Run {
             let values = frames.large.iter();
             let values = values.filter(|value| set.contains(value.pv()));
             let metrics = &self.context.metrics;
-            self.clients[slot].follow_up(values, false, &mut self.encoders, metrics);
+            self.clients[slot].follow_up(values, false, &mut self.deliveries.encoders, metrics);
         }
         self.ask_turn(slot);
     }
 
     /// A client with PVs misses what ticks have brought, and is brought up to date when it can take bytes.
     pub(super) fn fall_behind(&mut self, slot: usize, now: Instant) {
-        let overdue = self.rounds.overdue;
+        let overdue = self.deliveries.rounds.overdue;
         let Some(client) = self.clients.get_mut(slot) else {
             return;
         };
@@ -314,7 +366,7 @@ impl Run {
                 let said = client.socket.answer(&frame);
                 client.note_sent(Instant::now());
                 metrics.updates_sent.inc_by(u64::from(rows));
-                client.follow_up(large.iter(), true, &mut self.encoders, metrics);
+                client.follow_up(large.iter(), true, &mut self.deliveries.encoders, metrics);
                 self.finish_turn(id.index, said.map(|()| false));
                 if self.serves(id) {
                     self.resume(id.index);
@@ -333,7 +385,7 @@ impl Run {
                 let rows = u64::from(frame.rows()) + large.len() as u64;
                 let metrics = &self.context.metrics;
                 metrics.skipped(client.session.cause(), missed.saturating_sub(rows));
-                client.follow_up(large.iter(), false, &mut self.encoders, metrics);
+                client.follow_up(large.iter(), false, &mut self.deliveries.encoders, metrics);
                 metrics.catch_ups.inc();
                 metrics.updates_sent.inc_by(u64::from(frame.rows()));
                 self.finish_turn(id.index, said.map(|()| true));
@@ -359,10 +411,10 @@ impl Run {
 
     /// Requests catch-ups for the clients whose intervals are over.
     pub(super) fn serve_paced(&mut self, now: Instant) {
-        if self.paces.next.is_none_or(|at| now < at) {
+        if self.deliveries.paces.next.is_none_or(|at| now < at) {
             return;
         }
-        self.paces.next = None;
+        self.deliveries.paces.next = None;
         let slots: Vec<usize> = self.clients.iter().map(|(slot, _)| slot).collect();
         for slot in slots {
             let Some(client) = self.clients.get_mut(slot) else {
@@ -374,7 +426,7 @@ impl Run {
             match pace.due {
                 None => continue,
                 Some(due) if now < due => {
-                    self.paces.is_due(due);
+                    self.deliveries.paces.is_due(due);
                     continue;
                 }
                 Some(_) => pace.due = None,
@@ -383,7 +435,7 @@ impl Run {
                 continue;
             }
             let blocked = client.is_blocked();
-            let offer = client.session.due(blocked, self.rounds.overdue);
+            let offer = client.session.due(blocked, self.deliveries.rounds.overdue);
             if offer != Offer::Wait {
                 let done = self.hold_back(slot, offer, now);
                 self.finish_turn(slot, done.map(|()| false));
@@ -398,7 +450,7 @@ impl Run {
             Offer::Send => {}
             Offer::Wait => {
                 if let Some(pace) = &mut client.feed.pace {
-                    self.paces.wait(pace, now);
+                    self.deliveries.paces.wait(pace, now);
                 }
             }
             Offer::Skip => {
@@ -407,7 +459,7 @@ impl Run {
             }
             Offer::Probe => {
                 client.stall(now);
-                let encoder = self.encoders.of(client.id.encoding);
+                let encoder = self.deliveries.encoder(client.id.encoding);
                 let probe = Arc::new(encoder.probe(client.session.synced()));
                 client.socket.answer(&probe)?;
             }

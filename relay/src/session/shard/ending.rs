@@ -1,11 +1,13 @@
 //! The ends of connections: when they are closed, and which stages are notified.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pvwire_schema::close::CloseCode;
 
-use super::Run;
+use super::heartbeat::Heartbeats;
+use super::{Run, ShardLimits};
 use crate::access::auth::Keys;
 use crate::fanout::control::{ClientId, ControlRequest};
 use crate::session::socket::Disconnect;
@@ -16,6 +18,37 @@ const EVICT_WHEN_SHORT: Duration = Duration::from_secs(1);
 
 /// Held bytes below which closing a client frees too little.
 const HELD_BYTES: usize = 256 << 10;
+
+/// Which connections are to end: in a drain, and because nothing is heard of a client.
+pub(super) struct Endings {
+    /// Clients to close in a drain, and when.
+    leaving: VecDeque<(Instant, ClientId)>,
+    pub(super) heartbeats: Heartbeats,
+}
+
+impl Endings {
+    pub(super) fn new(limits: ShardLimits) -> Self {
+        Self {
+            leaving: VecDeque::new(),
+            heartbeats: Heartbeats::new(limits),
+        }
+    }
+
+    /// When the next client is to leave.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.leaving.front().map(|(at, _)| *at)
+    }
+
+    /// A client whose time to leave has come.
+    fn next_to_leave(&mut self, now: Instant) -> Option<ClientId> {
+        let &(at, id) = self.leaving.front()?;
+        if now < at {
+            return None;
+        }
+        self.leaving.pop_front();
+        Some(id)
+    }
+}
 
 impl Run {
     /// Checks all clients for stalls, expired logins and finished closings.
@@ -73,8 +106,7 @@ impl Run {
     /// The keys of tokens, if they have changed since the last check.
     fn new_keys(&mut self) -> Option<Arc<Keys>> {
         let keys = self.context.tokens.as_ref()?.keys();
-        let before = self.keys_seen.replace(keys.generation());
-        (before != Some(keys.generation())).then_some(keys)
+        self.logins.are_new(&keys).then_some(keys)
     }
 
     /// The rules have changed: ends waiting puts that are no longer allowed, and has the access of
@@ -97,7 +129,7 @@ impl Run {
     pub(super) fn drain(&mut self, over: Duration) {
         let count = self.clients.len().max(1) as u32;
         let now = Instant::now();
-        self.leaving = self
+        self.endings.leaving = self
             .clients
             .iter()
             .enumerate()
@@ -107,10 +139,7 @@ impl Run {
 
     /// Closes the clients whose time in a drain has come.
     pub(super) fn let_go(&mut self, now: Instant) {
-        while let Some(&(at, id)) = self.leaving.front()
-            && now >= at
-        {
-            self.leaving.pop_front();
+        while let Some(id) = self.endings.next_to_leave(now) {
             if self.serves(id) {
                 self.close(id.index, CloseCode::ServiceRestart);
             }

@@ -52,11 +52,11 @@ impl Run {
             turn,
             patience,
             ..
-        } = self.heartbeats;
+        } = self.endings.heartbeats;
         if turns == 0 {
             return;
         }
-        self.heartbeats.turn = (turn + 1) % turns;
+        self.endings.heartbeats.turn = (turn + 1) % turns;
         for slot in (turn..self.clients.capacity()).step_by(turns) {
             let Some(client) = self.clients.get_mut(slot) else {
                 continue;
@@ -65,7 +65,7 @@ impl Run {
                 Silence::Fine => {}
                 Silence::Gone => self.close(slot, CloseCode::NoProgress),
                 Silence::Ping => {
-                    let said = client.socket.answer(&self.heartbeats.ping);
+                    let said = client.socket.answer(&self.endings.heartbeats.ping);
                     self.finish_turn(slot, said.map(|()| false));
                 }
             }

@@ -122,14 +122,14 @@ impl Run {
         let client = &mut self.clients[slot];
         if client.socket.is_ready() && !client.awaits_turn {
             client.awaits_turn = true;
-            self.turns.push_back(slot);
+            self.turns.ask_to_write(slot);
         }
     }
 
     /// Gives turns to clients that wait for one.
     pub(super) fn give_turns(&mut self) {
-        for _ in 0..self.turns.len().min(TURNS_PER_ROUND) {
-            let Some(slot) = self.turns.pop_front() else {
+        for _ in 0..self.turns.writers().min(TURNS_PER_ROUND) {
+            let Some(slot) = self.turns.next_writer() else {
                 break;
             };
             let Some(client) = self.clients.get_mut(slot) else {

@@ -11,6 +11,7 @@ use crate::access::auth::{self, KeyNumber, Keys, TokenError, TokenRefusal};
 use crate::access::rule::Identity;
 use crate::fanout::control::ControlRequest;
 use crate::fanout::frame::Frame;
+use crate::limits::lines::Lines;
 use crate::session::peers::Invitation;
 use crate::session::socket::Disconnect;
 
@@ -19,6 +20,35 @@ const LOGIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Refusal of a token whose key is still unknown at the deadline.
 const UNKNOWN_KEY: &str = "the token is signed by a key that isn't known";
+
+/// Lines of the log about refused log-ins: a second, and at once.
+const REFUSALS_PER_S: usize = 5;
+const REFUSALS_AT_ONCE: usize = 100;
+
+/// What the shard remembers of the log-ins of its clients.
+pub(super) struct Logins {
+    /// Generation of the keys with which clients' tokens were last checked.
+    keys_seen: Option<u64>,
+    /// The list of relays that connected clients got last.
+    relays_told: Vec<String>,
+    /// Lines of the log.
+    refusals: Lines,
+}
+
+impl Logins {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            keys_seen: None,
+            relays_told: Vec::new(),
+            refusals: Lines::new(REFUSALS_PER_S, REFUSALS_AT_ONCE, now),
+        }
+    }
+
+    /// Whether these keys are others than at the last call.
+    pub(super) fn are_new(&mut self, keys: &Keys) -> bool {
+        self.keys_seen.replace(keys.generation()) != Some(keys.generation())
+    }
+}
 
 /// Whether a client has logged in.
 pub(super) enum Login {
@@ -114,13 +144,13 @@ impl Run {
 
     /// Tells all clients of pvwire's own protocol where the relays of the fleet are, if that has changed.
     pub(super) fn tell_relays(&mut self, now: Instant) {
-        let Some(relays) = self.context.peers.news(&self.relays_told, now) else {
+        let Some(relays) = self.context.peers.news(&self.logins.relays_told, now) else {
             return;
         };
-        self.relays_told.clone_from(&relays);
+        self.logins.relays_told.clone_from(&relays);
         let reply = Reply::Relays { relays };
         let frames: Vec<_> = (self.context.encodings.all().iter())
-            .map(|encoding| Arc::new(self.encoders.of(*encoding).answer(0, 0, &reply)))
+            .map(|encoding| self.deliveries.answer(*encoding, (0, 0), &reply))
             .collect();
         for slot in 0..self.clients.capacity() {
             let Some(client) = self.clients.get_mut(slot) else {
@@ -244,8 +274,8 @@ impl Run {
             client.caller.owner = client.caller.owner.with_user(user);
         }
         client.login = expiry;
-        let encoder = self.encoders.of(client.id.encoding);
-        let frame = Arc::new(encoder.answer(client.session.synced(), to, &reply));
+        let about = (client.session.synced(), to);
+        let frame = self.deliveries.answer(client.id.encoding, about, &reply);
         client.socket.answer(&frame)?;
         if is_renewal {
             self.renew_access(slot, identity)?;
@@ -303,12 +333,8 @@ impl Run {
         let client = &mut self.clients[slot];
         let problem = RequestProblem::Refused;
         let reply = Reply::Error { problem, message };
-        let synced = client.session.synced();
-        let frame = Arc::new(
-            self.encoders
-                .of(client.id.encoding)
-                .answer(synced, to, &reply),
-        );
+        let about = (client.session.synced(), to);
+        let frame = self.deliveries.answer(client.id.encoding, about, &reply);
         let said = client.socket.answer(&frame);
         said.err().unwrap_or(ends)
     }
@@ -316,7 +342,7 @@ impl Run {
     /// Logs that a client can't log in, unless there were too many.
     fn log_refusal(&mut self, slot: usize, why: &str) {
         let line = format_args!("client {} was refused: {why}", self.clients[slot].id);
-        self.refusal_lines
-            .say(log::Level::Info, line, Instant::now());
+        let refusals = &mut self.logins.refusals;
+        refusals.say(log::Level::Info, line, Instant::now());
     }
 }

@@ -192,7 +192,7 @@ impl Run {
             last: rest.is_none(),
             ..PageReply::default()
         };
-        let encoder = self.encoders.of(client.id.encoding);
+        let encoder = self.deliveries.encoder(client.id.encoding);
         let frame = encoder.page(client.session.synced(), request, &reply, &content);
         match (rest, client.questions.as_mut()) {
             (Some(pages), Some(questions)) => questions.waiting.push_back(Answer {
@@ -220,7 +220,7 @@ impl Run {
             page,
             last: true,
         };
-        let encoder = self.encoders.of(client.id.encoding);
+        let encoder = self.deliveries.encoder(client.id.encoding);
         let frame = encoder.page(client.session.synced(), request, &reply, &[]);
         client.socket.answer(&Arc::new(frame))
     }

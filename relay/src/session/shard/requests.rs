@@ -38,7 +38,7 @@ impl Run {
             && !client.awaits_reading
         {
             client.awaits_reading = true;
-            self.reading.push(slot);
+            self.turns.reading.push(slot);
         }
     }
 
@@ -47,11 +47,11 @@ impl Run {
     pub(super) fn read_clients(&mut self) {
         self.router.begin_round();
         let mut now = Instant::now();
-        for _ in 0..self.reading.len() {
+        for _ in 0..self.turns.reading.len() {
             if self.router.looked_up() >= NAMES_PER_ROUND {
                 return;
             }
-            let Some(slot) = self.reading.next(now) else {
+            let Some(slot) = self.turns.reading.next(now) else {
                 return;
             };
             // Another client may have this slot now.
@@ -63,9 +63,9 @@ impl Run {
             }
             let takes_long = client.budget.has_named_many(now)
                 || client.socket.begun_bytes() >= LARGE_REQUEST_BYTES;
-            if takes_long && self.reading.rests(now) {
+            if takes_long && self.turns.reading.rests(now) {
                 client.rests_since.get_or_insert(now);
-                self.reading.rest(slot);
+                self.turns.reading.rest(slot);
                 continue;
             }
             client.awaits_reading = false;
@@ -76,7 +76,7 @@ impl Run {
             self.finish_turn(slot, done);
             if takes_long {
                 let ended = Instant::now();
-                self.reading.had_turn(now, ended);
+                self.turns.reading.had_turn(now, ended);
                 now = ended;
             }
         }
@@ -151,7 +151,7 @@ impl Run {
                 Ok(outcome) => outcome,
                 Err(bad) => Outcome::of_bad(bad).ok_or(Disconnect::BadMessage)?,
             };
-            self.only_acks &= matches!(outcome, Outcome::Acknowledged(_));
+            self.turns.saw(matches!(outcome, Outcome::Acknowledged(_)));
             heard |= self.act(slot, outcome)?;
         }
         self.read_later(slot);
@@ -163,9 +163,8 @@ impl Run {
         let client = &mut self.clients[slot];
         match outcome {
             Outcome::Answered(reply, to) => {
-                let synced = client.session.synced();
-                let encoder = self.encoders.of(client.id.encoding);
-                let frame = Arc::new(encoder.answer(synced, to, &reply));
+                let about = (client.session.synced(), to);
+                let frame = self.deliveries.answer(client.id.encoding, about, &reply);
                 client.socket.answer(&frame)?;
             }
             Outcome::Control(request) => {
@@ -272,7 +271,7 @@ impl Run {
             let charge = client.caller.owner.charge(result.map_or(0, bytes_of_node));
             charge.map_err(|too_much| refused(too_much.to_string()))
         };
-        let encoder = self.encoders.of(id.encoding);
+        let encoder = self.deliveries.encoder(id.encoding);
         let frame = match &charge {
             Err(end) if operation.is_call() => encoder.call_answer(synced, request, end),
             _ if operation.is_call() => encoder.call_answer(synced, request, end),

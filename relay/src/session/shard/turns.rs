@@ -1,4 +1,5 @@
-//! The clients whose sockets may have requests, in the order in which they are read.
+//! Whose turn it is: clients whose sockets may have requests, in the order in which they are read, and clients that have
+//! more to write.
 //!
 //! To look up the names of a large request takes a shard milliseconds. Large requests, and the further ones of clients
 //! that have named many PVs, share a quarter of the shard's time, so that other clients get their updates meanwhile.
@@ -71,6 +72,53 @@ impl Reading {
             return Some(now);
         }
         (!self.resting.is_empty()).then(|| self.rest_until.max(now))
+    }
+}
+
+/// The turns of the shard's clients.
+pub(super) struct Turns {
+    pub(super) reading: Reading,
+    /// Clients that have more to write than one turn allows.
+    writing: VecDeque<usize>,
+    /// Only acknowledgements have come since the last poll.
+    only_acks: bool,
+}
+
+impl Turns {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            reading: Reading::new(now),
+            writing: VecDeque::new(),
+            only_acks: false,
+        }
+    }
+
+    /// The poll has ended, by events of sockets or without any.
+    pub(super) fn woke(&mut self, by_events: bool) {
+        self.only_acks = by_events;
+    }
+
+    /// Something has come: an acknowledgement, or what may be one, or something else.
+    pub(super) fn saw(&mut self, is_ack: bool) {
+        self.only_acks &= is_ack;
+    }
+
+    /// Whether nothing is urgent, so that further acknowledgements may gather.
+    pub(super) fn may_wait(&self, now: Instant) -> bool {
+        self.only_acks && self.reading.due(now).is_none() && self.writing.is_empty()
+    }
+
+    pub(super) fn ask_to_write(&mut self, slot: usize) {
+        self.writing.push_back(slot);
+    }
+
+    /// Number of clients that wait to write.
+    pub(super) fn writers(&self) -> usize {
+        self.writing.len()
+    }
+
+    pub(super) fn next_writer(&mut self) -> Option<usize> {
+        self.writing.pop_front()
     }
 }
 
