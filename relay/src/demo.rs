@@ -3,20 +3,20 @@
 //! The IOC is a child process, the relay is this process. All addresses are on loopback, on ports that were free, so
 //! the demo finds no PV of the site and no other program finds its PVs.
 
-mod error;
 mod greeting;
 mod ioc;
 mod network;
 mod records;
 
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process};
+use thiserror::Error;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::spawn_local;
 
-pub use self::error::DemoError;
 use self::greeting::{greeting, say};
 use self::ioc::Ioc;
 pub use self::network::private_network;
@@ -84,4 +84,21 @@ fn config(options: DemoOptions) -> Config {
         demo_page: true,
         ..Config::default()
     }
+}
+
+/// Why the demo can't start.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum DemoError {
+    /// The IOC's records can't be written.
+    #[error("the records of the demo's IOC can't be written to {folder}: {source}")]
+    Records {
+        /// The folder of temporary files.
+        folder: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The system gives no pipe or thread.
+    #[error("the demo's IOC can't be watched: {0}")]
+    System(#[from] io::Error),
 }

@@ -43,7 +43,6 @@
 //! Sizes of messages are part of the protocol: `pvwire_schema::limits`.
 
 pub mod connections;
-pub mod contexts;
 pub mod cpu;
 pub mod descriptors;
 pub mod lines;
@@ -52,12 +51,15 @@ pub mod rate;
 pub mod requests;
 pub mod subscriptions;
 
-use crate::config::Config;
+use std::time::Duration;
+
 use connections::CallerLimits;
 use cpu::CpuLimits;
 use memory::MemoryLimits;
 use requests::RequestLimits;
 use subscriptions::{MAX_LOAD_PER_CLIENT, NewNameLimits, SubscriptionLimits};
+
+use crate::config::Config;
 
 /// All connections of one address or user together may ask for as many new names, and by GraphQL over HTTP for as
 /// many PVs and puts, as this many clients: screens of one control room that come back together share most names.
@@ -127,6 +129,30 @@ impl Limits {
                 user_ms_per_s: config.max_cpu_per_user_ms_per_s,
                 address_ms_per_s: config.max_cpu_per_address_ms_per_s,
             },
+        }
+    }
+}
+
+/// Limits of the contexts of one protocol.
+#[derive(Clone, Copy, Debug)]
+pub struct ContextLimits {
+    /// Users with a context; for one more, the least recently used context is closed.
+    pub users: usize,
+    /// A context that was not used for this time is closed.
+    pub idle: Duration,
+    /// How often idle contexts are looked for.
+    pub check: Duration,
+    /// Operations that may wait for the thread of the contexts; more are refused.
+    pub waiting: usize,
+}
+
+impl Default for ContextLimits {
+    fn default() -> Self {
+        Self {
+            users: 64,
+            idle: Duration::from_secs(300),
+            check: Duration::from_secs(10),
+            waiting: 10_000,
         }
     }
 }

@@ -7,7 +7,6 @@
 #![forbid(unsafe_code)]
 
 mod documents;
-mod equals;
 mod message;
 mod payload;
 mod reading;

@@ -10,9 +10,9 @@ use pvwire_core::graphql::{Operation, OperationKind, Root};
 use pvwire_schema::limits::MAX_NAME_BYTES;
 use pvwire_schema::types::PvId;
 
-use crate::equals::Equals;
 use crate::message::{ACK, KEEP_ALIVE, Message, Protocol, complete, pong, quoted};
 use crate::reading::{ReadMessage, Settings, Started};
+use crate::selections::Equals;
 use crate::selections::Known;
 
 /// Close code of graphql-ws for a client whose token is refused.

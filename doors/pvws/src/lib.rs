@@ -5,7 +5,6 @@
 
 #![forbid(unsafe_code)]
 
-mod array;
 mod formula;
 mod java;
 mod json;

@@ -3,7 +3,7 @@
 //! Clients merge updates key by key, and decide by the keys that they have what they show. A value of another class
 //! therefore replaces or empties the keys of the earlier ones.
 
-use crate::array::Width;
+use crate::json::Width;
 use crate::update::{self, Keys};
 use crate::vtype::VType;
 

@@ -8,8 +8,8 @@ use pvwire_schema::types::{
     Alarm, Array, BlobValue, Metadata, Node, NodeValue, Severity, ValueType,
 };
 
-use crate::array::integers;
 use crate::java;
+use crate::json::integers;
 use crate::name::Dialect;
 use crate::vtype::{Sample, VType, Value};
 

@@ -7,7 +7,7 @@ use pvwire_schema::types::{Alarm, BlobValue, Limits, Metadata, Severity};
 
 use crate::name::Dialect;
 use crate::vtype::{Sample, VType, Value};
-use crate::{array, java, json, text};
+use crate::{java, json, text};
 
 /// The alarm of the relay's own PVs without a value so far.
 const NO_VALUE_SO_FAR: Alarm = Alarm {
@@ -122,7 +122,7 @@ pub(crate) fn value(
     match (vtype, sample.value) {
         (VType::Array(_, width), Value::Blob(BlobValue::Array(of))) => {
             key(out, width.key());
-            array::base64(out, of, width);
+            json::base64(out, of, width);
         }
         (VType::Double | VType::Float, Value::Number(number)) => {
             key(out, "value");

@@ -2,7 +2,7 @@
 
 use pvwire_schema::types::{Alarm, BlobValue, Metadata, ValueType};
 
-use crate::array::Width;
+use crate::json::Width;
 use crate::name::Dialect;
 
 /// A value of a PV.

@@ -1,6 +1,5 @@
 //! Tests against a real NATS server. Each of them has its own site; those that harm the server have their own.
 
-mod hostile;
 mod notes;
 mod signed;
 mod trust;

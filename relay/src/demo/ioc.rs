@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use std::{env, iter};
 
-use super::error::DemoError;
+use super::DemoError;
 use super::greeting::say;
 use super::records::{PREFIX, Records};
 

@@ -3,8 +3,6 @@
 //! Topology: two relays from the intake to the table, an in-process bus, and a source whose PVs the test feeds.
 
 mod edges;
-mod full_bus;
-mod moved_back;
 mod moves;
 mod pinned_messages;
 mod versions;
@@ -26,8 +24,8 @@ use pvwire_schema::types::{
 };
 use testbed::eventually;
 
-use self::full_bus::Queued;
 use self::versions::Version;
+use self::waiting_puts::Queued;
 use super::{Fleet, FleetPast, Planes, RunningFleet};
 use crate::access::rule::{Identity, Rules};
 use crate::config::{Access, Hosts, RuleText};

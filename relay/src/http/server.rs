@@ -2,7 +2,6 @@
 
 mod accept;
 mod answer;
-mod app_settings;
 mod archiver;
 mod built_pages;
 mod caller;
@@ -12,7 +11,6 @@ mod gate;
 mod handshake;
 mod header_case;
 mod names;
-mod pieces;
 mod pv;
 mod pvws;
 mod query;
@@ -393,7 +391,7 @@ impl Server {
                 self.gate.check_origin(request.headers())?;
                 shared_with(with_type(OPENAPI, "application/json"), request.headers())
             }
-            app_settings::PATH if self.has_app_settings(visit) => {
+            built_pages::SETTINGS_PATH if self.has_app_settings(visit) => {
                 self.app_settings(request.headers(), visit)?
             }
             "/" => self.status_page().await,

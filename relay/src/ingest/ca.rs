@@ -25,7 +25,7 @@ use super::user::UserClients;
 use super::{
     Forms, LastPut, Line, Monitor, OpDone, OpEnd, OpTicket, OpenError, Put, Queue, Source,
 };
-use crate::limits::contexts::ContextLimits;
+use crate::limits::ContextLimits;
 
 /// The Channel Access client contexts of the relay.
 ///

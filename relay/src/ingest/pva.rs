@@ -25,7 +25,7 @@ use super::{
     Call, Event, FormAnswer, Forms, Line, Monitor, OpDone, OpEnd, OpTicket, OpenError, Put, Queue,
     Source,
 };
-use crate::limits::contexts::ContextLimits;
+use crate::limits::ContextLimits;
 use servers::ServerLists;
 use value::{node, op_end, put_value};
 use wiring::{Events, Wiring};

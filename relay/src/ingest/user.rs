@@ -16,7 +16,7 @@ use pvwire_schema::types::Outcome;
 
 use super::OpEnd;
 use super::operation::InUse;
-use crate::limits::contexts::ContextLimits;
+use crate::limits::ContextLimits;
 
 /// Why an operation didn't get a user's context.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,21 +1,23 @@
-//! Puts while no relay holds the PV, or another than before.
+//! What waits: puts while no relay holds the PV, or another than before; messages for which the bus has no room, which come
+//! with a snapshot.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use pvwire_fleet::in_process::Hub;
-use pvwire_fleet::{AskError, MemberId, Role};
-use pvwire_schema::types::{Outcome, PutValue, PvId};
+use pvwire_fleet::{Answer, AskError, Bus, Kind, MemberId, Role};
+use pvwire_schema::types::{BlobValue, Outcome, PutValue, PvId, ValueType};
 use testbed::eventually;
 
-use super::{Clock, Lines, Puts, Relay, TestSource};
+use super::{CALM, Clock, Lines, Puts, Relay, TestSource};
 use crate::access::rule::{Identity, Rules};
 use crate::fleet::Fleet;
 use crate::fleet::command::FleetCommand;
 use crate::fleet::operations::Sent;
 use crate::fleet::pv::FleetPv;
-use crate::ingest::{Intake, Put};
+use crate::ingest::{Intake, Put, RowValue};
 use crate::limits::memory::Owner;
 use crate::limits::subscriptions::NewNames;
 use crate::state::registry::Registry;
@@ -112,4 +114,64 @@ fn put_waits_for_the_answer_of_the_relay_that_held_the_pv_before() {
     let count =
         |outcome: Outcome| counters.puts[usize::from(outcome.number())].load(Ordering::Relaxed);
     assert_eq!([Outcome::TimedOut, Outcome::Interrupted].map(count), [1, 1]);
+}
+
+/// A bus whose queue has no room for large messages while it is full.
+pub(super) struct Queued {
+    pub(super) bus: Box<dyn Bus>,
+    pub(super) is_full: Arc<AtomicBool>,
+    pub(super) refused: Arc<AtomicUsize>,
+}
+
+impl Bus for Queued {
+    fn announce(&self, presence: Bytes) {
+        self.bus.announce(presence);
+    }
+
+    fn ask(&self, to: MemberId, kind: Kind, body: Bytes, timeout: Duration, answer: Answer) {
+        self.bus.ask(to, kind, body, timeout, answer);
+    }
+
+    fn publish(&self, shard: u16, message: &[Bytes]) -> bool {
+        let bytes: usize = message.iter().map(Bytes::len).sum();
+        if bytes > 100_000 && self.is_full.load(Ordering::Relaxed) {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            return false;
+        }
+        self.bus.publish(shard, message)
+    }
+
+    fn follow(&self, owner: MemberId, shard: u16, on: bool) {
+        self.bus.follow(owner, shard, on);
+    }
+
+    fn rename(&self, me: MemberId) {
+        self.bus.rename(me);
+    }
+}
+
+#[test]
+fn large_value_that_the_bus_had_no_room_for_comes_with_a_snapshot() {
+    let clock = Clock::start();
+    let owner = Relay::start(&clock.hub, 1, Role::Ingest);
+    let edge = Relay::start(&clock.hub, 2, Role::Edge);
+    let there = edge.open("X");
+    let line = owner.connect("X");
+    let update = |time_ns: i64| {
+        let large = BlobValue::array(ValueType::UInt8, 500_000, vec![time_ns as u8; 500_000]);
+        line.update(time_ns, RowValue::Blob(Arc::new(large)), CALM);
+    };
+    update(1);
+    eventually("the first", || edge.seen(there).time_ns() == Some(1));
+    owner.is_full.store(true, Ordering::Relaxed);
+    update(2);
+    update(3);
+    eventually("both are refused", || {
+        owner.refused.load(Ordering::Relaxed) >= 2
+    });
+    assert_eq!(edge.seen(there).time_ns(), Some(1));
+    owner.is_full.store(false, Ordering::Relaxed);
+    eventually("the newest", || edge.seen(there).time_ns() == Some(3));
+    let skips = edge.watched.lock().unwrap().skips[&there];
+    assert_eq!((skips.bus, skips.total()), (1, 1));
 }

@@ -1,15 +1,19 @@
 //! Answers to HTTP requests, each with the headers that browsers need.
 
 use std::borrow::Cow;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body_util::{Either, Full};
+use hyper::body::{Body, Frame};
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Response, StatusCode};
 use pvwire_schema::close::CloseCode;
+use tokio::sync::mpsc;
 
 use super::forwarded::Forwarded;
-use super::pieces::Pieces;
 use crate::compute::NotComputed;
 use crate::limits::connections::TooMany;
 use crate::ops::shutdown::Unready;
@@ -171,4 +175,26 @@ pub(super) fn ended_by(code: CloseCode) -> Refusal {
         _ => StatusCode::SERVICE_UNAVAILABLE,
     };
     (status, format!("{}\n", code.reason())).into()
+}
+
+/// The HTTP server's end; the body ends when the other end is dropped.
+pub(super) struct Pieces(mpsc::Receiver<Bytes>);
+
+/// Both ends. One piece waits at most.
+pub(super) fn pieces() -> (mpsc::Sender<Bytes>, Pieces) {
+    let (sender, receiver) = mpsc::channel(1);
+    (sender, Pieces(receiver))
+}
+
+impl Body for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let next = self.0.poll_recv(context);
+        next.map(|piece| piece.map(|bytes| Ok(Frame::data(bytes))))
+    }
 }

@@ -1,10 +1,13 @@
-//! The pages that a relay built with the feature `built-pages` contains: the app, and the page of the demo.
+//! The pages that a relay built with the feature `built-pages` contains: the app with what its operator has set for it, and
+//! the page of the demo.
 
 use std::str;
 
 use hyper::header::{self, HeaderMap, HeaderValue};
+use serde_json::json;
 
-use crate::http::server::answer::{Answer, page, with_type};
+use super::answer::{Answer, Refusal, page, with_type};
+use super::{Audience, Server, Visit};
 
 const INDEX: &str = "index.html";
 
@@ -104,6 +107,27 @@ fn takes_gzip(request: &HeaderMap) -> bool {
         let weight = quality.trim().strip_prefix("q=").unwrap_or("1");
         name.trim().eq_ignore_ascii_case("gzip") && weight.parse::<f32>().is_ok_and(|q| q > 0.0)
     })
+}
+
+/// Path of the settings.
+pub(super) const SETTINGS_PATH: &str = "/app.json";
+
+impl Server {
+    /// Whether a listener serves the settings: where it serves the app.
+    pub(super) fn has_app_settings(&self, visit: &Visit) -> bool {
+        self.app && visit.audience == Audience::Clients
+    }
+
+    /// The settings, for clients that may connect.
+    pub(super) fn app_settings(
+        &self,
+        headers: &HeaderMap,
+        visit: &Visit,
+    ) -> Result<Answer, Refusal> {
+        self.gate.authenticated(headers, visit)?;
+        let settings = json!({ "confirmPut": self.confirm_put });
+        Ok(with_type(settings.to_string(), "application/json"))
+    }
 }
 
 #[cfg(test)]

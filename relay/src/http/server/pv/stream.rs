@@ -19,9 +19,9 @@ use tokio::time::{Instant, sleep_until};
 
 use super::millis;
 use super::standing::{Standing, refused_name, updates};
+use crate::http::server::answer::pieces;
 use crate::http::server::answer::{Answer, Refusal, shared_with, with_type};
 use crate::http::server::caller::charged;
-use crate::http::server::pieces::pieces;
 use crate::http::server::{Server, Visit};
 use crate::queries::follow::Follower;
 use crate::queries::plain_clients::PlainClient;
