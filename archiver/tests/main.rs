@@ -5,5 +5,4 @@
 mod common;
 mod damaged;
 mod recorded;
-mod rows;
 mod vectors;

@@ -1,10 +1,18 @@
-/** Each widget in each state, in light and dark, and its accessibility. */
+/** Each widget in each state, in light and dark, its accessibility, and that it is complete and legible on every screen. */
 
-import type { Locator, Page } from "@playwright/test";
-import { expect } from "@playwright/test";
+import { expect, type Locator, type Page } from "@playwright/test";
 
-import { expectAccessible } from "../fixtures/accessible";
+import { DEADLINE_MS } from "../../testbed/ts/deadline";
+import {
+  expectNoFaults,
+  nameOf,
+  RATIOS,
+  type Screen,
+  screenOf,
+  screensOf,
+} from "../fixtures/screen";
 import { condition, open, setAll, showing, SHOWING, test } from "../fixtures/widgets_page";
+import { expectAccessible } from "../fixtures/accessible";
 
 const SETTING = ["Set point", "Slider", "Text", "Few choices", "Many choices"];
 
@@ -121,3 +129,32 @@ for (const colorScheme of ["light", "dark"] as const) {
     });
   });
 }
+
+test("widgets fit at every width and pixel ratio; plots fill boxes", async ({ page, url }) => {
+  const setScreen = await screenOf(page);
+  for (const ratio of RATIOS) {
+    const screens = screensOf(ratio);
+    await setScreen(screens[0] as Screen);
+    await open(page, url);
+    await expect(showing(page, "STRIP").locator("canvas")).toBeVisible();
+    for (const screen of screens) {
+      await setScreen(screen);
+      await expectNoFaults(page, nameOf(screen));
+      for (const pv of ["STRIP", "WAVE"]) {
+        // A plot is drawn again after its box has changed.
+        await expect(async () => {
+          const { box, pixels, room } = await showing(page, pv)
+            .locator("canvas")
+            .evaluate((canvas: HTMLCanvasElement) => ({
+              box: canvas.getBoundingClientRect().width,
+              pixels: canvas.width,
+              room: canvas.closest(".pvwire-plot")?.clientWidth ?? 0,
+            }));
+          const at = `${pv}, ${nameOf(screen)}`;
+          expect(Math.abs(box - room), `${at}: fills its box`).toBeLessThan(1.5);
+          expect(Math.abs(pixels - room * ratio), `${at}: is sharp`).toBeLessThan(3);
+        }).toPass({ timeout: DEADLINE_MS });
+      }
+    }
+  }
+});

@@ -2,12 +2,11 @@
 //!
 //! Topology: soft IOCs with Channel Access, a relay with `--coniql`, clients with GraphQL over WebSocket and HTTP.
 
-mod client;
+pub(crate) mod client;
 mod clients;
 mod computing;
 mod gone;
 mod http;
 mod max_rate;
 mod messages;
-mod one_tick;
 mod results;

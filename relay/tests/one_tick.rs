@@ -2,18 +2,21 @@
 //! newer one, with its time stamp and alarm.
 //!
 //! Topology: a p4p server that posts two values at once; a relay whose ticks are so long that both come in one, alone
-//! and behind another relay of a fleet; clients that are in step, packed, paced and new. The doors of clients without
-//! pvwire's package have their tests of the same pairs beside their other tests.
+//! and behind another relay of a fleet; clients that are in step, packed, paced and new. Clients of Coniql and of
+//! PVWS show the same pairs.
 
 use pvwire_schema::types::{
     FrameKind, Node, NodeValue, Outcome, PutValue, RequestBody, Severity, ValueType,
 };
+use serde_json::{Value, json};
 use testbed::{Client, FormServer, How, Kept, Network, Pv, Relay, keep_up, prefix};
 
+use crate::coniql::client::Client as ConiqlClient;
 use crate::pva_structures::Start;
+use crate::pvws::client::{Pvws, flags};
 
 /// Ticks in which two updates come together.
-pub(crate) const FLAGS: [&str; 6] = [
+const FLAGS: [&str; 6] = [
     "--shortest-tick-ms",
     "60",
     "--longest-tick-ms",
@@ -27,10 +30,10 @@ pub(crate) const FLAGS: [&str; 6] = [
 const FORMS: usize = 9;
 
 /// The forms of a 64-bit integer.
-pub(crate) const INTEGERS: [usize; 3] = [1, 2, 8];
+const INTEGERS: [usize; 3] = [1, 2, 8];
 
 /// All ordered pairs of some forms.
-pub(crate) fn pairs(forms: &[usize]) -> impl Iterator<Item = [usize; 2]> {
+fn pairs(forms: &[usize]) -> impl Iterator<Item = [usize; 2]> {
     let all = forms
         .iter()
         .flat_map(|first| forms.iter().map(|second| [*first, *second]));
@@ -38,13 +41,13 @@ pub(crate) fn pairs(forms: &[usize]) -> impl Iterator<Item = [usize; 2]> {
 }
 
 /// Posts pairs of values.
-pub(crate) struct Poster {
-    pub(crate) server: FormServer,
+struct Poster {
+    server: FormServer,
     seconds: i64,
 }
 
 impl Poster {
-    pub(crate) fn start(network: Network) -> Self {
+    fn start(network: Network) -> Self {
         Self {
             server: FormServer::start(network, &prefix()),
             seconds: 1_700_000_000,
@@ -52,12 +55,7 @@ impl Poster {
     }
 
     /// Posts two values to a PV at once. Returns the time stamp of the second, in seconds.
-    pub(crate) fn post(
-        &mut self,
-        client: &mut Client,
-        pv: &str,
-        [first, second]: [usize; 2],
-    ) -> i64 {
+    fn post(&mut self, client: &mut Client, pv: &str, [first, second]: [usize; 2]) -> i64 {
         let put = PutValue::Text(format!("{pv} {first} {second}"));
         let (outcome, why) = client.put(&self.server.name("pair"), put);
         assert_eq!(outcome, Outcome::Done, "{why}");
@@ -179,4 +177,76 @@ fn newer_of_two_updates_in_one_tick_is_shown_through_a_fleet() {
             |role: &str| Relay::start(network, &[flags, &["--bus", &url, "--role", role]].concat());
         vec![of("edge"), of("ingest")]
     });
+}
+
+/// What Coniql shows of a form: a double, integers, a text or texts.
+fn coniql_text(form: usize) -> &'static str {
+    match form {
+        0 => "1.5",
+        1 => "10",
+        2 => "9007199254740993",
+        3 => "text",
+        _ => "-9007199254740995",
+    }
+}
+
+#[test]
+fn clients_of_coniql_show_the_newer_of_two_updates_in_one_tick() {
+    let network = Network::new();
+    let mut poster = Poster::start(network);
+    let relay = Relay::start(network, &[&FLAGS[..], &["--coniql"]].concat());
+    let mut putting = Client::connect(relay.address());
+    let mut client = ConiqlClient::begin(&relay);
+    for (pv, forms) in [("any", &[0, 1, 2, 3, 8][..]), ("long", &INTEGERS)] {
+        let path = if pv == "any" { "any/value" } else { pv };
+        let name = poster.server.name(path);
+        let fields = "value { string } time { seconds }";
+        let query = format!("subscription {{ subscribeChannel(id: \"{name}\") {{ {fields} }} }}");
+        client.start(pv, &query);
+        client.until(pv, "its value", |data| {
+            data["subscribeChannel"]["value"]["string"].is_string()
+        });
+        for pair in pairs(forms) {
+            let seconds = poster.post(&mut putting, pv, pair);
+            let what = format!("{pair:?} of {pv} at {seconds} s");
+            let data = client.until(pv, &what, |data| {
+                data["subscribeChannel"]["time"]["seconds"].as_f64() == Some(seconds as f64)
+            });
+            let shown = &data["subscribeChannel"]["value"]["string"];
+            assert_eq!(shown, coniql_text(pair[1]), "{what}");
+        }
+    }
+}
+
+/// Whether a message of PVWS has this form of value: a double, integers, a text or an array.
+fn is_pvws_form(update: &Value, form: usize) -> bool {
+    match form {
+        0 => update["value"] == 1.5,
+        1 => update["value"] == json!(10),
+        2 => update["value"] == json!(9_007_199_254_740_993_i64),
+        3 => update["text"] == "text",
+        4 => update["b64dbl"].is_string(),
+        _ => update["value"] == json!(-9_007_199_254_740_995_i64),
+    }
+}
+
+#[test]
+fn clients_of_pvws_show_the_newer_of_two_updates_in_one_tick() {
+    let network = Network::new();
+    let mut poster = Poster::start(network);
+    let relay = Relay::start(network, &flags(&FLAGS));
+    let mut putting = Client::connect(relay.address());
+    let mut client = Pvws::connect(&relay);
+    for (pv, forms) in [("any", &[0, 1, 2, 3, 4, 8][..]), ("long", &INTEGERS)] {
+        let path = if pv == "any" { "any/value" } else { pv };
+        let name = poster.server.name(path);
+        client.subscribe(&[&name]);
+        client.update(&name, "its type", |update| update["vtype"].is_string());
+        for pair in pairs(forms) {
+            let seconds = poster.post(&mut putting, pv, pair);
+            let what = format!("{pair:?} of {pv} at {seconds} s");
+            let update = client.update(&name, &what, |update| update["seconds"] == seconds);
+            assert!(is_pvws_form(&update, pair[1]), "{what}: {update}");
+        }
+    }
 }

@@ -4,7 +4,7 @@
 //! receive text messages only.
 
 mod classes;
-mod client;
+pub(crate) mod client;
 mod computing;
 mod formulas;
 mod hangs;
@@ -14,7 +14,6 @@ mod limits;
 mod max_rate;
 mod messages;
 mod names;
-mod one_tick;
 mod ornl;
 mod puts;
 mod script;

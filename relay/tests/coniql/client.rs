@@ -10,19 +10,19 @@ use tungstenite::client::{ClientRequestBuilder, client};
 use tungstenite::{Message, WebSocket};
 
 /// The newer subprotocol.
-pub(super) const TRANSPORT: &str = "graphql-transport-ws";
+pub(crate) const TRANSPORT: &str = "graphql-transport-ws";
 
 /// The older one.
-pub(super) const LEGACY: &str = "graphql-ws";
+pub(crate) const LEGACY: &str = "graphql-ws";
 
 /// A connected client.
-pub(super) struct Client {
+pub(crate) struct Client {
     socket: WebSocket<TcpStream>,
 }
 
 impl Client {
     /// Connects; `None` offers no subprotocol.
-    pub(super) fn connect(relay: &Relay, subprotocol: Option<&str>) -> Self {
+    pub(crate) fn connect(relay: &Relay, subprotocol: Option<&str>) -> Self {
         let stream = TcpStream::connect(relay.address()).unwrap();
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
         let uri = format!("ws://{}/ws", relay.address()).parse().unwrap();
@@ -38,28 +38,28 @@ impl Client {
     }
 
     /// Connects and begins.
-    pub(super) fn begin(relay: &Relay) -> Self {
+    pub(crate) fn begin(relay: &Relay) -> Self {
         let mut client = Self::connect(relay, Some(TRANSPORT));
         client.send(&json!({"type": "connection_init"}));
         assert_eq!(client.next(), json!({"type": "connection_ack"}));
         client
     }
 
-    pub(super) fn send(&mut self, message: &Value) {
+    pub(crate) fn send(&mut self, message: &Value) {
         self.send_text(&message.to_string());
     }
 
-    pub(super) fn send_text(&mut self, text: &str) {
+    pub(crate) fn send_text(&mut self, text: &str) {
         self.socket.send(Message::text(text)).unwrap();
     }
 
     /// Begins an operation.
-    pub(super) fn start(&mut self, id: &str, query: &str) {
+    pub(crate) fn start(&mut self, id: &str, query: &str) {
         let payload = json!({"query": query});
         self.send(&json!({"type": "subscribe", "id": id, "payload": payload}));
     }
 
-    pub(super) fn complete(&mut self, id: &str) {
+    pub(crate) fn complete(&mut self, id: &str) {
         self.send(&json!({"type": "complete", "id": id}));
     }
 
@@ -77,7 +77,7 @@ impl Client {
     }
 
     /// The next message.
-    pub(super) fn next(&mut self) -> Value {
+    pub(crate) fn next(&mut self) -> Value {
         match self.read().expect("a message in time") {
             Message::Text(text) => serde_json::from_str(&text).unwrap(),
             other => panic!("{other:?}"),
@@ -85,7 +85,7 @@ impl Client {
     }
 
     /// The data of the next message, which must be a result of this operation.
-    pub(super) fn data(&mut self, id: &str) -> Value {
+    pub(crate) fn data(&mut self, id: &str) -> Value {
         let mut message = self.next();
         assert_eq!(message["id"], id, "{message}");
         assert_eq!(message["type"], "next", "{message}");
@@ -94,7 +94,7 @@ impl Client {
     }
 
     /// The data of the messages that were sent before the answer to a ping.
-    pub(super) fn so_far(&mut self, id: &str) -> Vec<Value> {
+    pub(crate) fn so_far(&mut self, id: &str) -> Vec<Value> {
         self.send(&json!({"type": "ping"}));
         let mut all = Vec::new();
         loop {
@@ -108,7 +108,7 @@ impl Client {
     }
 
     /// The first data of an operation that fit.
-    pub(super) fn until(&mut self, id: &str, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn until(&mut self, id: &str, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + DEADLINE;
         loop {
             let data = self.data(id);
@@ -120,7 +120,7 @@ impl Client {
     }
 
     /// Number of answers to pings that have come, or come within this time one after the other.
-    pub(super) fn pongs_within(&mut self, time: Duration) -> usize {
+    pub(crate) fn pongs_within(&mut self, time: Duration) -> usize {
         self.socket.get_ref().set_read_timeout(Some(time)).unwrap();
         let mut pongs = 0;
         while let Ok(message) = self.socket.read() {
@@ -134,7 +134,7 @@ impl Client {
     }
 
     /// Code and reason with which the relay closes the connection.
-    pub(super) fn closed(&mut self) -> (u16, String) {
+    pub(crate) fn closed(&mut self) -> (u16, String) {
         loop {
             if let Message::Close(Some(frame)) = self.read().expect("a close frame in time") {
                 return (frame.code.into(), frame.reason.to_string());

@@ -12,18 +12,18 @@ use tungstenite::protocol::WebSocketConfig;
 use tungstenite::{Error, Message, WebSocket};
 
 /// A connected client.
-pub(super) struct Pvws {
+pub(crate) struct Pvws {
     socket: WebSocket<TcpStream>,
     echoes: u32,
 }
 
 impl Pvws {
-    pub(super) fn connect(relay: &Relay) -> Self {
+    pub(crate) fn connect(relay: &Relay) -> Self {
         Self::try_connect(relay.address(), &[]).unwrap()
     }
 
     /// Connects with these headers.
-    pub(super) fn try_connect(
+    pub(crate) fn try_connect(
         address: SocketAddr,
         headers: &[(&str, &str)],
     ) -> Result<Self, String> {
@@ -31,7 +31,7 @@ impl Pvws {
     }
 
     /// Connects as a client that fails when a message is larger.
-    pub(super) fn connect_limited(relay: &Relay, bytes: usize) -> Self {
+    pub(crate) fn connect_limited(relay: &Relay, bytes: usize) -> Self {
         let limits = WebSocketConfig::default()
             .max_message_size(Some(bytes))
             .max_frame_size(Some(bytes));
@@ -40,7 +40,7 @@ impl Pvws {
     }
 
     /// Connects with a receive buffer so small that it is soon full when this client doesn't read.
-    pub(super) fn connect_slow(relay: &Relay) -> Self {
+    pub(crate) fn connect_slow(relay: &Relay) -> Self {
         use socket2::{Domain, Socket, Type};
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         socket.set_recv_buffer_size(4096).unwrap();
@@ -66,20 +66,20 @@ impl Pvws {
         Ok(Self { socket, echoes: 0 })
     }
 
-    pub(super) fn send(&mut self, message: &Value) {
+    pub(crate) fn send(&mut self, message: &Value) {
         self.send_text(&message.to_string());
     }
 
-    pub(super) fn send_text(&mut self, text: &str) {
+    pub(crate) fn send_text(&mut self, text: &str) {
         self.socket.send(Message::text(text)).unwrap();
     }
 
-    pub(super) fn subscribe(&mut self, names: &[&str]) {
+    pub(crate) fn subscribe(&mut self, names: &[&str]) {
         self.send(&json!({"type": "subscribe", "pvs": names}));
     }
 
     /// Subscribes this number of names of 500 bytes, which have no source.
-    pub(super) fn hold_names(&mut self, count: usize) {
+    pub(crate) fn hold_names(&mut self, count: usize) {
         let padding = "x".repeat(485);
         let names: Vec<_> = (0..count)
             .map(|n| format!("nosuch://{n:06}{padding}"))
@@ -87,17 +87,17 @@ impl Pvws {
         self.subscribe(&names.iter().map(String::as_str).collect::<Vec<_>>());
     }
 
-    pub(super) fn write(&mut self, pv: &str, value: Value) {
+    pub(crate) fn write(&mut self, pv: &str, value: Value) {
         self.send(&json!({"type": "write", "pv": pv, "value": value}));
     }
 
     /// The next message of any kind.
-    pub(super) fn next_message(&mut self) -> Message {
+    pub(crate) fn next_message(&mut self) -> Message {
         self.socket.read().expect("a message in time")
     }
 
     /// The text of the next message that isn't a ping.
-    pub(super) fn next_text(&mut self) -> String {
+    pub(crate) fn next_text(&mut self) -> String {
         self.read_text().expect("a text in time")
     }
 
@@ -116,12 +116,12 @@ impl Pvws {
         }
     }
 
-    pub(super) fn next(&mut self) -> Value {
+    pub(crate) fn next(&mut self) -> Value {
         serde_json::from_str(&self.next_text()).unwrap()
     }
 
     /// The messages up to the first that fits, which is the last of them.
-    pub(super) fn until(&mut self, what: &str, fits: impl Fn(&Value) -> bool) -> Vec<Value> {
+    pub(crate) fn until(&mut self, what: &str, fits: impl Fn(&Value) -> bool) -> Vec<Value> {
         let deadline = Instant::now() + DEADLINE;
         let mut seen = Vec::new();
         loop {
@@ -139,13 +139,13 @@ impl Pvws {
     }
 
     /// The first update of this PV that fits. Messages before it are skipped.
-    pub(super) fn update(&mut self, pv: &str, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn update(&mut self, pv: &str, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
         let of_pv = |message: &Value| message["pv"] == *pv && fits(message);
         self.until(&format!("{pv}: {what}"), of_pv).pop().unwrap()
     }
 
     /// Sends an echo request and returns all messages that arrive before its answer.
-    pub(super) fn so_far(&mut self) -> Vec<Value> {
+    pub(crate) fn so_far(&mut self) -> Vec<Value> {
         self.echoes += 1;
         let echo = json!({"type": "echo", "number": self.echoes});
         self.send(&echo);
@@ -155,7 +155,7 @@ impl Pvws {
     }
 
     /// Reads until a message is larger than this client takes.
-    pub(super) fn wait_too_large(&mut self) {
+    pub(crate) fn wait_too_large(&mut self) {
         loop {
             match self.socket.read() {
                 Ok(_) => {}
@@ -166,7 +166,7 @@ impl Pvws {
     }
 
     /// Number of texts that have come, or come within this time one after the other.
-    pub(super) fn texts_within(&mut self, time: Duration) -> usize {
+    pub(crate) fn texts_within(&mut self, time: Duration) -> usize {
         self.socket.get_ref().set_read_timeout(Some(time)).unwrap();
         let mut texts = 0;
         while let Ok(message) = self.socket.read() {
@@ -176,7 +176,7 @@ impl Pvws {
     }
 
     /// The close code. Messages before it are skipped.
-    pub(super) fn close_code(&mut self) -> u16 {
+    pub(crate) fn close_code(&mut self) -> u16 {
         loop {
             match self.socket.read() {
                 Ok(Message::Close(frame)) => return frame.unwrap().code.into(),
@@ -188,12 +188,12 @@ impl Pvws {
 }
 
 /// The flags of a relay with the door, followed by `more`.
-pub(super) fn flags<'a>(more: &[&'a str]) -> Vec<&'a str> {
+pub(crate) fn flags<'a>(more: &[&'a str]) -> Vec<&'a str> {
     [&["--pvws", "--pvws-throttle-ms", "0"], more].concat()
 }
 
 /// A relay to which a proxy of this machine says who a user is, and the file of its rules.
-pub(super) fn relay_of_users(network: Network, rules: &str, more: &[&str]) -> (Relay, PathBuf) {
+pub(crate) fn relay_of_users(network: Network, rules: &str, more: &[&str]) -> (Relay, PathBuf) {
     let path = file(&format!("{}rules.toml", prefix().replace(':', "-")), rules);
     let config = path.to_str().unwrap();
     let users = [
