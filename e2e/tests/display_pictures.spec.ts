@@ -121,7 +121,7 @@ const overTime = (page: Page) => [
   page.locator('[file="data_browser.bob"] canvas'),
 ];
 
-/** Every PV has its state: a value, or that nobody has it. */
+/** Every PV has its state: a value, or that no server has it. */
 async function settled(page: Page): Promise<void> {
   await expect(page.locator('[data-state="connecting"]')).toHaveCount(0);
 }

@@ -96,7 +96,7 @@ describe("of many widgets", () => {
     expect(box("under").contains(hit)).toBe(true);
   });
 
-  it("no widget has a part of the page's layers of its own", async () => {
+  it("no widget has a separate part of the page's layers", async () => {
     await open(pv("textupdate", "TEMP") + pv("led", "TEMP") + pv("label", ""));
     await when(() => value("textupdate") === "21.5 °C");
     for (const { contain } of ["textupdate", "led", "label"].map((name) =>

@@ -12,7 +12,7 @@ const MAX_DEPTH: usize = 8;
 /// Longest name with expanded macros, in bytes: longer ones are no names.
 const MAX_EXPANDED: usize = 4 << 10;
 
-/// A string, a brace, another separator or a word. A comment is none of these.
+/// A string, a brace, another separator or a word. A comment stands alone.
 static TOKENS: LazyLock<Regex> = LazyLock::new(|| {
     let text = r##"#[^\n]*|"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([{}=,])|((?:\$[({][^)}]*[)}]|[^\s{}=,"'#])+)"##;
     Regex::new(text).expect("a regular expression")
