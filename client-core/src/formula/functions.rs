@@ -2,6 +2,7 @@
 
 mod alarm;
 mod array;
+mod bits;
 mod math;
 mod text;
 mod time;
@@ -122,12 +123,12 @@ pub(super) static FUNCTIONS: &[Function] = &[
     any("strEqual", 2, 2, text::equal),
     any("enumOf", 3, 3, text::enumeration),
     any("indexOf", 1, 1, text::index),
-    any("bitAND", 2, 2, math::and),
-    any("bitLeftShift", 2, 2, math::left),
-    any("bitNOT", 1, 1, math::not),
-    any("bitOR", 2, 2, math::or),
-    any("bitRightShift", 2, 2, math::right),
-    any("bitXOR", 2, 2, math::xor),
+    any("bitAND", 2, 2, bits::and),
+    any("bitLeftShift", 2, 2, bits::left),
+    any("bitNOT", 1, 1, bits::not),
+    any("bitOR", 2, 2, bits::or),
+    any("bitRightShift", 2, 2, bits::right),
+    any("bitXOR", 2, 2, bits::xor),
     more("highestSeverity", 1, alarm::highest),
     any("majorAlarm", 2, 2, alarm::major),
     any("minorAlarm", 2, 2, alarm::minor),

@@ -10,6 +10,7 @@ mod apart;
 mod coniql;
 mod elements;
 pub(in crate::select) mod fields;
+mod held;
 #[cfg(feature = "graphql")]
 mod json;
 mod length;
@@ -24,9 +25,9 @@ mod tree;
 mod value;
 
 pub use self::elements::Elements;
-pub use self::elements::Held;
 pub use self::fields::CONSTANTS;
 pub(crate) use self::fields::{severity_of, state_of, status_of, value_type_of};
+pub use self::held::Held;
 #[cfg(feature = "graphql")]
 pub(crate) use self::json::{Group, Groups};
 pub use self::pv::{Pv, Sample, SlotPv, Snapshot};

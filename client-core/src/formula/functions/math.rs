@@ -1,10 +1,8 @@
-//! Functions of numbers that the standard library doesn't have, and of the bits of 64-bit integers.
+//! Functions of numbers that the standard library doesn't have.
 
 use super::Call;
 use crate::formula::error::Fault;
 use crate::formula::value::Value;
-
-type Result<T = Value> = std::result::Result<T, Fault>;
 
 /// The largest number whose factorial is finite.
 const MAX_FACTORIAL: f64 = 170.0;
@@ -37,11 +35,11 @@ pub(super) fn round(number: f64) -> f64 {
     }
 }
 
-pub(super) fn max(call: &mut Call<'_>) -> Result {
+pub(super) fn max(call: &mut Call<'_>) -> Result<Value, Fault> {
     Ok(best(call, |number, best| number > best))
 }
 
-pub(super) fn min(call: &mut Call<'_>) -> Result {
+pub(super) fn min(call: &mut Call<'_>) -> Result<Value, Fault> {
     Ok(best(call, |number, best| number < best))
 }
 
@@ -57,7 +55,7 @@ fn best(call: &Call<'_>, is_better: fn(f64, f64) -> bool) -> Value {
 }
 
 /// A random number from 0 up to the argument.
-pub(super) fn random(call: &mut Call<'_>) -> Result {
+pub(super) fn random(call: &mut Call<'_>) -> Result<Value, Fault> {
     // SplitMix64 by Steele and Vigna: every state is suitable.
     let state = &mut call.context.random;
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -68,50 +66,4 @@ pub(super) fn random(call: &mut Call<'_>) -> Result {
     // A double has 53 bits.
     let fraction = (bits >> 11) as f64 / (1_u64 << 53) as f64;
     Ok(Value::Number(fraction * call.number(0)))
-}
-
-/// The argument as an integer; an error if it has a fraction or is too large.
-fn integer(call: &Call<'_>, at: usize) -> Result<i64> {
-    if let Value::Integer(integer) = call.value(at) {
-        return Ok(*integer);
-    }
-    let number = call.number(at);
-    // Every double in this range, but not its end, fits into 64 bits.
-    const END: f64 = (1_u64 << 63) as f64;
-    if (-END..END).contains(&number) && number.fract() == 0.0 {
-        Ok(number as i64)
-    } else {
-        Err(call.outside(at, "an integer of 64 bits"))
-    }
-}
-
-fn of(call: &Call<'_>, function: fn(i64, i64) -> i64) -> Result {
-    let (a, b) = (integer(call, 0)?, integer(call, 1)?);
-    Ok(Value::Integer(function(a, b)))
-}
-
-pub(super) fn and(call: &mut Call<'_>) -> Result {
-    of(call, |a, b| a & b)
-}
-
-pub(super) fn or(call: &mut Call<'_>) -> Result {
-    of(call, |a, b| a | b)
-}
-
-pub(super) fn xor(call: &mut Call<'_>) -> Result {
-    of(call, |a, b| a ^ b)
-}
-
-pub(super) fn not(call: &mut Call<'_>) -> Result {
-    Ok(Value::Integer(!integer(call, 0)?))
-}
-
-/// As in Java, only the lowest six bits of the second argument count.
-pub(super) fn left(call: &mut Call<'_>) -> Result {
-    of(call, |a, b| a.wrapping_shl(b as u32))
-}
-
-/// Shifts to the right and keeps the sign.
-pub(super) fn right(call: &mut Call<'_>) -> Result {
-    of(call, |a, b| a.wrapping_shr(b as u32))
 }
