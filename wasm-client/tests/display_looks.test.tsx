@@ -466,10 +466,10 @@ it("the labels of an upright slider are beside it", async () => {
   }
 });
 
-it("the value of a round dial isn't on the labels of its scale", async () => {
+it("the value of a dial isn't on the labels of its scale", async () => {
   const size = "<width>110</width><height>110</height>";
-  await open(pv("gauge", "TEMP", size) + pv("knob", "TEMP", size));
-  for (const name of ["gauge", "knob"]) {
+  await open(["gauge", "knob", "meter"].map((type) => pv(type, "TEMP", size)).join(""));
+  for (const name of ["gauge", "knob", "meter"]) {
     await when(() => box(name).textContent.includes("21.5 °C"));
     const texts = [...box(name).querySelectorAll("text")];
     const value = texts.find(({ textContent }) => textContent.includes("°C"));
@@ -481,6 +481,15 @@ it("the value of a round dial isn't on the labels of its scale", async () => {
       expect(isApart, `${name}: ${label.textContent}`).toBe(true);
     }
   }
+});
+
+it("a plot says in words why a trace is missing", async () => {
+  const trace = "<traces><trace><y_pv>GONE</y_pv></trace></traces>";
+  await open(`<widget type="xyplot"><name>plot</name>${trace}</widget>`);
+  relay.set("GONE", { state: "notFound" });
+  await when(() => box("plot").textContent.includes("GONE: not found · still searching"));
+  relay.set("GONE", { state: "connected", readable: false });
+  await when(() => box("plot").textContent.includes("GONE: no read access"));
 });
 
 it("a limit outside the scale isn't marked at the scale's end", async () => {

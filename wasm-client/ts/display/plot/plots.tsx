@@ -5,7 +5,7 @@ import { useEffect, useMemo, useState, type ReactNode } from "react";
 import { Canvas } from "../../plots/Canvas.js";
 import type { Curve } from "../../plots/draw.js";
 import { useClient, usePvs } from "../../react/index.js";
-import type { PvData } from "../../types.js";
+import type { PvConnectionState, PvData } from "../../types.js";
 import { History, STEP_MS } from "../../widgets/history.js";
 import { POINT_FIELDS, taker, type PointData } from "../../widgets/feed.js";
 import { TableView } from "../../widgets/TableView.js";
@@ -43,6 +43,15 @@ function numbersOf(pv: PlotData | undefined): ArrayLike<number | bigint> {
 
 const nameOf = (written: string): string | undefined => clientName(written)?.name;
 
+/** Words for why a trace has no values. */
+const WORDS: Readonly<Record<Exclude<PvConnectionState, "connected">, string>> = {
+  connecting: "connecting…",
+  notFound: "not found · still searching",
+  disconnected: "disconnected",
+  relayLost: "relay lost",
+  refused: "refused",
+};
+
 /** What of its PVs a plot can't show. */
 function problemsOf(names: readonly string[], pvs: readonly (PlotData | undefined)[]): string {
   return names
@@ -50,9 +59,10 @@ function problemsOf(names: readonly string[], pvs: readonly (PlotData | undefine
       const found = clientName(name);
       if (found === undefined) return "";
       if (found.problem !== undefined) return found.problem;
-      const state = pvs[at]?.connection.state ?? "connecting";
-      if (state !== "connected") return `${name}: ${state}`;
-      return pvs[at]?.connection.unresponsive === true ? `${name}: no response` : "";
+      const { state = "connecting", unresponsive, readable } = pvs[at]?.connection ?? {};
+      if (state !== "connected") return `${name}: ${WORDS[state]}`;
+      if (unresponsive === true) return `${name}: no response`;
+      return readable === false ? `${name}: no read access` : "";
     })
     .filter(Boolean)
     .join("\n");

@@ -42,8 +42,13 @@ export function DialView({ control, of, outcome, problem, target }: DialViewProp
   const range = rangeOf(props, pv?.display);
   const [from, total] = DIALS[widget.type as "meter"];
   const isFlat = widget.type === "meter";
-  const radius = Math.max(1, Math.min(width / 2, isFlat ? height * 0.8 : height / 2) - 8);
-  const [x, y] = [width / 2, isFlat ? height * 0.88 : height / 2];
+  const showsValue = props.flag("show_value") && props.flag("value_visible");
+  const font = props.font();
+  // Below a meter's hub, where neither its needle nor its labels are.
+  const room = isFlat && showsValue ? Math.min(1.4 * font.size, height / 5) : 0;
+  const above = height - room;
+  const radius = Math.max(1, Math.min(width / 2, isFlat ? above * 0.85 : height / 2) - 8);
+  const [x, y] = [width / 2, isFlat ? above * 0.93 : height / 2];
   const isLog = props.flag("log_scale");
   const position = positionOn(range, value?.number, isLog);
   const targeted = positionOn(range, target, isLog);
@@ -52,7 +57,6 @@ export function DialView({ control, of, outcome, problem, target }: DialViewProp
     return [x + distance * Math.cos(angle), y - distance * Math.sin(angle)];
   };
   const ink = cssColour(props.colour("foreground_color"));
-  const font = props.font();
   const small = Math.max(7, Math.min(font.size, radius / 5));
   const ticks = ticksOf(range, Math.max(2, Math.floor(radius / 16)));
   const levels = props.flag("show_limits") ? levelsOf(props, pv?.display, range) : [];
@@ -142,12 +146,15 @@ export function DialView({ control, of, outcome, problem, target }: DialViewProp
         r={Math.max(3, radius / 12)}
         fill={cssColour(props.colour("knob_color"))}
       />
-      {props.flag("show_value") && props.flag("value_visible") && (
+      {showsValue && (
         <text
           x={x}
-          y={isFlat ? y - radius / 3 : y + radius * 0.95}
+          y={isFlat ? height - room / 4 : y + radius * 0.95}
           fill={ink}
-          fontSize={Math.min(small * 1.2, (2 * radius) / (CHARACTER * shown.length))}
+          fontSize={Math.min(
+            isFlat ? room * 0.8 : small * 1.2,
+            (2 * radius) / (CHARACTER * shown.length),
+          )}
           textAnchor="middle"
         >
           {shown}
