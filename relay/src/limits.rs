@@ -37,8 +37,8 @@
 //! | `max_cpu_per_client_ms_per_s` | 200 ms per second, 5 × that at once | documents, formulas, messages and values wait for their turn; an HTTP request that waits longer than 8 s gets 429 |
 //! | `max_cpu_per_user_ms_per_s`, `max_cpu_per_address_ms_per_s` | 1,000 ms per second, 5 × that at once | the same |
 //! | `MOST_WAITING` | 4,096 HTTP requests that wait to be computed | those of the clients that used most get 429 |
-//! | **Users' EPICS contexts** ([`contexts`]) | | |
-//! | `ContextLimits` | 64 contexts per protocol, closed after 300 s idle; 10,000 waiting operations | the least recently used context is closed; the put fails |
+//! | **Users' EPICS contexts** ([`ContextLimits`]) | | |
+//! | all users | 64 contexts per protocol, closed after 300 s idle; 10,000 waiting operations | the least recently used context is closed; the put fails |
 //!
 //! Sizes of messages are part of the protocol: `pvwire_schema::limits`.
 

@@ -49,7 +49,7 @@ pub trait ChannelEvents: Send + Sync + 'static {
     fn refused(&self, _why: &str) {}
     /// A put needs to know which numbers the field can hold, because its number fits the channel's
     /// type but may not fit the field. Called at most once per connection. Dropping the question
-    /// answers it with [`FieldKind::Unknown`](super::FieldKind::Unknown).
+    /// answers it with [`FieldKind::Unknown`].
     fn field_wanted(&self, _question: FieldQuestion) {}
 }
 

@@ -102,7 +102,7 @@ pub enum ElementType {
 }
 
 impl ElementType {
-    /// Bytes of one element in a [`SharedArray`](super::SharedArray); 0 for text, which is passed in another form.
+    /// Bytes of one element in a [`SharedArray`]; 0 for text, which is passed in another form.
     pub const fn element_bytes(self) -> usize {
         match self {
             Self::Bool | Self::Int8 | Self::UInt8 => 1,
