@@ -9,7 +9,7 @@ import { padded } from "../ts/plots/chart.js";
 import { endOf, moved, pastOf, requestOf, spanOf, zoomed } from "../ts/plots/span.js";
 import { curveOf, gridOf, rangeOf, stepsOf, valueAt } from "../ts/plots/steps.js";
 import { formatDate, formatZone } from "../ts/plots/times.js";
-import type { Trace } from "../ts/plots/traces.js";
+import { KnownPasts, type Trace } from "../ts/plots/traces.js";
 
 /** The next larger double, by its size. */
 function next(number: number): number {
@@ -265,4 +265,22 @@ it("dates are those of the zone that is named", () => {
   const minutes = -new Date(ms).getTimezoneOffset();
   expect(formatDate(ms - 60_000 * minutes, false)).toBe("2026-01-31 07:31:16");
   expect(formatZone(false)).toMatch(/^local time, UTC/);
+});
+
+it("a chart that is moved keeps its curves until the past of its new range is there", () => {
+  const pasts = new KnownPasts();
+  const trace = { name: "A", history: historyOf([[100, 1]], [], 0) } as unknown as Trace;
+  const awaited: Trace = { ...trace, history: { ...historyOf([], [], 0), isLoading: true } };
+  expect(pasts.show([awaited], { from: 0, to: 200 })).toEqual([awaited]);
+  expect(pasts.show([trace], { from: 100, to: 200 })).toEqual([trace]);
+  const [shown] = pasts.show([awaited], { from: 150, to: 250 });
+  expect(shown).toEqual({ ...trace, knownTo: 200 });
+  // What comes after the earlier range isn't known.
+  const curve = curveOf(stepsOf(trace.history as LivePvHistory), { from: 150, to: 250 }, 5, 200);
+  expect([curve.at(0), curve.at(8), curve.at(-1)]).toEqual([1, 1, null]);
+  const arrived = { ...trace, history: historyOf([[100, 7]], [], 0) };
+  expect(pasts.show([arrived], { from: 150, to: 250 })).toEqual([arrived]);
+  // Live updates that come before the past are shown.
+  const live = { ...awaited, history: { ...historyOf([[240, 8]], [], 0), isLoading: true } };
+  expect(pasts.show([live], { from: 150, to: 250 })).toEqual([live]);
 });

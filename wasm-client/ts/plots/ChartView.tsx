@@ -7,7 +7,7 @@ import { placePlot } from "../widgets/place_plot.js";
 import { createChart, type Chart, type ChartOptions } from "./chart.js";
 import { moved, spanOf, zoomed, type TimeRange } from "./span.js";
 import type { Span } from "./steps.js";
-import type { Trace } from "./traces.js";
+import { KnownPasts, type Trace } from "./traces.js";
 
 /** A live chart moves this often. */
 const STEP_MS = 250;
@@ -27,6 +27,7 @@ export function ChartView(props: ChartViewProps): ReactNode {
   const { axisWidth, hasLimits, isLog, isUtc, label, range, syncKey, traces } = props;
   const host = useRef<HTMLDivElement>(null);
   const chart = useRef<Chart>(undefined);
+  const [pasts] = useState(() => new KnownPasts());
   const latest = useRef(props);
   const [problem, setProblem] = useState<string>();
   /** What a chart can't change. */
@@ -52,7 +53,8 @@ export function ChartView(props: ChartViewProps): ReactNode {
     const draw = (): void => {
       const now = Date.now();
       const { range, traces } = latest.current;
-      chart.current?.draw(traces, spanOf(range, now), now / 1000);
+      const span = spanOf(range, now);
+      chart.current?.draw(pasts.show(traces, span), span, now / 1000);
     };
     const end = placePlot(
       async () => {
@@ -90,7 +92,7 @@ export function ChartView(props: ChartViewProps): ReactNode {
       chart.current = undefined;
       end();
     };
-  }, [shape]);
+  }, [shape, pasts]);
 
   const key = JSON.stringify(range);
   const histories = range.kind === "past" ? traces.map(({ history }) => history) : undefined;
@@ -101,7 +103,8 @@ export function ChartView(props: ChartViewProps): ReactNode {
     before.current = key;
     if (isSame) return;
     const now = Date.now();
-    chart.current?.draw(traces, spanOf(range, now), now / 1000);
+    const span = spanOf(range, now);
+    chart.current?.draw(pasts.show(traces, span), span, now / 1000);
   });
 
   useWheel(host, latest);

@@ -294,9 +294,10 @@ export function createChart(
       shown = drawn;
       draw = () => {
         const columns = Math.max(50, Math.round(plot.bbox.width / window.devicePixelRatio));
-        const curves = drawn.map(({ choices, history }) => {
+        const curves = drawn.map(({ choices, history, knownTo = Infinity }) => {
           if (history === undefined) return [];
-          const curve = curveOf(stepsOf(history), span, columns, untilSeconds);
+          const until = Math.min(untilSeconds, knownTo);
+          const curve = curveOf(stepsOf(history), span, columns, until);
           if (!options.isLog || choices !== undefined) return curve;
           return curve.map((number) => (isPositive(number) ? number : null));
         });

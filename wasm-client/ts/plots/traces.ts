@@ -1,6 +1,7 @@
 /** The PVs of a plot: their colours, scales and limits. */
 
 import type { LivePvHistory, PvDisplay, PvRange } from "../types.js";
+import type { Span } from "./steps.js";
 
 export const MAX_TRACES = 20;
 
@@ -27,6 +28,8 @@ export interface Trace {
   readonly isNumber: boolean;
   readonly limits: Limits;
   readonly history: LivePvHistory | undefined;
+  /** Seconds past 1970: `history` is of an earlier range, which ended then. */
+  readonly knownTo?: number;
 }
 
 export interface Limits {
@@ -68,4 +71,24 @@ export function traceOf(
     limits: { alarm: display?.alarmRange ?? null, warning: display?.warningRange ?? null },
     history,
   };
+}
+
+/** The newest pasts that have come, by PV: a chart that is moved keeps its curves until the past of its new range is there. */
+export class KnownPasts {
+  #known = new Map<string, { readonly history: LivePvHistory; readonly to: number }>();
+
+  /** The traces over a span, with what was known before where nothing else is. */
+  show(traces: readonly Trace[], span: Span): readonly Trace[] {
+    return traces.map((trace) => {
+      const { history, name } = trace;
+      if (history === undefined) return trace;
+      if (!history.isLoading) {
+        this.#known.set(name, { history, to: span.to });
+        return trace;
+      }
+      const before = this.#known.get(name);
+      if (before === undefined || history.timeNs.length > 0) return trace;
+      return { ...trace, history: before.history, knownTo: before.to };
+    });
+  }
 }
