@@ -41,6 +41,7 @@ ELSEWHERE = (
     (r"node follow\.mjs|python3 pv\.py", "wasm-client/tests/example_programs.node.test.ts"),
     (r"npx pvwire-display", "wasm-client/tests/display_check.node.test.ts"),
     (r"cargo run -p read-pvs", "relay/tests/embedding.rs"),
+    (r"pvwire-relay --channelfinder|curl -fG .*'q=current'", "relay/tests/channelfinder.rs"),
     (r"python3 lying_ca_server\.py", "testbed/src/lying.rs"),
     (r"target/release/pvwire-bench peer", "bench/relay/peers/run_pvws.py"),
     (r"python3 -m venv|\S*pip install|\S*pvwire-relay demo", "tools/wheel_check.py"),
