@@ -271,9 +271,9 @@ test.describe("with a past on disk", () => {
     relay,
   }) => {
     const picture = page.getByRole("region", { name: "Picture" });
-    const begin = Date.now();
     await app.open(`#/pv/${prefix}:RING:CURRENT`);
-    await expect(picture).toBeVisible();
+    await expect(picture.locator("canvas")).toBeVisible();
+    const begin = Date.now();
     // The updates of the last second may be lost.
     await expect.poll(() => Date.now()).toBeGreaterThan(begin + 3000);
     await ioc.kill();
