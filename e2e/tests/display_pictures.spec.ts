@@ -122,7 +122,7 @@ const overTime = (page: Page) => [
 ];
 
 /** Every PV has its state: a value, or that no server has it. */
-async function settled(page: Page): Promise<void> {
+async function allAnswered(page: Page): Promise<void> {
   await expect(page.locator('[data-state="connecting"]')).toHaveCount(0);
 }
 
@@ -137,7 +137,7 @@ test("displays at three widths and two ratios, and without their IOC", async ({
       await open(page, site);
       for (const width of WIDTHS.keys()) {
         await columns(page, width);
-        await settled(page);
+        await allAnswered(page);
         await page.clock.setFixedTime(timeOf(width));
         await expectPicture(page, `displays-${String(width)}-${String(ratio)}`, overTime(page));
       }
@@ -146,7 +146,7 @@ test("displays at three widths and two ratios, and without their IOC", async ({
   await on(browser, { width: 1024, height: 900, ratio: 1, colorScheme: "light" }, async (page) => {
     await open(page, site);
     await columns(page, 1024);
-    await settled(page);
+    await allAnswered(page);
     await ioc.kill();
     await expect(page.locator('[data-state="connected"]:not([data-pv^="loc:"])')).toHaveCount(0);
     await page.clock.setFixedTime(timeOf(1024));

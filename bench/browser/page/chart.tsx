@@ -170,8 +170,8 @@ function missing(all: Float64Array, extents: ReturnType<typeof read>): number {
 export async function pan(ms: number): Promise<Panned> {
   click("six hours");
   const chart = document.querySelector(".pvwire-chart");
-  const settled = performance.now() + 1000;
-  while (performance.now() < settled) await frame();
+  const drawnBy = performance.now() + 1000;
+  while (performance.now() < drawnBy) await frame();
   let [moves, longestMs, columns, drawn] = [0, 0, 0, 0];
   const began = await frame();
   let before = began;

@@ -81,7 +81,7 @@ interface ChunkProps {
   readonly sources: readonly WidgetSource[];
   /** The box around them; `undefined` if they may leave it. */
   readonly extent: CSSProperties | undefined;
-  /** It has an element of its own. */
+  /** It has a separate element. */
   readonly isOneOfMany: boolean;
 }
 
