@@ -40,6 +40,8 @@ const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 struct FollowerShared {
     store: Mutex<Store>,
+    /// What the thread found last; whoever reads it never waits for the store.
+    size: Mutex<Size>,
     ticks: ArrayQueue<Tick>,
     /// The thread waits until it is woken.
     is_parked: AtomicBool,
@@ -52,9 +54,32 @@ struct FollowerShared {
     disk: Option<Arc<DiskState>>,
 }
 
+/// How much is kept.
+#[derive(Clone, Copy, Debug)]
+struct Size {
+    pvs: usize,
+    samples: usize,
+    bytes: usize,
+    samples_total: u64,
+    evicted_total: u64,
+}
+
+impl Size {
+    fn of(store: &Store) -> Self {
+        Self {
+            pvs: store.rings(),
+            samples: store.samples(),
+            bytes: store.bytes(),
+            samples_total: store.samples_total,
+            evicted_total: store.evicted_total,
+        }
+    }
+}
+
 impl FollowerShared {
     fn new(store: Store, journal: Option<Journal>) -> Self {
         Self {
+            size: Mutex::new(Size::of(&store)),
             store: Mutex::new(store),
             ticks: ArrayQueue::new(MAX_TICKS),
             is_parked: AtomicBool::new(false),
@@ -145,17 +170,17 @@ impl History {
         self.0.up_to_date().sequel(name, after)
     }
 
-    /// Numbers for metrics.
+    /// Numbers for metrics, at most [`SWEEP_EVERY`] old. Doesn't wait for the thread.
     #[must_use]
     pub fn readings(&self) -> HistoryReadings {
         let disk = self.0.disk.as_ref();
-        let store = self.0.up_to_date();
+        let size = *self.0.size.lock().unwrap_or_else(PoisonError::into_inner);
         HistoryReadings {
-            pvs: store.rings() as u64,
-            samples: store.samples() as u64,
-            bytes: store.bytes() as u64,
-            samples_total: store.samples_total,
-            evicted_total: store.evicted_total,
+            pvs: size.pvs as u64,
+            samples: size.samples as u64,
+            bytes: size.bytes as u64,
+            samples_total: size.samples_total,
+            evicted_total: size.evicted_total,
             lost_ticks_total: self.0.lost_ticks.load(Ordering::Relaxed),
             disk_bytes: disk.map_or(0, |disk| disk.bytes.load(Ordering::Relaxed)),
             disk_failing: disk.is_some_and(|disk| disk.fails()),
@@ -336,13 +361,14 @@ impl Follower {
                     lost = store.lost_for_long(&names, now_ns);
                 }
             }
-            let is_empty = store.rings() == 0;
+            let size = Size::of(&store);
             drop(store);
+            *(self.shared.size.lock()).unwrap_or_else(PoisonError::into_inner) = size;
             self.hold(to_hold);
             let released = lost.iter().filter_map(|name| self.held.remove(name));
             let released: Vec<_> = released.collect();
             self.registry.release_own(&released, Instant::now());
-            self.wait(is_empty && self.held.is_empty());
+            self.wait(size.pvs == 0 && self.held.is_empty());
         }
     }
 
@@ -376,5 +402,24 @@ impl Follower {
         if !self.shared.is_ended.load(Ordering::Acquire) {
             thread::sleep(GATHER);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn metrics_do_not_wait_for_the_thread_that_keeps_the_past() {
+        let history = History::new(HistoryOptions::new(&[], 1));
+        let busy = history.0.up_to_date();
+        let (sender, read) = channel();
+        let metrics = history.clone();
+        thread::spawn(move || sender.send(metrics.readings()));
+        let readings = read.recv_timeout(Duration::from_secs(10)).unwrap();
+        drop(busy);
+        assert_eq!((readings.pvs, readings.samples), (0, 0));
     }
 }

@@ -75,6 +75,7 @@ pub(super) struct Store {
     chunks: BTreeMap<(bool, u64), usize>,
     next_order: u64,
     bytes: usize,
+    samples: usize,
     pub(super) samples_total: u64,
     pub(super) evicted_total: u64,
     pub(super) tick: u64,
@@ -98,6 +99,7 @@ impl Store {
             chunks: BTreeMap::new(),
             next_order: 0,
             bytes: 0,
+            samples: 0,
             samples_total: 0,
             evicted_total: 0,
             tick: 0,
@@ -134,6 +136,7 @@ impl Store {
             let from_ns = ring.last_ns().map_or(seen_ns, |last| last.max(seen_ns));
             ring.begin_gap(GapCause::NotMonitored, from_ns);
             self.bytes += ring.bytes();
+            self.samples += ring.len();
             self.by_name.insert(name, index);
             self.queue(index);
         }
@@ -208,7 +211,7 @@ impl Store {
     }
 
     pub(super) fn samples(&self) -> usize {
-        self.rings.iter().map(|(_, ring)| ring.len()).sum()
+        self.samples
     }
 
     /// Number of PVs with a past.
@@ -563,7 +566,9 @@ impl Store {
             _ => followed.left_out = LeftOut::default(),
         }
         self.bytes = self.bytes + ring.bytes() - before;
-        self.samples_total += u64::from(pushed != Pushed::Repeated);
+        let added = pushed != Pushed::Repeated;
+        self.samples += usize::from(added);
+        self.samples_total += u64::from(added);
         if pushed == Pushed::BegunChunk {
             self.chunks
                 .insert((ring.is_lasting, self.next_order), index);
@@ -589,6 +594,7 @@ impl Store {
         if let Some((order, samples)) = ring.evict() {
             self.bytes = self.bytes + ring.bytes() - before;
             self.chunks.remove(&(ring.is_lasting, order));
+            self.samples -= samples;
             self.evicted_total += samples as u64;
         }
         if self.rings[index].is_empty() {
@@ -604,10 +610,9 @@ impl Store {
         self.next_start = self.next_start.max(ring.next_number());
         self.bytes -= ring.bytes();
         self.by_name.remove(&ring.name);
-        for followed in self.followed.iter_mut().flatten() {
-            if followed.ring == Some(index) {
-                followed.ring = None;
-            }
+        let followed = ring.pv.and_then(|pv| self.followed_mut(pv));
+        if let Some(followed) = followed.filter(|followed| followed.ring == Some(index)) {
+            followed.ring = None;
         }
     }
 

@@ -14,6 +14,7 @@ use pvwire_schema::types::{
 
 use super::store::{Missed, Store, Tick};
 use super::{GapCause, HistoryOptions, PastGap, PastRange, PastSample, PastValue, Position};
+use crate::compute::cpu_time;
 use crate::config::HistoryRule;
 use crate::ingest::RowValue;
 use crate::state::table::{Before, ChangedRow, Changes, Lifecycle};
@@ -478,6 +479,31 @@ fn pv_that_never_changed_leaves_no_past_when_it_is_closed() {
         [vec![], vec![1.0, 2.0], vec![1.0]]
     );
     assert_eq!(store.rings(), 2);
+}
+
+#[test]
+fn thousands_of_pvs_that_are_closed_at_once_cost_what_each_costs_alone() {
+    const PVS: u32 = 40_000;
+    let mut store = Store::new(options(&[("SR:*", 60)], usize::MAX));
+    let names: Vec<_> = (0..PVS).map(|pv| format!("ca://{pv}")).collect();
+    let pvs: Vec<_> = (0..).zip(names.iter().map(String::as_str)).collect();
+    open(&mut store, &pvs);
+    rows(&mut store, (0..PVS).map(|pv| row(pv, 1, 1.0)).collect(), 1);
+    let mut took = |from: u32, to: u32| {
+        let lifecycles = (from..to).map(|pv| opened(pv, None)).collect();
+        let changes = Changes {
+            lifecycles,
+            ..Changes::default()
+        };
+        let begun = cpu_time();
+        store.take(&tick(changes, 3));
+        cpu_time() - begun
+    };
+    let few = took(0, PVS / 20);
+    let many = took(PVS / 20, PVS);
+    assert!(many < 100 * few, "{many:?} after {few:?}");
+    assert!(many < Duration::from_secs(3), "{many:?}");
+    assert_eq!((store.rings(), store.samples()), (0, 0));
 }
 
 #[test]
