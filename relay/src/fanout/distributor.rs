@@ -27,7 +27,7 @@ use self::gets::PendingGet;
 use self::groups::Groups;
 use self::overview::LastOverview;
 use self::snapshots::Snapshots;
-use self::turns::{Fingerprint, LOOKUP_DISCOUNT, Turns};
+use self::turns::{Fingerprint, LOOKUP_DISCOUNT, REGROUP_DISCOUNT, Turns};
 use crate::fanout::control::{ClientId, ControlQueue, ControlRequest, Overview};
 use crate::fanout::dirty::Dirty;
 use crate::fanout::encoding::{Encoders, Encoding, Encodings};
@@ -61,9 +61,11 @@ struct Made {
     overviews: Vec<(usize, oneshot::Sender<Overview>)>,
 }
 
-/// The names that a request costs a tick.
+/// The names that a request costs a tick. One that changes a client's set makes the whole set anew, however few PVs it
+/// names.
 fn cost(request: &ControlRequest, fingerprint: Fingerprint, groups: &Groups, made: &Made) -> usize {
     let looked_up = |names: usize| names / LOOKUP_DISCOUNT + 1;
+    let regrouped = |client: ClientId| groups.set_of(client).len() / REGROUP_DISCOUNT;
     match request {
         ControlRequest::Subscribe {
             client,
@@ -72,10 +74,13 @@ fn cost(request: &ControlRequest, fingerprint: Fingerprint, groups: &Groups, mad
             ..
         } => {
             let snapshots = &made.snapshots;
-            snapshots.cost(client.encoding, fingerprint, ids.len()) + errors.len()
+            let answer = snapshots.cost(client.encoding, fingerprint, ids.len());
+            answer + errors.len() + regrouped(*client)
         }
         ControlRequest::Get(get) => looked_up(get.ids.len()) + get.errors.len(),
-        ControlRequest::Unsubscribe { ids, .. } => looked_up(ids.len()),
+        ControlRequest::Unsubscribe { client, ids, .. } => {
+            looked_up(ids.len()) + regrouped(*client)
+        }
         ControlRequest::CatchUp { client, .. } | ControlRequest::Forget { client } => {
             looked_up(groups.set_of(*client).len())
         }
@@ -354,4 +359,45 @@ impl TickSink for Distributor {
 /// The PVs of a request, without the names that were refused.
 fn held(ids: &[PvId]) -> impl Iterator<Item = PvId> + '_ {
     ids.iter().copied().filter(|id| *id != PvId::NONE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fanout::flat;
+    use crate::limits::memory::Owner;
+
+    #[test]
+    fn request_that_changes_a_large_set_costs_more_than_the_pv_that_it_names() {
+        let mut groups = Groups::new(&flat::encodings());
+        let client = |index| ClientId {
+            shard: 0,
+            index,
+            generation: 1,
+            encoding: Encoding::default(),
+        };
+        let set = |pvs| PvSet::new((0..pvs).map(PvId).collect());
+        groups.regroup(client(1), set(20_000));
+        groups.regroup(client(2), set(10));
+        let ids = || vec![PvId(30_000)];
+        let subscribe = |index| ControlRequest::Subscribe {
+            client: client(index),
+            request: 1,
+            ids: ids(),
+            errors: Vec::new(),
+            owner: Owner::unlimited(),
+        };
+        let unsubscribe = |index| ControlRequest::Unsubscribe {
+            client: client(index),
+            request: 1,
+            ids: ids(),
+        };
+        let cost = |request| cost(&request, 0, &groups, &Made::default());
+        for (large, small) in [
+            (cost(subscribe(1)), cost(subscribe(2))),
+            (cost(unsubscribe(1)), cost(unsubscribe(2))),
+        ] {
+            assert!(large >= 300 && small <= 3, "{large} {small}");
+        }
+    }
 }
