@@ -216,6 +216,24 @@ fn end_of_a_token_is_announced_and_ends_the_connection() {
 }
 
 #[test]
+fn renewals_that_change_nothing_are_not_logged_again_and_again() {
+    let issuer = Issuer::es256("one");
+    let path = file("keys_renewals.json", &key_set(&[&issuer]));
+    let relay = relay(Network::new(), path.to_str().unwrap(), &[]);
+    let token = |groups: &str| issuer.token(&with(claims("otto"), "groups", json!(groups)));
+    let mut client = Client::connect(relay.address());
+    for _ in 0..5 {
+        assert!(client.log_in(&token("staff")));
+    }
+    assert!(client.log_in(&token("staff operators")));
+    assert!(!Client::connect(relay.address()).log_in("no token"));
+    relay.says(" was refused: ");
+    let output = relay.output();
+    let lines = output.lines().filter(|line| line.contains(" logged in: "));
+    assert_eq!(lines.count(), 2, "{output}");
+}
+
+#[test]
 fn user_and_groups_of_a_token_decide_about_puts() {
     let network = Network::new();
     let ioc = SoftIoc::start(network, r#"record(ao, "$(P)set") { field(VAL, "1") }"#);

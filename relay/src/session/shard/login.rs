@@ -21,9 +21,9 @@ const LOGIN_TIMEOUT: Duration = Duration::from_secs(5);
 /// Refusal of a token whose key is still unknown at the deadline.
 const UNKNOWN_KEY: &str = "the token is signed by a key that isn't known";
 
-/// Lines of the log about refused log-ins: a second, and at once.
-const REFUSALS_PER_S: usize = 5;
-const REFUSALS_AT_ONCE: usize = 100;
+/// Lines of the log about refused log-ins, and as many about changed groups: a second, and at once.
+const LINES_PER_S: usize = 5;
+const LINES_AT_ONCE: usize = 100;
 
 /// What the shard remembers of the log-ins of its clients.
 pub(super) struct Logins {
@@ -32,6 +32,7 @@ pub(super) struct Logins {
     /// The list of relays that connected clients got last.
     relays_told: Vec<String>,
     /// Lines of the log.
+    changes: Lines,
     refusals: Lines,
 }
 
@@ -40,7 +41,8 @@ impl Logins {
         Self {
             keys_seen: None,
             relays_told: Vec::new(),
-            refusals: Lines::new(REFUSALS_PER_S, REFUSALS_AT_ONCE, now),
+            changes: Lines::new(LINES_PER_S, LINES_AT_ONCE, now),
+            refusals: Lines::new(LINES_PER_S, LINES_AT_ONCE, now),
         }
     }
 
@@ -268,7 +270,14 @@ impl Run {
         let identity = Arc::new(login.identity);
         let reply = self.welcome(&identity, left.max(1));
         let client = &mut self.clients[slot];
-        log::info!("client {} logged in: {identity}", client.id);
+        // What may change a client's access costs more than its token does.
+        let is_same = is_renewal && client.caller.identity == identity;
+        let line = format_args!("client {} logged in: {identity}", client.id);
+        match is_renewal {
+            false => log::info!("{line}"),
+            true if is_same => {}
+            true => (self.logins.changes).say(log::Level::Info, line, Instant::now()),
+        }
         client.caller.identity = Arc::clone(&identity);
         if let (false, Some(user)) = (is_renewal, &identity.user) {
             client.caller.owner = client.caller.owner.with_user(user);
@@ -277,7 +286,7 @@ impl Run {
         let about = (client.session.synced(), to);
         let frame = self.deliveries.answer(client.id.encoding, about, &reply);
         client.socket.answer(&frame)?;
-        if is_renewal {
+        if is_renewal && !is_same {
             self.renew_access(slot, identity)?;
         }
         Ok(())
