@@ -27,6 +27,7 @@ pub use operation::{Call, LastPut, OnBehalf, OpDone, OpEnd, OpTicket, Put};
 use pvwire_schema::types::{Outcome, PvId};
 pub use row::{Event, Form, Notice, Row, RowValue};
 use std::error::Error;
+use std::sync::Arc;
 
 /// The queue in which a name waits for its search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,8 +97,8 @@ pub trait Source: Send + Sync {
 
     /// The names of the PVs from which the values of this one are computed. The registry holds them while the PV
     /// is open, and a client may read the PV if it may read all of them.
-    fn inputs(&self, _name: &str) -> Vec<String> {
-        Vec::new()
+    fn inputs(&self, _name: &str) -> Arc<[String]> {
+        Arc::default()
     }
 
     /// Opens the one monitor of a PV. Doesn't block; events and updates arrive through `line`. Names in

@@ -40,7 +40,7 @@ impl Source for FleetSource {
         self.inner.key(name)
     }
 
-    fn inputs(&self, name: &str) -> Vec<String> {
+    fn inputs(&self, name: &str) -> Arc<[String]> {
         self.inner.inputs(name)
     }
 

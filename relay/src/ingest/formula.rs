@@ -4,6 +4,7 @@
 //! of its inputs when one of them has changed; of several such sets the newest wins. One thread passes formulas that
 //! are due to the threads that compute for clients, in turn, see [`crate::compute`].
 
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -27,6 +28,9 @@ use crate::ops::shutdown::Indispensable;
 
 /// Name of the thread.
 const THREAD: &str = "formulas";
+
+/// Texts of formulas and of their inputs that are kept.
+const KNOWN_INPUTS_BYTES: usize = 2 * 1024 * 1024;
 
 /// After an evaluation a formula rests for this many times as long, so that none takes more than a tenth of a
 /// thread, and the other formulas of its client have their turns.
@@ -227,6 +231,7 @@ impl OpenedFormulas {
 pub struct FormulaSource {
     /// The source of inputs without a prefix.
     default: Dialect,
+    inputs: Mutex<KnownInputs>,
     shared: Arc<FormulaShared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -258,6 +263,7 @@ impl FormulaSource {
         let _ = shared.thread.set(thread.thread().clone());
         Ok(Self {
             default: Dialect::of(default).unwrap_or(Dialect::Ca),
+            inputs: Mutex::default(),
             shared,
             thread: Some(thread),
         })
@@ -286,13 +292,17 @@ impl Source for FormulaSource {
         "eq"
     }
 
-    fn inputs(&self, name: &str) -> Vec<String> {
-        let formula = Formula::read(name, self.default);
+    fn inputs(&self, name: &str) -> Arc<[String]> {
+        let known = || self.inputs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(inputs) = known().of(name) {
+            return inputs;
+        }
         // A formula that can't be read has a value that says why.
-        formula.map_or_else(
-            |_| Vec::new(),
-            |read| read.inputs().map(str::to_owned).collect(),
-        )
+        let inputs = Formula::read(name, self.default)
+            .map(|read| read.inputs().map(str::to_owned).collect())
+            .unwrap_or_default();
+        known().keep(name, Arc::clone(&inputs));
+        inputs
     }
 
     fn open(&self, name: &str, line: Line, _queue: Queue) -> Result<Box<dyn Monitor>, OpenError> {
@@ -303,7 +313,7 @@ impl Source for FormulaSource {
         let running = Running {
             name: name.to_owned(),
             line,
-            formula: Some(Formula::read(name, self.default)),
+            formula: Reading::Awaited(self.default),
             shown: None,
             last: None,
             is_connected: false,
@@ -350,14 +360,44 @@ const ACCESS: Event = Event::Access {
     write: false,
 };
 
+/// The text of a formula is read by the thread that evaluates it, at the client's expense.
+#[derive(Debug)]
+enum Reading {
+    Awaited(Dialect),
+    Done(Result<Formula, FormulaError>),
+    Panicked,
+}
+
+/// The inputs of some formulas. A request asks for those of each several times, and holds locks meanwhile.
+#[derive(Debug, Default)]
+struct KnownInputs {
+    by_name: HashMap<Box<str>, Arc<[String]>>,
+    bytes: usize,
+}
+
+impl KnownInputs {
+    fn of(&self, name: &str) -> Option<Arc<[String]>> {
+        self.by_name.get(name).cloned()
+    }
+
+    fn keep(&mut self, name: &str, inputs: Arc<[String]>) {
+        let texts = inputs.iter().map(|input| input.len() + size_of::<String>());
+        let bytes = name.len() + texts.sum::<usize>();
+        if self.bytes + bytes > KNOWN_INPUTS_BYTES {
+            *self = Self::default();
+        }
+        self.bytes += bytes;
+        self.by_name.insert(name.into(), inputs);
+    }
+}
+
 /// The state of an open formula. Its line is called by the thread that opens it first, then only by the one that
 /// evaluates it.
 #[derive(Debug)]
 struct Running {
     name: String,
     line: Line,
-    /// `None` after it has panicked.
-    formula: Option<Result<Formula, FormulaError>>,
+    formula: Reading,
     /// The metadata that clients know.
     shown: Option<Metadata>,
     /// The last update: value, alarm, message and time.
@@ -369,7 +409,10 @@ struct Running {
 
 impl Running {
     fn evaluate(&mut self, inputs: &[Option<FormulaInput>]) {
-        let Some(formula) = &mut self.formula else {
+        if let Reading::Awaited(default) = self.formula {
+            self.formula = Reading::Done(Formula::read(&self.name, default));
+        }
+        let Reading::Done(formula) = &mut self.formula else {
             return;
         };
         // After a panic the formula is of no use.
@@ -385,7 +428,7 @@ impl Running {
                     "the formula {:?} panicked; the PV is disconnected, please report it",
                     self.name
                 );
-                self.formula = None;
+                self.formula = Reading::Panicked;
                 self.disconnect();
             }
         }

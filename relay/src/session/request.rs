@@ -82,10 +82,19 @@ impl Outcome {
 /// How much less than a name that is looked up a PV costs that is acquired again.
 const REPEATED_DISCOUNT: usize = 8;
 
+/// Bytes of a formula that take as long to read as another PV's name to look up.
+const FORMULA_BYTES_PER_NAME: usize = 64;
+
 /// Number of PVs that a request has the relay look up. The end of a subscription is never refused.
 fn names_in(body: &RequestBody) -> usize {
+    let looked_up = |name: &String| match name.strip_prefix("eq://") {
+        Some(formula) => 1 + formula.len() / FORMULA_BYTES_PER_NAME,
+        None => 1,
+    };
     match body {
-        RequestBody::Subscribe { names, .. } | RequestBody::Get { names, .. } => names.len(),
+        RequestBody::Subscribe { names, .. } | RequestBody::Get { names, .. } => {
+            names.iter().map(looked_up).sum()
+        }
         RequestBody::Describe { ids } => ids.len(),
         _ => 0,
     }
@@ -500,5 +509,27 @@ impl RequestRouter {
             let held = ids.into_iter().filter(|id| *id != PvId::NONE);
             self.registry.release(held, Instant::now());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pvwire_schema::limits::{MAX_NAMES, MAX_REQUEST_BYTES};
+
+    use super::*;
+    use crate::limits::requests::RequestLimits;
+
+    #[test]
+    fn long_formula_counts_as_several_names_and_no_request_is_too_large() {
+        let subscribe = |names| RequestBody::Subscribe {
+            names,
+            filter: Filter::default(),
+        };
+        let long = format!("eq://{}", "1+".repeat(256));
+        assert_eq!(names_in(&subscribe(vec![long, "ca://A".into()])), 10);
+        let length = MAX_REQUEST_BYTES / MAX_NAMES;
+        let longest = format!("eq://{}", "1".repeat(length - 5));
+        let names = names_in(&subscribe(vec![longest; MAX_NAMES]));
+        assert!(names <= RequestLimits::names_at_once(1), "{names}");
     }
 }

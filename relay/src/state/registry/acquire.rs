@@ -96,6 +96,12 @@ impl Registry {
         let mut acquired: Vec<Option<Result<PvId, Refusal>>> = Vec::with_capacity(names.len());
         let mut whole = String::new();
         for some in names.chunks(NAMES_PER_LOCK) {
+            // Reading a formula takes long; others don't wait meanwhile.
+            for (name, _) in some {
+                if let Ok((_, bare, source)) = self.source_of(name) {
+                    source.inputs(bare);
+                }
+            }
             let mut open = self.lock_step();
             let rules = self.rules();
             acquired.extend(some.iter().map(|(name, narrowed)| {

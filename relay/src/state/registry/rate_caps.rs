@@ -49,7 +49,8 @@ impl Registry {
             return 0;
         };
         let own = self.rate_caps.min_interval_ms(scheme, source.key(bare));
-        let inputs = source.inputs(bare).into_iter();
-        inputs.map(|input| self.cap_ms(&input)).fold(own, u32::max)
+        let inputs = source.inputs(bare);
+        let caps = inputs.iter().map(|input| self.cap_ms(input));
+        caps.fold(own, u32::max)
     }
 }
