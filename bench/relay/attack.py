@@ -1,10 +1,15 @@
 """Latency of 100 clients while others attack the relay, and its memory after the attack."""
 
+import http.client
 import json
+import secrets
 import subprocess
+import threading
 import time
+from contextlib import ExitStack
 
 from deliver import delivery_figures
+from fleet import start_nats
 from processes import OTHER_CORES, TARGET, Relay, say
 
 ABOUT = (
@@ -13,8 +18,16 @@ ABOUT = (
     " attackers on the others, where attackers get what the clients leave."
 )
 
-# Attackers that also measure how soon probes are answered.
-PROBING = ("gets", "handshakes")
+# What attackers compute delays no other client where they have separate machines.
+IDLY = ["chrt", "--idle", "0"]
+
+# What a cluster asks the relay, how often, and from which address, because the clients of one share what it may use.
+PROBES = ("live", "metrics")
+PROBE_EVERY_S = 0.05
+PROBE_FROM = "127.0.0.3"
+
+# A probe that gets no answer took so long.
+PROBE_PATIENCE_S = 20
 
 # Memory has to be free so soon after the attackers left.
 RECOVERY_S = 5
@@ -31,28 +44,78 @@ def resident_kb(relay):
         return next(int(line.split()[1]) for line in status if line.startswith("VmRSS:"))
 
 
+class Probes(threading.Thread):
+    """Asks for `/live` and `/metrics`, each time by a new connection, until it is ended."""
+
+    def __init__(self, address):
+        super().__init__(daemon=True)
+        self.address = address
+        self.longest_s = dict.fromkeys(PROBES, 0.0)
+        self.count = 0
+        self.ended = threading.Event()
+
+    def run(self):
+        while not self.ended.wait(PROBE_EVERY_S):
+            for path in PROBES:
+                self.longest_s[path] = max(self.longest_s[path], self.took_s(path))
+            self.count += 1
+
+    def took_s(self, path):
+        host, port = self.address.rsplit(":", 1)
+        connection = http.client.HTTPConnection(
+            host, int(port), timeout=PROBE_PATIENCE_S, source_address=(PROBE_FROM, 0)
+        )
+        begun = time.monotonic()
+        try:
+            connection.request("GET", f"/{path}")
+            answer = connection.getresponse()
+            answer.read()
+        except OSError:
+            return PROBE_PATIENCE_S
+        finally:
+            connection.close()
+        return time.monotonic() - begun if answer.status == 200 else PROBE_PATIENCE_S
+
+    def end(self):
+        """Their longest times in ms."""
+        self.ended.set()
+        self.join()
+        return {f"{path}_max_ms": 1000 * longest for path, longest in self.longest_s.items()}
+
+
+def key_file(folder):
+    """A file with the key of a fleet's bus."""
+    path = folder / "bus.key"
+    path.write_text(f"{secrets.token_hex(32)}\n")
+    path.chmod(0o600)
+    return path
+
+
 def measure(children, scenario, iocs, folder):
     """One round, and what came of each of its parts."""
     if scenario["attack"] == "audit":
         puts = ["--enable-put", "--allow-put", "SET:*", "--audit-file", folder / "audit"]
         scenario = scenario | {"flags": puts}
-    with Relay(children, scenario, iocs) as relay:
+    with ExitStack() as opened:
+        bus = start_nats(children, opened)[1] if scenario["attack"] == "bus" else None
+        if bus:
+            flags = [*scenario["flags"], "--bus", f"nats://{bus}", "--bus-key", key_file(folder)]
+            scenario = scenario | {"flags": flags}
+        relay = opened.enter_context(Relay(children, scenario, iocs))
         without = relay.load(scenario, scenario["clients"], iocs)
         time.sleep(RECOVERY_S)
         before_kb = resident_kb(relay)
         seconds = scenario["warm_up_s"] + scenario["seconds"]
-        words = ["--relay", relay.address, "--attack", scenario["attack"], "--seconds", seconds]
+        words = ["--relay", bus or relay.address, "--attack", scenario["attack"], "--seconds", seconds]
         words += ["--names", iocs.names]
-        # What attackers compute delays no other client where they have separate machines. Those that measure
-        # probes are polite by themselves, but for their probes.
-        politely = [] if scenario["attack"] in PROBING else ["nice", "-n", "19"]
         attackers = children.start(
-            [*politely, TARGET / "pvwire-bench", "attack", *words],
-            OTHER_CORES,
-            stdout=subprocess.PIPE,
+            [*IDLY, TARGET / "pvwire-bench", "attack", *words], OTHER_CORES, stdout=subprocess.PIPE
         )
+        probes = Probes(relay.address)
+        probes.start()
         beside = relay.load(scenario, scenario["clients"], iocs)
         report = json.loads(children.wait(attackers))
+        probed = probes.end()
         time.sleep(RECOVERY_S)
         after_kb = resident_kb(relay)
     one, other = (delivery_figures(scenario, run) for run in (without, beside))
@@ -67,18 +130,16 @@ def measure(children, scenario, iocs, folder):
         "rss_during_mb": other["relay_rss_mb"],
         "rss_after_mb": after_kb / 1024,
         "skipped": other["skipped"],
+        **probed,
     }
     if "served" in report:
         figures["served_per_s"] = report["served"] / seconds
         figures["refused_per_s"] = report["refused"] / seconds
-    for probe in ("live_max_ms", "metrics_max_ms"):
-        if probe in report:
-            figures[probe] = report[probe]
-            say(f"   {probe} {report[probe]}")
     say(
         f"   99 % of the others' updates after {figures['ratio_p99']:.2f} times the time; memory"
         f" {figures['rss_before_mb']:.0f} MB before, {figures['rss_during_mb']:.0f} MB during and"
-        f" {figures['rss_after_mb']:.0f} MB {RECOVERY_S} s after"
+        f" {figures['rss_after_mb']:.0f} MB {RECOVERY_S} s after; `/live` within {probed['live_max_ms']:.0f} ms in"
+        f" {probes.count} probes"
     )
     return figures, {"relay": beside, "without": without}
 

@@ -78,20 +78,26 @@ def nats_program():
     return os.environ.get("PVWIRE_NATS_SERVER") or (ours if ours.exists() else "nats-server")
 
 
+def start_nats(children, opened):
+    """A server that ends with `opened`, and its address."""
+    address = f"127.0.0.1:{free_port()}"
+    host, port = address.split(":")
+    server = children.start([nats_program(), "--addr", host, "--port", port], OTHER_CORES, stderr=subprocess.PIPE)
+    opened.callback(children.end, server)
+    wait_for_line(server.stderr, "Server is ready", "NATS")
+    drain(server.stderr)
+    return server, address
+
+
 class Fleet:
     """NATS, the relays that hold monitors, and the edges. The first of one kind has the relays' core to itself."""
 
     def __init__(self, children, scenario, iocs, alone):
-        port = free_port()
-        command = [nats_program(), "--addr", "127.0.0.1", "--port", port]
         with ExitStack() as opened:
-            self.nats = children.start(command, OTHER_CORES, stderr=subprocess.PIPE)
-            opened.callback(children.end, self.nats)
-            wait_for_line(self.nats.stderr, "Server is ready", "NATS")
-            drain(self.nats.stderr)
+            self.nats, bus = start_nats(children, opened)
 
             def relay(role, has_core):
-                flags = ["--bus", f"nats://127.0.0.1:{port}", "--role", role, "--linger-ms", LINGER_MS]
+                flags = ["--bus", f"nats://{bus}", "--role", role, "--linger-ms", LINGER_MS]
                 flags += scenario.get("flags", [])
                 cores = {SERVER_CORE} if has_core else OTHER_CORES
                 return opened.enter_context(Relay(children, scenario | {"flags": flags}, iocs, cores=cores))

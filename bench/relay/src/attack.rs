@@ -3,6 +3,7 @@
 //! An attack says what one connection does until the time is over. A connection that the relay closes is
 //! opened again.
 
+mod bus;
 mod computing;
 
 use std::error::Error;
@@ -52,8 +53,12 @@ pub(crate) enum Attack {
     Rampwave,
     /// Puts that are refused, with long names.
     Audit,
+    /// Messages of the fleet, repeated and changed; the address is that of its NATS server.
+    Bus,
     /// Documents of Coniql's door that are compiled again and again.
     Documents,
+    /// Documents of Coniql's door with thousands of mistakes.
+    WrongDocuments,
     /// Thousands of formulas over a fast PV, and some with large results.
     Formulas,
     /// Messages of PVWS with hundreds of thousands of empty lists.
@@ -62,9 +67,11 @@ pub(crate) enum Attack {
     Reconnects,
     /// The same 10,000 PVs subscribed again and again, without waiting.
     Subscribe,
-    /// The same with names that no server has.
+    /// 10,000 PVs, and then one more by each request.
+    SubscribeSingly,
+    /// The same 10,000 with names that no server has.
     SubscribeUnknown,
-    /// 300 gets of a value of 8 MB by plain HTTP at a time, again and again, and probes beside them.
+    /// 300 gets of a value of 8 MB by plain HTTP at a time, again and again.
     Gets,
     /// 300 handshakes at a time, again and again.
     Handshakes,
@@ -76,9 +83,9 @@ impl Attack {
             Self::Reconnects => 1_000,
             Self::Gets | Self::Handshakes => 300,
             Self::Pipeline => 200,
-            Self::Subscribe | Self::SubscribeUnknown => 24,
-            Self::Bytes => 8,
-            Self::Documents => 8,
+            Self::Subscribe | Self::SubscribeSingly | Self::SubscribeUnknown => 24,
+            Self::Bytes | Self::Documents | Self::WrongDocuments => 8,
+            Self::Bus => 1,
             Self::Pongs | Self::Rampwave | Self::Audit | Self::Formulas | Self::PvwsJson => 4,
         }
     }
@@ -121,6 +128,7 @@ impl Attack {
                 )
             }
             Self::Documents => (computing::greeting(), computing::documents(number)),
+            Self::WrongDocuments => (computing::greeting(), computing::wrong_documents(number)),
             Self::Formulas => (computing::formulas(number), PONG.into()),
             Self::PvwsJson => (Vec::new(), computing::empty_lists()),
             Self::Subscribe | Self::SubscribeUnknown => {
@@ -136,8 +144,19 @@ impl Attack {
                 let first = subscribe(1);
                 (first.repeat(REQUESTS), first)
             }
+            Self::SubscribeSingly => {
+                let subscribe = |id: u32, from: usize, count: usize| {
+                    let name = |n| format!("sim://counter(rate_hz=0.001,start={n})");
+                    let names = (from..from + count).map(name).collect();
+                    let filter = Filter::default();
+                    request(id, RequestBody::Subscribe { names, filter })
+                };
+                let singly = (2..).zip(SUBSCRIBED..2 * SUBSCRIBED);
+                let more = singly.flat_map(|(id, n)| subscribe(id, n, 1)).collect();
+                (subscribe(1, 0, SUBSCRIBED), more)
+            }
             // See `run`.
-            Self::Reconnects | Self::Gets | Self::Handshakes => (Vec::new(), Vec::new()),
+            Self::Bus | Self::Reconnects | Self::Gets | Self::Handshakes => Default::default(),
             Self::Audit => {
                 let put = |id| {
                     let put = PutRequest {
@@ -156,7 +175,10 @@ impl Attack {
 
     /// When this connection is closed by itself, at the latest at the `end`.
     fn ends(self, number: usize, end: Instant) -> Instant {
-        let takes_new = matches!(self, Self::Subscribe | Self::SubscribeUnknown);
+        let takes_new = matches!(
+            self,
+            Self::Subscribe | Self::SubscribeSingly | Self::SubscribeUnknown
+        );
         if takes_new && number.is_multiple_of(2) {
             end.min(Instant::now() + NEW_BUDGETS_AFTER)
         } else {
@@ -169,12 +191,7 @@ impl Attack {
         match self {
             Self::Bytes => number.is_multiple_of(2),
             Self::Pipeline | Self::Reconnects | Self::Gets | Self::Handshakes => false,
-            Self::Pongs
-            | Self::Rampwave
-            | Self::Audit
-            | Self::Subscribe
-            | Self::SubscribeUnknown => true,
-            Self::Documents | Self::Formulas | Self::PvwsJson => true,
+            _ => true,
         }
     }
 }
@@ -192,6 +209,7 @@ pub(crate) fn run(
 ) -> Result<String, Box<dyn Error>> {
     match attack {
         Attack::Reconnects => return reconnect(relay, attack.connections(), names, time),
+        Attack::Bus => return bus::repeat(relay, time),
         Attack::Gets => return flood::gets(relay, attack.connections(), time),
         Attack::Handshakes => return flood::handshakes(relay, attack.connections(), time),
         _ => {}
@@ -282,7 +300,9 @@ fn attack_once(
     let (first, more) = attack.says(relay, number);
     match attack {
         Attack::Pipeline => {}
-        Attack::Documents => tcp.write_all(&door::handshake_of_coniql(relay))?,
+        Attack::Documents | Attack::WrongDocuments => {
+            tcp.write_all(&door::handshake_of_coniql(relay))?;
+        }
         Attack::Formulas | Attack::PvwsJson => tcp.write_all(&door::handshake(relay))?,
         _ => tcp.write_all(&handshake(relay, false))?,
     }

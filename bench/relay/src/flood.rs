@@ -14,8 +14,8 @@ use crate::wire::handshake;
 /// How long an attacker waits for the relay.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Interval between two probes.
-const PROBE_EVERY: Duration = Duration::from_millis(20);
+/// How long an attacker waits after a connection that failed.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// How long a client of the handshakes stays.
 const STAYS: Duration = Duration::from_millis(50);
@@ -51,81 +51,53 @@ impl Counts {
     }
 }
 
-/// Calls `once` again and again in each of `count` threads, and `beside` in one.
+/// Calls `once` again and again in each of `count` threads.
 fn attack(
     count: usize,
     time: Duration,
     once: impl Fn() -> io::Result<bool> + Sync,
-    mut beside: impl FnMut() + Send,
-) -> io::Result<[u64; 2]> {
+) -> io::Result<String> {
     let (end, counts) = (Instant::now() + time, Counts::default());
     thread::scope(|scope| {
         let attacker = || {
-            // What attackers compute delays no client where they have separate machines. The probes may not wait.
-            rustix::process::setpriority_process(None, 19)?;
             while Instant::now() < end {
                 match once() {
                     Ok(is_served) => counts.add(is_served),
                     Err(_) => {
                         counts.add(false);
-                        thread::sleep(PROBE_EVERY);
+                        thread::sleep(PAUSE);
                     }
                 }
             }
-            io::Result::Ok(())
         };
         for _ in 0..count {
             let thread = thread::Builder::new().stack_size(STACK_BYTES);
             thread.spawn_scoped(scope, attacker)?;
         }
-        scope.spawn(move || {
-            while Instant::now() < end {
-                beside();
-                thread::sleep(PROBE_EVERY);
-            }
-        });
         io::Result::Ok(())
     })?;
-    Ok(counts.get())
+    let [served, refused] = counts.get();
+    Ok(format!("{{\"served\": {served}, \"refused\": {refused}}}"))
 }
 
-/// Gets a large value, `count` at a time; says how long probes took beside them.
+/// Gets a large value, `count` at a time; says how often it came.
 pub(crate) fn gets(relay: &str, count: usize, time: Duration) -> Result<String, Box<dyn Error>> {
     let address: SocketAddr = relay.parse()?;
-    let longest = ["/live", "/metrics"].map(|path| (path, Duration::ZERO));
-    let mut longest = longest;
-    let once = || Ok(get(address, LARGE)?.0);
-    let probe = || {
-        for (path, longest) in &mut longest {
-            let since = Instant::now();
-            // A probe that fails counts as one that takes as long as it may.
-            let took = match get(address, path) {
-                Ok((true, _)) => since.elapsed(),
-                _ => PATIENCE,
-            };
-            *longest = (*longest).max(took);
-        }
-    };
-    let [served, refused] = attack(count, time, once, probe)?;
-    let [live, metrics] = longest.map(|(_, longest)| longest.as_secs_f64() * 1e3);
-    Ok(format!(
-        "{{\"served\": {served}, \"refused\": {refused}, \"live_max_ms\": {live:.1}, \
-         \"metrics_max_ms\": {metrics:.1}}}"
-    ))
+    Ok(attack(count, time, || get(address, LARGE))?)
 }
 
-/// One request; whether it had an answer with a body, and the body's length.
-fn get(address: SocketAddr, path: &str) -> io::Result<(bool, usize)> {
+/// One request; whether its answer was a good one.
+fn get(address: SocketAddr, path: &str) -> io::Result<bool> {
     let mut tcp = connect(address)?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     tcp.write_all(request.as_bytes())?;
     let mut bytes = [0; 32 << 10];
-    let mut length = tcp.read(&mut bytes)?;
+    let length = tcp.read(&mut bytes)?;
     let is_served = bytes[..length].starts_with(b"HTTP/1.1 200 ");
     loop {
         match tcp.read(&mut bytes)? {
-            0 => return Ok((is_served, length)),
-            count => length += count,
+            0 => return Ok(is_served),
+            _ => {}
         }
     }
 }
@@ -162,6 +134,5 @@ pub(crate) fn handshakes(
         }
         Ok(is_served)
     };
-    let [served, refused] = attack(count, time, once, || {})?;
-    Ok(format!("{{\"served\": {served}, \"refused\": {refused}}}"))
+    Ok(attack(count, time, once)?)
 }

@@ -12,6 +12,9 @@ const DOCUMENTS: usize = 300;
 /// Fragments of one document, which has about 49 kB.
 const FRAGMENTS: usize = 990;
 
+/// Mistakes of one document.
+const MISTAKES: usize = 3_400;
+
 /// Cheap formulas of one connection.
 const FORMULAS: usize = 4_500;
 
@@ -33,8 +36,23 @@ pub(super) fn documents(number: usize) -> Vec<u8> {
         ),
     };
     let fragments: String = (0..FRAGMENTS).map(fragment).collect();
+    sent_again(number, |at| {
+        format!("query{{getChannel(id:\"V{number}\"){{...A0}}}} {fragments}#{at}")
+    })
+}
+
+/// Documents with a mistake in each of their fields, whose names nearly exist, all different.
+pub(super) fn wrong_documents(number: usize) -> Vec<u8> {
+    let fields: String = (0..MISTAKES).map(|at| format!("valu{at} ")).collect();
+    sent_again(number, |at| {
+        format!("query{{getChannel(id:\"V{number}\"){{{fields}}}}}#{at}")
+    })
+}
+
+/// Subscriptions by documents, each of which ends before the next begins.
+fn sent_again(number: usize, query: impl Fn(usize) -> String) -> Vec<u8> {
     let document = |at: usize| {
-        let query = format!("query{{getChannel(id:\"V{number}\"){{...A0}}}} {fragments}#{at}");
+        let query = query(at);
         let id = format!("{number}-{at}");
         let message = json!({"type": "subscribe", "id": id, "payload": {"query": query}});
         let complete = json!({"type": "complete", "id": id});
