@@ -8,3 +8,4 @@ pub mod metrics;
 pub mod pulse;
 pub mod rhythm;
 pub mod shutdown;
+pub mod thread_cache;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use crate::http::server::Server;
 use crate::ops::rhythm;
 use crate::ops::shutdown::Readiness;
+use crate::ops::thread_cache;
 use crate::state::registry::Registry;
 
 /// How often the memory of the process is compared with `max_memory_mib`.
@@ -116,6 +117,9 @@ pub(super) async fn return_free(server: Arc<Server>) {
             // What was on its way to clients that have gone is free a little later.
             again = (!is_again).then(|| Instant::now() + STRAGGLERS);
             (settled, returned) = (clients, released);
+            if !is_again {
+                thread_cache::ask_all();
+            }
             pvwire_epics::give_back_free_memory();
         }
         (before, released_before) = (clients, released);

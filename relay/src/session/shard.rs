@@ -53,6 +53,7 @@ use crate::limits::requests::RequestLimits;
 use crate::limits::subscriptions::NewNameLimits;
 use crate::ops::metrics::Metrics;
 use crate::ops::shutdown::Indispensable;
+use crate::ops::thread_cache::ThreadCache;
 use crate::session::batch::Batches;
 use crate::session::operation::Operations;
 use crate::session::peers::Peers;
@@ -224,6 +225,7 @@ impl Run {
         self.mailbox.opened();
         let mut events = Events::with_capacity(1024);
         let mut next_check = Instant::now() + CHECK_EVERY;
+        let mut cache = ThreadCache::new();
         loop {
             self.mailbox.turned(Instant::now());
             if let Err(error) = self.poll.poll(&mut events, Some(self.patience(next_check)))
@@ -253,6 +255,7 @@ impl Run {
             self.serve_paced(now);
             if now >= next_check {
                 next_check = now + CHECK_WITHOUT_CLIENTS;
+                cache.give_back_if_asked();
                 self.check(now);
                 self.router.sweep();
                 self.look_for_silent(now);

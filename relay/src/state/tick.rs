@@ -13,6 +13,7 @@ use crate::ingest::Intake;
 use crate::ops::latency::wall_ns;
 use crate::ops::pulse::Pulse;
 use crate::ops::shutdown::Indispensable;
+use crate::ops::thread_cache::ThreadCache;
 use crate::state::table::{Changes, Now, Table};
 
 /// A tick lasts this many times as long as the slowest shard needs to write to all its clients, so
@@ -186,6 +187,7 @@ impl Run {
     fn run(mut self) {
         let _alive = Indispensable("tick");
         let mut ended = Instant::now();
+        let mut cache = ThreadCache::new();
         while !self.stop.load(Ordering::Acquire) {
             let has_work = self.sleep_until_work();
             let begun = Instant::now();
@@ -210,6 +212,7 @@ impl Run {
                 wall_ns: wall_ns(),
             };
             self.ticks.tick(now);
+            cache.give_back_if_asked();
             ended = Instant::now();
             let is_late = begun.elapsed() > LATE;
             (self.ticks.counters.late).fetch_add(u64::from(is_late), Ordering::Relaxed);

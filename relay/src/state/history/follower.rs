@@ -22,6 +22,7 @@ use crate::limits::memory::Owner;
 use crate::ops::latency::wall_ns;
 use crate::ops::metrics::HistoryReadings;
 use crate::ops::shutdown::Indispensable;
+use crate::ops::thread_cache::ThreadCache;
 use crate::state::registry::Registry;
 use crate::state::table::{Changes, Now, Table};
 use crate::state::tick::TickSink;
@@ -348,7 +349,9 @@ impl Follower {
             }
         }
         let mut swept = Instant::now();
+        let mut cache = ThreadCache::new();
         while !self.shared.is_ended.load(Ordering::Acquire) {
+            cache.give_back_if_asked();
             let mut store = self.shared.up_to_date();
             let to_hold = std::mem::take(&mut store.to_hold);
             let mut lost = Vec::new();
