@@ -167,7 +167,7 @@ bench: setup ## Benchmarks of the goals in ten minutes; results in bench/results
 	@$(PYTHON) bench/relay/run.py --set quick
 
 # The build may take a third of the time: without it, `NO_BUILD=1` measures what is in target/release.
-compare: $(if $(NO_BUILD),setup-compare,setup-compare relay) ## pvwire beside PVWS, Coniql, p4p's gateway and client libraries in half an hour; QUICK=1, ONLY="fidelity costs", PVWS_WAR=…
+compare: $(if $(NO_BUILD),setup-compare,setup-compare relay) ## pvwire beside PVWS, Coniql, p4p's gateway and client libraries; QUICK=1 takes five minutes, ONLY="fidelity costs", PVWS_WAR=…
 	@$(if $(NO_BUILD),true,cargo build $(QUIETLY) --locked --release -p pvwire-bench)
 	@$(PYTHON) bench/relay/compare.py $(if $(QUICK),--quick) $(foreach part,$(ONLY),--only $(part))
 

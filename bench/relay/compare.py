@@ -165,8 +165,8 @@ def figures_of(report, point):
     return {key: value for key, value in figures.items() if value is not None}
 
 
-def part_result(part, quick, versions):
-    """A part with what must be known of its run."""
+def part_result(part, quick, versions, measured):
+    """A part with what must be known of its run. `measured` is the commit of the relay, which was built before the run."""
     watch = machine.Watch()
     say(f"== {part}, about {expected_s(part, quick) / 60:.1f} min")
     if part == "fidelity":
@@ -181,7 +181,7 @@ def part_result(part, quick, versions):
         "rows": found,
         # The checks of fidelity are never shortened.
         "set": "quick" if quick and part != "fidelity" else "full",
-        "commit": commit(),
+        "commit": measured,
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "machine": machine.name(),
         "versions": versions | own_versions(),
@@ -201,7 +201,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="few points, one short round of each")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    versions = systems.versions()
+    versions, measured = systems.versions(), commit()
     parts = arguments.only or PARTS
     left = sum(expected_s(part, arguments.quick) for part in parts)
     say(f"== {', '.join(parts)}: about {left / 60:.0f} min")
@@ -210,7 +210,7 @@ def main():
     found = comparison()
     began = time.monotonic()
     for part in parts:
-        found[part] = part_result(part, arguments.quick, versions)
+        found[part] = part_result(part, arguments.quick, versions, measured)
         left -= expected_s(part, arguments.quick)
         # A run that is ended keeps what it has.
         keep_comparison(found)

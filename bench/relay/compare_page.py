@@ -14,7 +14,7 @@ pvwire beside other servers and client libraries of EPICS, on the same soft IOC,
 ## How to repeat it
 
 `make compare` installs what is missing into `.local` (every file by its hash), builds the relay and its load client, measures, and writes this page and `bench/results/compare.json`.
-It needs Linux with Rust, Node, Python and two cores; on a bare machine it takes about three quarters of an hour, of which the build takes a quarter.
+It needs Linux with Rust, Node, Python and two cores.{time}
 `make compare QUICK=1` takes about five minutes and shows that everything works; `make compare ONLY="fidelity costs"` measures some parts and keeps the others.
 PVWS can't be installed from a package registry: fetch or build its war by hand, and name it with `make compare PVWS_WAR=/path/to/pvws.war`.
 
@@ -93,6 +93,9 @@ LIMITS = """## What this page doesn't say
 - How pvwire scales to a thousand clients: [Performance](performance.md).
 """
 
+# Of the page, each measured by itself.
+PARTS = 8
+
 # More than this of other work delays what is measured.
 BUSY_CORES = 0.3
 
@@ -118,7 +121,7 @@ def table(heads, rows):
 
 def page(found):
     """The whole document."""
-    lines = [HEAD, "## Systems and versions", "", *versions_table(found), ""]
+    lines = [HEAD.replace("{time}", time_of(found)), "## Systems and versions", "", *versions_table(found), ""]
     for part, text, write in (
         ("fidelity", FIDELITY, fidelity_tables),
         ("costs", COSTS, points_table),
@@ -135,6 +138,14 @@ def page(found):
         else:
             lines += ["Not measured yet.", ""]
     return "\n".join([*lines, LIMITS.rstrip()]) + "\n"
+
+
+def time_of(found):
+    """How long the measurements on the page took; nothing until all of them were made in full."""
+    if len(found) < PARTS or any(part["set"] == "quick" for part in found.values()):
+        return ""
+    minutes = sum(part["took_s"] for part in found.values()) / 60
+    return f"\nWhat is on this page took {minutes:.0f} minutes to measure; on a bare machine the set-up and the build come before."
 
 
 def origin(part):

@@ -67,6 +67,32 @@ class Page(unittest.TestCase):
         self.assertIn("was busy", compare_page.page({"costs": part([row("pvwire", 5)], other_cores=1.5)}))
         self.assertEqual(page.count("Not measured yet."), 6)
 
+    def test_time_that_the_measurements_took_is_on_the_page_and_nowhere_else(self):
+        parts = {name: part([], took_s=150) for name in compare.PARTS}
+        for rows in ("serialisers", "profile"):
+            parts[rows] = part([{"failed": "no perf", "way": "a"}], took_s=150)
+        self.assertIn("took 20 minutes to measure", compare_page.page(parts))
+        self.assertNotIn("to measure;", compare_page.page(parts | {"costs": part([], set="quick")}))
+        del parts["costs"]
+        self.assertNotIn("to measure;", compare_page.page(parts))
+        for name in ("Makefile", "CONTRIBUTING.md", "bench/README.md"):
+            for line in (compare.ROOT / name).read_text().splitlines():
+                if "make compare" in line or line.startswith("compare:"):
+                    self.assertNotRegex(line, r"\bhours?\b|(?<!five )\bminutes\b", name)
+
+    def test_edits_during_a_run_are_not_changes_of_what_it_measures(self):
+        kept, known = [], iter(("abc123", "abc123 with changes", "abc123 with changes"))
+        with (
+            mock.patch.object(sys, "argv", ["compare.py", "--only", "costs", "--only", "grid"]),
+            mock.patch.multiple(compare, commit=lambda: next(known), comparison=dict, keep_comparison=kept.append,
+                                measure_part=lambda *_: [], own_versions=dict, say=lambda _: None),
+            mock.patch.object(compare.signal, "signal"),
+            mock.patch.object(compare.systems, "versions", dict),
+            mock.patch.object(compare_page, "PAGE", mock.MagicMock()),
+        ):
+            compare.main()
+        self.assertEqual([each["commit"] for each in kept[-1].values()], ["abc123", "abc123"])
+
     def test_fidelity_has_a_column_for_each_system_and_counts_what_is_right(self):
         cells = {"NaN": fidelity.cell(True, "NaN"), "A label": fidelity.cell(False, "old")}
         rows = [{"system": "p4p", "way": "client", "cells": cells},
