@@ -18,6 +18,9 @@ RIGHTS = {
     },
 }
 
+# Minutes that `make fuzz-long` needs on a new machine before the first target: cargo-fuzz, and two builds.
+FUZZ_BUILD_MIN = 60
+
 
 def workflows():
     for file in sorted((ROOT / ".github/workflows").glob("*.yml")):
@@ -35,6 +38,15 @@ def workflow_of(name):
 
 def texts(job):
     return [step.get("run", "") + step.get("uses", "") for step in job["steps"]]
+
+
+def commands_of(job):
+    """The commands of a job, once for each entry of its matrix."""
+    matrix = job.get("strategy", {}).get("matrix", {})
+    entries = matrix.get("include") or [{key: value} for key, values in matrix.items() for value in values] or [{}]
+    for entry in entries:
+        runs = "\n".join(step.get("run", "") for step in job["steps"])
+        yield re.sub(r"\$\{\{ matrix\.(\w+) \}\}", lambda found, entry=entry: entry[found[1]], runs)
 
 
 class WorkflowsTest(unittest.TestCase):
@@ -67,6 +79,20 @@ class WorkflowsTest(unittest.TestCase):
             for job, each in workflow["jobs"].items():
                 self.assertIn("timeout-minutes", each, f"{name}: {job}")
 
+    def test_a_release_fuzzes_every_reader_within_the_time_of_its_job(self):
+        every = re.findall(r'^        name: "(\w+)",$', (ROOT / "fuzz/src/targets.rs").read_text(), re.M)
+        seconds = int(re.search(r"^fuzz-long: SECONDS := (\d+)$", (ROOT / "Makefile").read_text(), re.M)[1])
+        fuzzed = []
+        for name, job in workflow_of("release.yml")["jobs"].items():
+            for commands in commands_of(job):
+                runs = re.findall(r'^make fuzz-long(?: TARGETS="(.+)")?$', commands, re.M)
+                targets = [target for words in runs for target in words.split() or every]
+                fuzzed += targets
+                if targets:
+                    takes_min = FUZZ_BUILD_MIN + len(targets) * seconds / 60
+                    self.assertLessEqual(takes_min, job["timeout-minutes"], f"{name}: {targets}")
+        self.assertEqual(sorted(fuzzed), sorted(every))
+
     def test_commands_of_the_makefile_exist(self):
         makefile = (ROOT / "Makefile").read_text()
         for name, workflow, _ in workflows():
@@ -77,7 +103,7 @@ class WorkflowsTest(unittest.TestCase):
     def test_a_release_is_tested_signed_and_drafted_but_not_published(self):
         jobs = workflow_of("release.yml")["jobs"]
         draft = jobs["draft"]
-        self.assertEqual(set(draft["needs"]), {"test", "files", "image"})
+        self.assertEqual(set(draft["needs"]), {"test", "fuzz", "files", "image"})
         order = [
             next(at for at, text in enumerate(texts(draft)) if part in text)
             for part in ("cosign sign-blob", "actions/attest-build-provenance", "gh release create")
