@@ -81,8 +81,8 @@ release-files: wheel dist package ## What a release consists of, with its bills 
 setup-roots:
 	@tools/setup.sh roots
 
-release-check: setup-roots ## Installs each file of `make release-files` into empty roots, sees it give a PV and show its demo; needs root
-	@$(PYTHON) tools/release_check.py
+release-check: setup-roots ## Installs each file of `make release-files` into empty roots, sees it give a PV and show its demo; needs root; REQUIRE=1 fails when one can't be made
+	@$(PYTHON) tools/release_check.py $(if $(REQUIRE),--require)
 
 setup-site:
 	@tools/setup.sh site

@@ -1,10 +1,11 @@
 """Installs each file of a release into empty roots and sees it give a PV and show its demo: `make release-check`.
 
-The roots are Debian 12 and 11, and Ubuntu 22.04 where its keys are, as debootstrap makes them, with Python and the C++
-library, without a compiler, and the image's root file system. The IOC, the client and Chromium are outside. The relays
-see the machine's loopback, and nothing of this tree.
+The roots are Debian 12 and 11 and Ubuntu 22.04, as debootstrap makes them, with Python and the C++ library, without a
+compiler, and the image's root file system. The IOC, the client and Chromium are outside. The relays see the machine's
+loopback, and nothing of this tree. A root that can't be made is reported as not run, and `--require` fails then.
 """
 
+import argparse
 import json
 import os
 import re
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import urllib.request
 from pathlib import Path
 
 import bom
@@ -25,10 +27,11 @@ RELEASE = ROOT / ".local/release"
 ROOTS = ROOT / ".local/roots"
 # Debian 12 and 11, with glibc 2.36 and 2.31, and Ubuntu 22.04, with 2.35.
 SUITES = ("bookworm", "bullseye", "jammy")
-# Ubuntu's packages are checked with its keys, which Ubuntu has and not every Debian.
 UBUNTU = {"jammy"}
-UBUNTU_KEYS = Path("/usr/share/keyrings/ubuntu-archive-keyring.gpg")
-UBUNTU_MIRROR = ("--components=main,universe", "http://archive.ubuntu.com/ubuntu")
+# tools/setup.sh fetches them.
+UBUNTU_KEYS = ROOT / ".local/ubuntu-keys/usr/share/keyrings/ubuntu-archive-keyring.gpg"
+UBUNTU_ARCHIVE = "http://archive.ubuntu.com/ubuntu"
+REACHED_S = 20
 # Besides what Debian calls required. Compilers are not among these.
 INCLUDED = "ca-certificates,libstdc++6,python3,python3-venv"
 CONFIG = "etc/pvwire/pvwire.toml"
@@ -48,15 +51,48 @@ def mirror():
     return next((line for line in listed.splitlines() if line.startswith("http")), "")
 
 
+def obstacle(suite):
+    """Why no root of this suite can be made here; empty if one can."""
+    if suite not in UBUNTU or (ROOTS / suite).exists():
+        return ""
+    if not UBUNTU_KEYS.exists():
+        return f"{UBUNTU_KEYS} is missing"
+    try:
+        urllib.request.urlopen(f"{UBUNTU_ARCHIVE}/dists/{suite}/Release", timeout=REACHED_S).close()
+    except OSError as error:
+        return f"{UBUNTU_ARCHIVE} can't be reached: {error}"
+    return ""
+
+
+def available(required):
+    """The suites of which roots can be made. The others are reported, and fail the check if all are required."""
+    found = []
+    for suite in SUITES:
+        why = obstacle(suite)
+        if why and required:
+            sys.exit(f"release-check: {suite}: {why}")
+        if why:
+            print(f"{suite}: NOT RUN: {why}")
+        else:
+            found.append(suite)
+    return found
+
+
+def outcome(passed, found):
+    return f"{passed} passed, 0 failed" + "".join(f", {suite} NOT RUN" for suite in SUITES if suite not in found)
+
+
 def base(suite):
     """An empty Debian or Ubuntu, made once."""
     made = ROOTS / suite
-    components, address = UBUNTU_MIRROR if suite in UBUNTU else ("--components=main", mirror())
+    source, address = ["--components=main"], mirror()
+    if suite in UBUNTU:
+        source, address = ["--components=main,universe", f"--keyring={UBUNTU_KEYS}"], UBUNTU_ARCHIVE
     if not made.exists():
         partly = ROOTS / f"{suite}.partly"
         shutil.rmtree(partly, ignore_errors=True)
         ROOTS.mkdir(parents=True, exist_ok=True)
-        empty = ["debootstrap", "--variant=minbase", components, f"--include={INCLUDED}", suite, partly]
+        empty = ["debootstrap", "--variant=minbase", *source, f"--include={INCLUDED}", suite, partly]
         run(*empty, *filter(None, [address]))
         partly.rename(made)
     for compiler in ("cc", "gcc", "g++", "rustc"):
@@ -268,18 +304,19 @@ def in_elements():
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--require", action="store_true", help="fail if a root can't be made")
+    arguments = parser.parse_args()
     if os.geteuid() != 0:
         sys.exit("release-check: run it as root: it starts programs in separate roots")
     run("sha256sum", "--check", "--quiet", "SHA256SUMS", cwd=RELEASE)
     passed = 1 + check_boms()
+    found = available(arguments.require)
     checks = {"archive": check_archive, "deb": check_deb, "rpm": check_rpm, "wheel": check_wheel}
     with tempfile.TemporaryDirectory(prefix="pvwire-release-") as temporary:
         folder = Path(temporary)
         with running_ioc(folder) as ioc:
-            for suite in SUITES:
-                if suite in UBUNTU and not UBUNTU_KEYS.exists() and not (ROOTS / suite).exists():
-                    print(f"{suite}: NOT RUN: {UBUNTU_KEYS} is missing")
-                    continue
+            for suite in found:
                 for name, check in checks.items():
                     root = Root.debian(suite, name, folder)
                     try:
@@ -290,7 +327,7 @@ def main():
                     passed += number
         number = check_image(folder / unpack_archive(folder) / "bin/pvwire-relay", folder)
         print(f"image: {number} passed")
-    print(f"{passed + number} passed, 0 failed")
+    print(outcome(passed + number, found))
 
 
 if __name__ == "__main__":

@@ -214,9 +214,23 @@ valgrind() {
 
 # What makes empty roots of Debian and installs packages of Red Hat, for the check of releases.
 roots() {
-  command -v debootstrap > /dev/null && command -v rpm > /dev/null && return
-  say "debootstrap and rpm"
-  packages debootstrap rpm
+  command -v debootstrap > /dev/null && command -v rpm > /dev/null && command -v gpgv > /dev/null || {
+    say "debootstrap and rpm"
+    packages debootstrap gpgv rpm
+  }
+  ubuntu_keys || say "Ubuntu's keys could not be fetched"
+}
+
+# The keys with which debootstrap checks Ubuntu's packages: Debian has no package of them. apt checks their file.
+ubuntu_keys() {
+  [ -f .local/ubuntu-keys/usr/share/keyrings/ubuntu-archive-keyring.gpg ] && return
+  say "Ubuntu's keys (.local/ubuntu-keys)"
+  local address=http://archive.ubuntu.com/ubuntu/pool/main/u/ubuntu-keyring/ubuntu-keyring_2021.03.26_all.deb
+  local sum=SHA256:0d0e7ed6b112f5d03eabf3c7eb01ebdacf9c57714b279e90495cfc58c8c4520f file
+  file=$(mktemp -d)/keys.deb
+  /usr/lib/apt/apt-helper download-file "$address" "$file" "$sum" && dpkg -x "$file" .local/ubuntu-keys
+  rm -rf "${file%/*}"
+  [ -f .local/ubuntu-keys/usr/share/keyrings/ubuntu-archive-keyring.gpg ]
 }
 
 # Helm's engine, which renders the chart: Debian has no helm, and building it takes Go.

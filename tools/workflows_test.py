@@ -112,7 +112,7 @@ class WorkflowsTest(unittest.TestCase):
         self.assertIn("--draft", texts(draft)[order[-1]])
         files = "\n".join(texts(jobs["files"]))
         for part in ("version.py --tag", "release_notes.py", "make release-files", "make dist-check",
-                     "make release-check"):
+                     "make release-check REQUIRE=1"):
             self.assertIn(part, files)
         for part in ("--sbom=true", "--provenance=mode=max"):
             self.assertIn(part, "\n".join(texts(jobs["image"])))
