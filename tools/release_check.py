@@ -20,6 +20,7 @@ from pathlib import Path
 
 import bom
 from installed import PYTHON, ROOT, gives_pv, running_ioc, shows_demo
+from shell_blocks import block_with
 from symbols import check_symbols
 from version import workspace_version
 
@@ -35,6 +36,9 @@ REACHED_S = 20
 # Besides what Debian calls required. Compilers are not among these.
 INCLUDED = "ca-certificates,libstdc++6,python3,python3-venv"
 CONFIG = "etc/pvwire/pvwire.toml"
+
+# They say how to unpack the archive, the last one how to install the package for Debian too.
+DOCUMENTS = ("README.md", "docs/how-to/install.md")
 
 
 def run(*command, **options):
@@ -136,8 +140,22 @@ def unpack_archive(folder):
     return file.name.removesuffix(".tar.gz")
 
 
+def unpack_as_documented(root, folder):
+    """Unpacks the archive in a folder of the root by the documents' command; returns its own folder there."""
+    file = RELEASE / f"pvwire-relay-{workspace_version()}-linux-x86_64.tar.gz"
+    shutil.copy(file, root.path / folder)
+    inside = file.name.removesuffix(".tar.gz")
+    for document in DOCUMENTS:
+        commands = block_with(document, "tar xzf pvwire-relay")
+        if commands != [f"tar xzf {file.name}", f"{inside}/bin/pvwire-relay demo"]:
+            sys.exit(f"release-check: {document} doesn't unpack {file.name}: {commands}")
+    root.run("sh", "-euc", f"cd '/{folder}' && {commands[0]}")
+    return f"/{folder}/{inside}"
+
+
 def follow_readme(root, inside):
-    """Runs what the archive's README says of a service, but for systemd, which a root without processes hasn't."""
+    """Runs what the archive's README (deploy/package/README.md) says of a service, but for systemd, which a root
+    without processes hasn't."""
     text = (root.path / inside.lstrip("/") / "README.md").read_text()
     _, commands = re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S)
     steps = [line.removeprefix("sudo ") for line in commands.splitlines() if "systemctl" not in line]
@@ -152,7 +170,7 @@ def follow_readme(root, inside):
 def check_archive(root, ioc, folder):
     place = "srv/a folder with blanks"
     (root.path / place).mkdir()
-    inside = f"/{place}/{unpack_archive(root.path / place)}"
+    inside = unpack_as_documented(root, place)
     unpacked = root.path / inside.lstrip("/")
     run("sha256sum", "--check", "--quiet", "SHA256SUMS", cwd=unpacked)
     passed = check_symbols(unpacked)
@@ -198,8 +216,9 @@ def check_config_is_kept(root):
 
 def check_deb(root, ioc, folder):
     [file] = RELEASE.glob("*.deb")
-    shutil.copy(file, root.path / "relay.deb")
-    root.run("dpkg", "--install", "/relay.deb")
+    shutil.copy(file, root.path / file.name)
+    [command, *_] = block_with(DOCUMENTS[1], "sudo dpkg -i ")
+    root.run("sh", "-euc", f"cd / && {command.removeprefix('sudo ')}")
     passed = check_installed(root, ioc, folder)
     change_config(root)
     upgrade = folder / "upgrade.deb"
