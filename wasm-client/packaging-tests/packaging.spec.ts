@@ -5,6 +5,7 @@ import path from "node:path";
 
 import type { Locator, Page } from "@playwright/test";
 
+import { ROOT } from "../../testbed/ts/paths";
 import type { Relay } from "../../testbed/ts/relay";
 import { run, serving } from "./command";
 import { expect, seeFormulaAndArray, seeLive, test } from "./fixtures";
@@ -117,7 +118,11 @@ test('plain <script type="module">, and custom elements', async ({
   relayUrl,
   seeLive,
 }) => {
-  const end = await serveFolder(await install("plain"), port);
+  const cwd = await install("plain");
+  const howTo = path.join(ROOT, "docs/how-to/plain-page.md");
+  const copy = /^ *mkdir pvwire && cp .*$/m.exec(await readFile(howTo, "utf8"))?.[0] ?? "false";
+  await run(["bash", "-euc", copy], { cwd });
+  const end = await serveFolder(cwd, port);
   const relay = encodeURIComponent(relayUrl);
   await seeLive(`${pageUrl}?relay=${relay}`);
   await page.goto(`${pageUrl}elements.html?relay=${relay}`);

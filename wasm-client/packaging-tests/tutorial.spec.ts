@@ -13,6 +13,7 @@ import { expect, test } from "./fixtures";
 
 const TUTORIAL = path.join(ROOT, "docs/tutorials/first-screen.md");
 const APP = path.join(ROOT, "examples/react");
+const EXAMPLES = path.join(ROOT, "examples/README.md");
 const CURRENT = "DEMO:RING:CURRENT";
 
 /** The blocks of one section in one language. */
@@ -97,6 +98,12 @@ test("tutorial: your first screen, without code and with React", async ({
       await mkdir(path.join(cwd, "pvwire/examples"), { recursive: true });
       await cp(APP, path.join(cwd, "pvwire/examples/react"), { recursive: true });
       const steps = commands.trim().split("\n");
+      // The examples' document has the same commands, with the package's name in place of its file.
+      const npm = steps.filter((step) => step.startsWith("npm "));
+      const example = /^## React\n.*?^```sh\n(.*?)^```/ms.exec(await readFile(EXAMPLES, "utf8"));
+      expect(example?.[1]?.trim().split(/\n| && /)).toEqual(
+        npm.map((step) => step.replace(tarball, "pvwire")),
+      );
       const dev = steps.pop() ?? "";
       const env = { npm_config_prefer_offline: "true", npm_config_audit: "false" };
       await run(["bash", "-euc", steps.join("\n")], { cwd, env });
