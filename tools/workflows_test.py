@@ -116,6 +116,14 @@ class WorkflowsTest(unittest.TestCase):
             self.assertIn(part, files)
         for part in ("--sbom=true", "--provenance=mode=max"):
             self.assertIn(part, "\n".join(texts(jobs["image"])))
+        # The image is started before it is kept, which publish.yml then hands on as it is.
+        order = [
+            next(at for at, text in enumerate(texts(jobs["image"])) if part in text)
+            for part in ("docker buildx build", "deploy/start-image.sh", "actions/upload-artifact")
+        ]
+        self.assertEqual(order, sorted(order))
+        [archive] = re.findall(r"type=oci,dest=([^\"]+)", "\n".join(texts(jobs["image"])))
+        self.assertIn(f'deploy/start-image.sh "{archive}" ', texts(jobs["image"])[order[1]])
         for word in ("npm publish", "uv publish", "docker push", "skopeo", "--push"):
             self.assertNotIn(word, "\n".join(text for job in jobs.values() for text in texts(job)))
 
