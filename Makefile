@@ -1,4 +1,5 @@
-# One command per chore; `make help` lists them. CI runs `make test` and nothing else, in jobs of some sections each.
+# One command per chore; `make help` lists them. CI runs `make test`, in jobs of some sections each; on
+# main it also makes and checks the files of a release.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c

@@ -127,6 +127,22 @@ class WorkflowsTest(unittest.TestCase):
         for word in ("npm publish", "uv publish", "docker push", "skopeo", "--push"):
             self.assertNotIn(word, "\n".join(text for job in jobs.values() for text in texts(job)))
 
+    def test_main_makes_and_checks_what_a_release_has(self):
+        workflow, release = workflow_of("ci.yml"), workflow_of("release.yml")["jobs"]["files"]
+        self.assertIn("main", workflow[True]["push"]["branches"])
+        [job] = [each for each in workflow["jobs"].values() if "make release-files" in texts(each)]
+        self.assertEqual(job["if"], "github.ref == 'refs/heads/main'")
+        commands = [command for command in texts(job) if command.startswith("make ")]
+        expected = ["make setup-browser", "make release-files", "make release-check REQUIRE=1", "make site"]
+        self.assertEqual(commands, expected)
+        self.assertLess(set(commands), set(texts(release)))
+        # Another compiler's libraries would need other symbols.
+        self.assertEqual(job["container"], release["container"])
+        self.assertIn(f"ARG BUILDER={job['container']['image']}\n", (ROOT / "deploy/Dockerfile").read_text())
+        # Both builds read the symbols of what they made.
+        for tool in ("wheel_check.py", "dist.py"):
+            self.assertIn("check_symbols(", (ROOT / "tools" / tool).read_text())
+
     def test_published_are_the_signed_files_of_the_draft(self):
         workflow = workflow_of("publish.yml")
         self.assertEqual(workflow[True], {"release": {"types": ["published"]}})
