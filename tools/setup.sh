@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Installs what a fresh Debian machine with Rust, Node and Python lacks, into the project's own folders.
-# `setup.sh rust` installs only what Rust code needs to build. `setup.sh browser` adds Chromium where there
-# is no browser and the servers in Java, `setup.sh valgrind` Valgrind, `setup.sh deploy` what checks deploy/,
-# `setup.sh wheel` what builds the relay's wheel and packages, `setup.sh roots` what checks them, `setup.sh site` what
-# makes the documents a site, `setup.sh compare` the systems that the relay is compared with.
+# `setup.sh rust` installs only what Rust code needs to build. `setup.sh chromium` adds Chromium where there is no
+# browser, `setup.sh browser` the servers in Java too, `setup.sh valgrind` Valgrind, `setup.sh deploy` what checks
+# deploy/, `setup.sh wheel` what builds the relay's wheel and packages, `setup.sh roots` what checks them,
+# `setup.sh site` what makes the documents a site, `setup.sh compare` the systems that the relay is compared with.
 # Completed steps are skipped until their inputs change.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -287,6 +287,7 @@ graphql_clients
 npm_packages
 case "${1:-}" in
   browser) browser && java_servers ;;
+  chromium) browser ;;
   valgrind) valgrind ;;
   deploy) helm && nginx ;;
   wheel) wheel ;;
