@@ -7,7 +7,8 @@
 use std::sync::Arc;
 
 use pco::ChunkConfig;
-use pco::standalone::{simple_compress, simple_decompress};
+use pco::data_types::Number;
+use pco::standalone::{simple_compress, simple_decompress_into};
 
 use super::PastValue;
 
@@ -125,11 +126,20 @@ pub(super) fn pack_times(times: &[i64]) -> Vec<u8> {
     out
 }
 
+/// What pco has compressed, of at most this many numbers; none if the bytes make no sense. A few bytes may claim
+/// millions of equal numbers.
+fn decompressed<T: Number + Default>(bytes: &[u8], most: usize) -> Vec<T> {
+    let mut numbers = vec![T::default(); most];
+    let count = simple_decompress_into(bytes, &mut numbers).map_or(0, |read| read.n_processed);
+    numbers.truncate(count);
+    numbers
+}
+
 /// The times of [`pack_times`].
 pub(super) fn unpack_times(bytes: &[u8], count: usize) -> Vec<i64> {
     let mut reader = Reader(bytes);
     if reader.bytes(1) == [PCO] {
-        return simple_decompress(reader.0).unwrap_or_default();
+        return decompressed(reader.0, count);
     }
     let bits = u32::from(reader.bytes(1).first().copied().unwrap_or_default()).min(u64::BITS);
     let [base, unit, step, least] = [(); 4].map(|()| reader.word() as i64);
@@ -177,7 +187,7 @@ pub(super) fn pack_numbers(numbers: &[f64]) -> Vec<u8> {
 pub(super) fn unpack_numbers(bytes: &[u8], rows: usize) -> Vec<f64> {
     let mut reader = Reader(bytes);
     match reader.bytes(1) {
-        [PCO] => simple_decompress(reader.0).unwrap_or_default(),
+        [PCO] => decompressed(reader.0, rows),
         [RUNS] => {
             let mut numbers = Vec::new();
             while !reader.0.is_empty() {
@@ -189,7 +199,8 @@ pub(super) fn unpack_numbers(bytes: &[u8], rows: usize) -> Vec<f64> {
         }
         _ => {
             let (words, _) = reader.0.as_chunks();
-            words.iter().copied().map(f64::from_le_bytes).collect()
+            let numbers = words.iter().copied().map(f64::from_le_bytes);
+            numbers.take(rows).collect()
         }
     }
 }
@@ -298,6 +309,23 @@ mod tests {
             let bits = |numbers: &[f64]| numbers.iter().map(|n| n.to_bits()).collect::<Vec<_>>();
             prop_assert_eq!(bits(&back), bits(&numbers));
         }
+    }
+
+    #[test]
+    fn column_that_claims_more_rows_than_its_chunk_has_takes_no_memory_for_them() {
+        let (bytes, rows) = (
+            simple_compress(&vec![7_i64; 1 << 20], &config()).unwrap(),
+            512,
+        );
+        assert!(bytes.len() < 200, "{} bytes", bytes.len());
+        let times = unpack_times(&[&[PCO], &*bytes].concat(), rows);
+        assert_eq!((times.len(), times.capacity(), times[511]), (rows, rows, 7));
+        let bytes = simple_compress(&vec![0.5; 1 << 20], &config()).unwrap();
+        let numbers = unpack_numbers(&[&[PCO], &*bytes].concat(), rows);
+        assert_eq!((numbers.len(), numbers.capacity()), (rows, rows));
+        let numbers = unpack_numbers(&[RAW; 8_001], rows);
+        assert_eq!(numbers.len(), rows);
+        assert!(unpack_numbers(&[PCO, 1, 2, 3], rows).is_empty());
     }
 
     #[test]
