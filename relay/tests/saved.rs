@@ -3,7 +3,9 @@
 //! Topology: relays with one folder, and plain connections to them.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::{Value, json};
 use testbed::{Network, Relay, file, get, prefix, raw};
@@ -137,6 +139,46 @@ fn wrong_changes_are_refused_and_change_nothing() {
     assert_eq!((status, text.contains("operator")), (500, true), "{text}");
     let left = fs::read_to_string(folder.join("user-anna.json")).unwrap();
     assert_eq!(left, "damaged");
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn links_and_pipes_in_the_folder_neither_direct_what_is_written_nor_hold_up_the_relay() {
+    let folder = folder();
+    let foreign = file("foreign.json", r#"{ "lists": { "Foreign": ["SR:A"] } }"#);
+    let text = fs::read_to_string(&foreign).unwrap();
+    let pipe = |name: &str| {
+        let path = folder.join(name);
+        let made = Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+        path
+    };
+    // The names of the files that a relay writes to see whether it can, and before it replaces a user's file.
+    let trial = pipe(".writable");
+    drop(start(&folder));
+    fs::remove_file(&trial).unwrap();
+    symlink(&foreign, &trial).unwrap();
+    symlink(&foreign, folder.join("user-anna.json.new")).unwrap();
+    pipe("user-bob.json.new");
+    symlink(&foreign, folder.join("user-eve.json")).unwrap();
+    pipe("user-joe.json");
+    let relay = start(&folder);
+    for user in ["anna", "bob"] {
+        let (status, text) = save(&relay, "Mine", user, &["SR:A"]);
+        assert_eq!(status, 200, "{user}: {text}");
+        assert_eq!(lists(&relay, user), json!({ "Mine": ["SR:A"] }));
+    }
+    for user in ["eve", "joe"] {
+        let (status, text) = save(&relay, "Mine", user, &["SR:A"]);
+        assert_eq!(
+            (status, text.contains("not a regular file")),
+            (500, true),
+            "{text}"
+        );
+        let answer = get(relay.address(), "/saved", &[("X-Forwarded-User", user)]);
+        assert_eq!(answer.status, 500, "{}", answer.body);
+    }
+    assert_eq!(fs::read_to_string(&foreign).unwrap(), text);
     fs::remove_dir_all(folder).unwrap();
 }
 

@@ -1,9 +1,8 @@
 //! Lists of PVs that users save on the relay: one file a user, in the folder that the operator names.
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,7 +13,9 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::access::rule::Identity;
-use crate::ops::file_reads::{PATIENCE, RegularFileError, read_text};
+use crate::ops::file_reads::{
+    PATIENCE, RegularFileError, create_beside, read_own_text, remove_left_over,
+};
 
 /// Largest file of a user.
 pub const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -71,9 +72,9 @@ impl SavedLists {
             return Ok(None);
         }
         let path = PathBuf::from(folder);
-        let trial = path.join(".writable");
-        fs::write(&trial, "")
-            .and_then(|()| fs::remove_file(&trial))
+        create_beside(&path.join("writable"))
+            .and_then(|(_, trial)| fs::remove_file(trial))
+            .and_then(|()| remove_left_over(&path))
             .map_err(|error| format!("saved: {folder}: {error}"))?;
         Ok(Some(Self {
             folder: path,
@@ -175,7 +176,7 @@ fn check(title: &str, names: &[String]) -> Result<(), String> {
 }
 
 fn read(path: &Path) -> Result<Lists, SavedError> {
-    match read_text(path, MAX_FILE_BYTES) {
+    match read_own_text(path, MAX_FILE_BYTES) {
         Ok(text) => {
             serde_json::from_str(&text).map_err(|error| SavedError::File(error.to_string()))
         }
@@ -195,14 +196,16 @@ fn write(path: &Path, lists: &Lists) -> Result<(), SavedError> {
         let why = format!("your lists have more than {mib} MiB together: remove one first");
         return Err(SavedError::Refused(why));
     }
-    let new = path.with_extension("json.new");
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o640);
-    let mut file = options.open(&new).map_err(of_file)?;
-    file.write_all(&text)
+    let (mut file, new) = create_beside(path).map_err(of_file)?;
+    let written = file
+        .write_all(&text)
         .and_then(|()| file.sync_all())
-        .and_then(|()| fs::rename(&new, path))
-        .map_err(of_file)
+        .and_then(|()| fs::rename(&new, path));
+    written.map_err(|error| {
+        // It has replaced nothing.
+        let _ = fs::remove_file(&new);
+        of_file(error)
+    })
 }
 
 #[cfg(test)]

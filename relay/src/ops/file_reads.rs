@@ -4,7 +4,7 @@
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
@@ -80,6 +80,17 @@ pub fn read_text(path: impl AsRef<Path>, limit: u64) -> Result<String, RegularFi
     text(read_regular(path, limit)?)
 }
 
+/// The same of a file that the relay itself has written: it follows no link, see [`open_regular`].
+///
+/// # Errors
+/// As [`read_text`], and when a link is there.
+pub fn read_own_text(path: &Path, limit: u64) -> Result<String, RegularFileError> {
+    if !fs::symlink_metadata(path)?.is_file() {
+        return Err(RegularFileError::NotRegular);
+    }
+    text(content(open_with(path, libc::O_NOFOLLOW)?, limit)?)
+}
+
 /// The text of a file with this content.
 ///
 /// # Errors
@@ -97,7 +108,11 @@ pub fn text(content: Vec<u8>) -> Result<String, RegularFileError> {
 /// # Errors
 /// When it can't be read, isn't a regular file or is longer.
 pub fn read_regular(path: impl AsRef<Path>, limit: u64) -> Result<Vec<u8>, RegularFileError> {
-    let file = open_to_read(path.as_ref())?;
+    content(open_to_read(path.as_ref())?, limit)
+}
+
+/// The content of an open file of at most `limit` bytes.
+fn content(file: File, limit: u64) -> Result<Vec<u8>, RegularFileError> {
     let mut bytes = Vec::new();
     file.take(limit + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit {
@@ -124,9 +139,14 @@ pub fn open_to_read(path: &Path) -> Result<File, RegularFileError> {
 /// # Errors
 /// When it can't be opened, or isn't a regular file.
 pub fn open_if_regular(path: &Path) -> Result<File, RegularFileError> {
+    open_with(path, 0)
+}
+
+/// The same with further flags.
+fn open_with(path: &Path, flags: i32) -> Result<File, RegularFileError> {
     let mut options = OpenOptions::new();
     options.read(true);
-    options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
+    options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY | flags);
     let file = loop {
         match options.open(path) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(LEASE_CHECK),
@@ -160,6 +180,50 @@ pub fn open_regular(path: &Path, otherwise: &str) -> io::Result<(File, Metadata,
     refuse_other(&metadata, otherwise)?;
     let is_created = found.is_err_and(|error| error.kind() == ErrorKind::NotFound);
     Ok((file, metadata, is_created))
+}
+
+/// What the name of a new file ends with until it replaces the old one.
+const NEW: &str = ".new";
+
+/// Age from which a new file that replaced none is left over from a relay that was killed.
+const LEFT_OVER: Duration = Duration::from_secs(60);
+
+/// Creates a file to write, which is to be renamed to `path`. Its name is one that nothing has, and that no other
+/// program can know before: a link or a pipe can't be there already.
+///
+/// # Errors
+/// When the folder takes no file, or the system has no random numbers.
+pub fn create_beside(path: &Path) -> io::Result<(File, PathBuf)> {
+    let mut random = [0; 8];
+    getrandom::fill(&mut random)?;
+    let number = u64::from_ne_bytes(random);
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let new = path.with_file_name(format!(".{name}-{number:016x}{NEW}"));
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o640);
+    Ok((options.open(&new)?, new))
+}
+
+/// Removes files of [`create_beside`] that a relay has left when it was killed, if that is possible. Another relay may
+/// just be writing one.
+///
+/// # Errors
+/// When the folder can't be read.
+pub fn remove_left_over(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let (path, metadata) = match entry.and_then(|entry| Ok((entry.path(), entry.metadata()?))) {
+            Ok(found) => found,
+            // It was removed meanwhile.
+            Err(_) => continue,
+        };
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let age = metadata.modified()?.elapsed().unwrap_or_default();
+        let is_new = name.starts_with('.') && name.ends_with(NEW) && metadata.is_file();
+        if is_new && age >= LEFT_OVER {
+            let _ = fs::remove_file(&path);
+        }
+    }
+    Ok(())
 }
 
 /// Refuses what is no regular file.
@@ -206,5 +270,25 @@ mod tests {
         let opened = open_if_regular(&path);
         assert!(matches!(opened, Err(RegularFileError::NotRegular)));
         fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn new_files_of_a_relay_that_was_killed_are_removed_and_no_others() {
+        let folder = std::env::temp_dir().join(format!("pvwire-new-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let path = folder.join("a.json");
+        let (fresh, old) = (create_beside(&path).unwrap(), create_beside(&path).unwrap());
+        fs::write(&path, "{}").unwrap();
+        let long_ago = std::time::SystemTime::now() - 2 * LEFT_OVER;
+        old.0.set_modified(long_ago).unwrap();
+        File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_modified(long_ago)
+            .unwrap();
+        remove_left_over(&folder).unwrap();
+        assert!(fresh.1.exists() && path.exists() && !old.1.exists());
+        fs::remove_dir_all(&folder).unwrap();
     }
 }
