@@ -14,7 +14,7 @@ const TYPING_MS = 80;
 
 interface Offer {
   readonly text: string;
-  readonly names: readonly Pick<NameFound, "name" | "protocol">[];
+  readonly names: readonly Pick<NameFound, "about" | "name" | "protocol">[];
   readonly note: string;
 }
 
@@ -123,7 +123,7 @@ export function Search({ input, route }: SearchProps): ReactNode {
       {isOpen && (names.length > 0 || offer.note !== "") && (
         <div className="offer">
           <ul ref={list} id={`${id}names`} role="listbox" aria-label="Known names">
-            {names.map(({ name, protocol }, index) => (
+            {names.map(({ about, name, protocol }, index) => (
               <li
                 key={`${protocol}://${name}`}
                 id={`${id}${String(index)}`}
@@ -135,7 +135,8 @@ export function Search({ input, route }: SearchProps): ReactNode {
                   openNames([name]);
                 }}
               >
-                <span>{name}</span> <small>{protocol}</small>
+                <span>{name}</span> {about && <em>{about.description}</em>}{" "}
+                <small>{protocol}</small>
               </li>
             ))}
           </ul>

@@ -529,7 +529,7 @@ export interface NameFound {
    * it, a `"file"` of the operator does, or `"channelfinder"`.
    */
   readonly from: readonly ("relay" | "server" | "file" | "channelfinder")[];
-  /** What ChannelFinder knows of the PV, if the relay reads one. */
+  /** What ChannelFinder, or a database of the operator, knows of the PV. */
   readonly about?: NameAbout;
 }
 
