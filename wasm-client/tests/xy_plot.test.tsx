@@ -3,7 +3,9 @@
 import { expect, it } from "vitest";
 
 import { TimeRangeProvider, XyPlot, type TimeRange } from "../ts/plots/index.js";
-import { pairsOf } from "../ts/plots/xy.js";
+import { traceOf } from "../ts/plots/traces.js";
+import { pairsOf, pointText } from "../ts/plots/xy.js";
+import { nearestTo, partsBetween, placeBeside, rangeIn, zoomedTo } from "../ts/plots/xy_zoom.js";
 import "../ts/plots/plots.css";
 import { eachWithWidgetPage, page, relay, show, until } from "./widget_page.js";
 
@@ -99,4 +101,43 @@ it("draws two numbers as they were at the same time, in a past interval too", as
     expect(picture()).toContain("vertically 10 to 30 V");
     expect(picture()).not.toContain("now");
   });
+});
+
+const PLACED = {
+  room: { left: 100, right: 300, top: 10, bottom: 110 },
+  x: { range: [0, 10], isLog: false },
+  y: [
+    { range: [0, 100], isLog: false, scale: "units mA", index: 0 },
+    { range: [1, 10_000], isLog: true, scale: "units V", index: 2 },
+  ],
+} as const;
+
+it("zooms each axis to the part that is chosen, and finds the nearest point that is shown", () => {
+  // The left half, and of a logarithmic axis the upper half of its powers.
+  const parts = partsBetween(PLACED, { x: 100, y: 60 }, { x: 200, y: 0 });
+  expect(parts).toEqual({ x: [0, 0.5], y: [0.5, 1] });
+  const zoom = zoomedTo(PLACED, [0, 0.5], [0.5, 1], []);
+  expect(zoom).toEqual([0, 5, 50, 100, NaN, NaN, 100, 10_000]);
+  expect([0, 1, 2, 3].map((axis) => rangeIn(zoom, axis))).toEqual([
+    [0, 5],
+    [50, 100],
+    undefined,
+    [100, 10_000],
+  ]);
+  // A drag to one side, and a click.
+  expect(partsBetween(PLACED, { x: 150, y: 50 }, { x: 250, y: 52 })?.y).toEqual([0, 1]);
+  expect(partsBetween(PLACED, { x: 150, y: 50 }, { x: 152, y: 52 })).toBeUndefined();
+  // As far as doubles go: no axis has both ends alike.
+  const deep = zoomedTo(PLACED, [0.5, 0.5], [0.5, 0.5], undefined);
+  expect(rangeIn(deep, 0)?.[0]).toBeLessThan(rangeIn(deep, 0)?.[1] ?? 0);
+
+  const trace = { ...traceOf("A", 0, false, undefined, undefined), scale: "units mA" };
+  const points = { x: [1, 5, 20, 9], y: [10, NaN, 30, 90], at: undefined };
+  const curves = [{ trace, points, isNow: false }];
+  expect(nearestTo(PLACED, curves, { x: 290, y: 100 })).toEqual({ curve: 0, row: 3 });
+  expect(nearestTo(PLACED, curves, undefined)).toBeUndefined();
+  // Points without a place are passed over.
+  expect(placeBeside(PLACED, curves, { curve: 0, row: 0 }, 1)).toEqual({ x: 280, y: 20 });
+  expect(placeBeside(PLACED, curves, { curve: 0, row: 3 }, 1)).toBeUndefined();
+  expect(pointText(undefined, { trace, points, isNow: false }, 3, true)).toBe("A 90 · element 3");
 });

@@ -2,16 +2,18 @@
 
 import { useEffect, useRef, type ReactNode } from "react";
 
-import { draw, type Drawing } from "./draw.js";
+import { draw, type Drawing, type Placed } from "./draw.js";
 
 interface CanvasProps {
   readonly width: number;
   readonly height: number;
   readonly label: string;
   readonly drawing: Drawing;
+  /** Called after each drawing; the same function each time. */
+  readonly onDrawn?: ((placed: Placed | undefined) => void) | undefined;
 }
 
-export function Canvas({ drawing, height, label, width }: CanvasProps): ReactNode {
+export function Canvas({ drawing, height, label, onDrawn, width }: CanvasProps): ReactNode {
   const canvas = useRef<HTMLCanvasElement>(null);
   useEffect(() => {
     const frame = requestAnimationFrame(() => {
@@ -24,12 +26,13 @@ export function Canvas({ drawing, height, label, width }: CanvasProps): ReactNod
       if (element.width !== across) element.width = across;
       if (element.height !== down) element.height = down;
       context.setTransform(scale, 0, 0, scale, 0, 0);
-      draw(context, width, height, drawing);
+      const placed = draw(context, width, height, drawing);
+      onDrawn?.(placed);
     });
     return () => {
       cancelAnimationFrame(frame);
     };
-  }, [drawing, width, height]);
+  }, [drawing, width, height, onDrawn]);
   return (
     <canvas
       ref={canvas}

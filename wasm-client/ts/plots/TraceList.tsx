@@ -8,7 +8,7 @@ import { CONDITION_FIELDS, useCondition, type ConditionData } from "../widgets/c
 import { StateIcon } from "../widgets/StateIcon.js";
 import { numberText } from "./numbers.js";
 import { rangeOf, stepsOf, valueAt, type Span } from "./steps.js";
-import { formatDate } from "./times.js";
+import { timeText } from "./times.js";
 import type { Trace } from "./traces.js";
 
 const ROW = `{ value { string(units: true) number } ${CONDITION_FIELDS} }`;
@@ -40,12 +40,6 @@ export interface Against {
   readonly ranges: ReadonlyMap<string, readonly [low: number, high: number]>;
   /** Why a PV has no curve, or what of it is missing. */
   readonly notes: ReadonlyMap<string, string>;
-}
-
-/** `2026-01-31 07:31:16.123`. */
-function timeText(seconds: number, isUtc: boolean): string {
-  const ms = Math.floor(1000 * seconds);
-  return `${formatDate(ms, isUtc)}.${String(ms % 1000).padStart(3, "0")}`;
 }
 
 export function TraceList(props: TraceListProps): ReactNode {

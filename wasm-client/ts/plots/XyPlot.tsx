@@ -1,12 +1,11 @@
 /** Up to 20 PVs against another one, or against the index of their elements. */
 
-import { useEffect, useMemo, useRef, useState, type ReactNode } from "react";
+import { useCallback, useEffect, useMemo, useRef, useState, type ReactNode } from "react";
 
 import { usePvHistory, usePvs } from "../react/index.js";
 import type { LivePvHistory, PvConnection, PvValue } from "../types.js";
 import { rangeAround } from "../widgets/scale.js";
-import { Canvas } from "./Canvas.js";
-import type { Axis, Curve, Drawing, Limit } from "./draw.js";
+import type { Axis, Curve, Drawing, Limit, Placed } from "./draw.js";
 import { useIsDark } from "./ground.js";
 import { endOf, requestOf, spanOf } from "./span.js";
 import { stepsOf, type Span } from "./steps.js";
@@ -22,8 +21,20 @@ import {
   presentOf,
   textOfCurves,
   type Points,
+  pointText,
   type XyCurve,
 } from "./xy.js";
+import { XyView } from "./XyView.js";
+import {
+  nearestTo,
+  placeBeside,
+  rangeIn,
+  zoomedTo,
+  type Near,
+  type Place,
+  type XyPlaced,
+  type XyZoom,
+} from "./xy_zoom.js";
 
 /** The properties of `XyPlot`. */
 export interface XyPlotProps {
@@ -39,6 +50,10 @@ export interface XyPlotProps {
   readonly options?: PlotOptions;
   /** Called when the user chooses how curves are drawn. */
   readonly onOptions?: (options: PlotOptions) => void;
+  /** What part is shown, if the application keeps it; empty for all. @default what the user chooses */
+  readonly zoom?: XyZoom;
+  /** Called when the user chooses another part; empty for all. */
+  readonly onZoom?: (zoom: XyZoom) => void;
   /** The address of a PV's page, for the names in the list. @default names without links */
   readonly hrefOf?: (name: string) => string;
   /** Called when the user removes a PV. @default PVs can't be removed */
@@ -72,7 +87,8 @@ const TOGGLES = ["isLog", "hasLimits"] as const;
 
 /**
  * PVs against another one: arrays element by element as they are now, and numbers as they were at the same time, over
- * the time of the page's `TimeRangeProvider`. A list below has the state of each PV.
+ * the time of the page's `TimeRangeProvider`. Dragging zooms, and so do the wheel with Ctrl and the keys + and -; the wheel
+ * with Shift and the arrow keys move. The point next to the cursor is told above, and a list below has the state of each PV.
  */
 export function XyPlot(props: XyPlotProps): ReactNode {
   const names = props.names.filter((name) => name !== props.xName).slice(0, MAX_TRACES);
@@ -112,9 +128,12 @@ function Plot(props: XyPlotProps) {
   );
   const text = useMemo(() => textOfCurves(x?.trace, drawn), [x, drawn]);
   const { width } = size;
+  const scales = useMemo(() => [...new Set(traces.map(({ scale }) => scale))], [traces]);
+  const zooming = useZoom(props, { drawn, isLog, scales });
+  const { near, placed, setZoom, zoom } = zooming;
   const drawing = useMemo(
-    () => drawingOf(x, drawn, { grid, ink, hasLimits, isLog, width }),
-    [x, drawn, grid, ink, hasLimits, isLog, width],
+    () => drawingOf(x, drawn, { grid, ink, hasLimits, isLog, near, scales, width, zoom }),
+    [x, drawn, grid, ink, hasLimits, isLog, near, scales, width, zoom],
   );
   const against = useMemo(() => againstOf(x, values, found, isPast), [x, values, found, isPast]);
   const list = [...(x === undefined ? [] : [x.trace]), ...traces];
@@ -125,15 +144,49 @@ function Plot(props: XyPlotProps) {
         change={(next) => {
           setOwn(next);
           onOptions?.(next);
+          // A logarithmic axis can't have the ends of a plain one, such as 0.
+          if (next.isLog !== isLog && zoom.length > 0) setZoom([]);
         }}
         toggles={TOGGLES}
         isUtc={isUtc}
         traces={drawn.map(({ trace }) => trace)}
         csv={() => csvOfCurves(x?.trace, drawn)}
         canvases={() => [...(box.current?.querySelectorAll("canvas") ?? [])]}
-      />
+      >
+        Drag to zoom in; Ctrl and wheel zoom, Shift and wheel move
+      </Tools>
+      <p className="pvwire-xy-near pvwire-note">
+        {zoom.length > 0 && (
+          <button
+            type="button"
+            onClick={() => {
+              setZoom([]);
+            }}
+          >
+            Show all
+          </button>
+        )}
+        <span data-part="near">{nearText(x?.trace, drawn, near, isUtc)}</span>
+      </p>
       <div ref={box} className="pvwire-plot pvwire-xy" style={{ minHeight: `${String(height)}px` }}>
-        <Canvas {...size} label={text} drawing={drawing} />
+        <XyView
+          {...size}
+          label={text}
+          drawing={drawing}
+          placed={placed}
+          onDrawn={zooming.onDrawn}
+          zoom={(across, up) => {
+            if (placed !== undefined) setZoom(zoomedTo(placed, across, up, zoom));
+          }}
+          showAll={() => {
+            if (zoom.length > 0) setZoom([]);
+          }}
+          point={zooming.setPointer}
+          step={(by) => {
+            const place = placed && placeBeside(placed, drawn, near, by);
+            if (place !== undefined) zooming.setPointer(place);
+          }}
+        />
       </div>
       <TraceList
         traces={list}
@@ -153,6 +206,74 @@ function Plot(props: XyPlotProps) {
       />
     </div>
   );
+}
+
+interface Zooming {
+  /** Empty for all. */
+  readonly zoom: XyZoom;
+  readonly setZoom: (zoom: XyZoom) => void;
+  readonly placed: XyPlaced | undefined;
+  readonly onDrawn: (placed: Placed | undefined) => void;
+  readonly near: Near | undefined;
+  readonly setPointer: (place: Place | undefined) => void;
+}
+
+const NO_ZOOM: XyZoom = [];
+
+/** What part of the picture is shown, and what of it is at the cursor. */
+function useZoom(
+  props: Pick<XyPlotProps, "onZoom" | "zoom">,
+  {
+    drawn,
+    isLog,
+    scales,
+  }: {
+    readonly drawn: readonly XyCurve[];
+    readonly isLog: boolean;
+    readonly scales: readonly string[];
+  },
+): Zooming {
+  const [own, setOwn] = useState(NO_ZOOM);
+  const [pointer, setPointer] = useState<Place>();
+  const [last, setLast] = useState<Placed>();
+  const onDrawn = useCallback((next: Placed | undefined) => {
+    setLast((before) => (JSON.stringify(before) === JSON.stringify(next) ? before : next));
+  }, []);
+  const shown = useMemo(() => shownOf(scales, drawn), [scales, drawn]);
+  const placed = useMemo(
+    (): XyPlaced | undefined =>
+      last && {
+        room: last.room,
+        x: { range: last.x, isLog: false },
+        y: shown.flatMap((scale, at) => {
+          const range = last.y[at];
+          return range === undefined ? [] : [{ range, isLog, scale, index: scales.indexOf(scale) }];
+        }),
+      },
+    [last, shown, isLog, scales],
+  );
+  const near = useMemo(() => nearestTo(placed, drawn, pointer), [placed, drawn, pointer]);
+  const zoom = props.zoom ?? own;
+  const setZoom = (next: XyZoom): void => {
+    setOwn(next);
+    props.onZoom?.(next);
+  };
+  return { zoom, setZoom, placed, onDrawn, near, setPointer };
+}
+
+/** The scales of curves, in the order of the PVs. */
+const shownOf = (scales: readonly string[], drawn: readonly XyCurve[]): readonly string[] =>
+  scales.filter((scale) => drawn.some(({ trace }) => trace.scale === scale));
+
+/** The point at the cursor in words. */
+function nearText(
+  x: Trace | undefined,
+  drawn: readonly XyCurve[],
+  near: Near | undefined,
+  isUtc: boolean,
+): string {
+  const curve = near && drawn[near.curve];
+  return curve === undefined || near === undefined ? "" : pointText(x, curve, near.row, isUtc);
 }
 
 interface Box {
@@ -335,6 +456,10 @@ function againstOf(
 interface Looks extends Pick<Box, "grid" | "ink" | "width"> {
   readonly hasLimits: boolean;
   readonly isLog: boolean;
+  readonly near: Near | undefined;
+  /** Those of all PVs. */
+  readonly scales: readonly string[];
+  readonly zoom: XyZoom;
 }
 
 /** Dots and dashes as in plots over time. */
@@ -359,8 +484,13 @@ function rangeOf(all: readonly Numbers[], isLog: boolean): Axis["range"] {
 }
 
 function drawingOf(x: Side | undefined, drawn: readonly XyCurve[], looks: Looks): Drawing {
-  const { grid, hasLimits, ink, isLog, width } = looks;
-  const scales = [...new Set(drawn.map(({ trace }) => trace.scale))];
+  const { grid, hasLimits, ink, isLog, near, width, zoom } = looks;
+  const scales = shownOf(looks.scales, drawn);
+  const atCursor = near && drawn[near.curve];
+  const crossing = (numbers: Numbers | undefined): readonly Limit[] =>
+    numbers === undefined || near === undefined
+      ? []
+      : [{ at: Number(numbers[near.row]), dash: [1, 3] }];
   const shown = Math.max(1, Math.floor(width / AXIS_ROOM));
   const plain = { isLog: false, withGrid: true, isShown: true, colour: ink, onRight: false };
   const curves = drawn.map(({ points, trace }): Curve => ({
@@ -385,11 +515,16 @@ function drawingOf(x: Side | undefined, drawn: readonly XyCurve[], looks: Looks)
     x: {
       ...plain,
       title: x === undefined ? "Index of the element" : titleOf(x.trace),
-      range: rangeOf(
-        drawn.map(({ points }) => points.x),
-        false,
-      ),
-      limits: hasLimits && x !== undefined ? limitsOf(x.trace) : [],
+      range:
+        rangeIn(zoom, 0) ??
+        rangeOf(
+          drawn.map(({ points }) => points.x),
+          false,
+        ),
+      limits: [
+        ...(hasLimits && x !== undefined ? limitsOf(x.trace) : []),
+        ...crossing(atCursor?.points.x),
+      ],
     },
     y: scales.map((scale, at): Axis => {
       const own = drawn.filter(({ trace }) => trace.scale === scale);
@@ -398,16 +533,21 @@ function drawingOf(x: Side | undefined, drawn: readonly XyCurve[], looks: Looks)
       return {
         ...plain,
         title: first === undefined ? "" : isOne ? titleOf(first.trace) : first.trace.units,
-        range: rangeOf(
-          own.map(({ points }) => points.y),
-          isLog,
-        ),
+        range:
+          rangeIn(zoom, 1 + looks.scales.indexOf(scale)) ??
+          rangeOf(
+            own.map(({ points }) => points.y),
+            isLog,
+          ),
         isLog,
         withGrid: at === 0,
         isShown: at < shown,
         colour: isOne && first !== undefined ? first.trace.colour : ink,
         onRight: at % 2 === 1,
-        limits: hasLimits ? own.flatMap(({ trace }) => limitsOf(trace)) : [],
+        limits: [
+          ...(hasLimits ? own.flatMap(({ trace }) => limitsOf(trace)) : []),
+          ...(atCursor?.trace.scale === scale ? crossing(atCursor.points.y) : []),
+        ],
       };
     }),
     curves: [...curves, ...drawn.flatMap((each) => markOf(each, scales.indexOf(each.trace.scale)))],

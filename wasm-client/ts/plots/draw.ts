@@ -51,23 +51,31 @@ export interface Drawing {
   readonly curves: readonly Curve[];
 }
 
-interface Room {
+/** The rectangle between the axes, in pixels. */
+export interface Room {
   readonly left: number;
   readonly right: number;
   readonly top: number;
   readonly bottom: number;
 }
 
+/** The axes as they were drawn. */
+export interface Placed {
+  readonly room: Room;
+  readonly x: Range;
+  readonly y: readonly Range[];
+}
+
 /** Curves may reach this far beyond their axis, in pixels: a canvas takes no larger numbers. */
 const FAR = 1e5;
 
-/** Draws in a context whose units are pixels of the page. */
+/** Draws in a context whose units are pixels of the page. Returns `undefined` where there is no room for curves. */
 export function draw(
   context: CanvasRenderingContext2D,
   width: number,
   height: number,
   drawing: Drawing,
-): void {
+): Placed | undefined {
   context.clearRect(0, 0, width, height);
   const { curves, font, fontSize, ink, titleFont, x, y } = drawing;
   context.font = font;
@@ -96,7 +104,7 @@ export function draw(
   const sum = (onRight: boolean): number =>
     widths.reduce((all, each, at) => all + (y[at]?.onRight === onRight ? each : 0), 0);
   const room: Room = { left: 6 + sum(false), right: width - 8 - sum(true), top, bottom };
-  if (room.right - room.left < 10 || room.bottom - room.top < 10) return;
+  if (room.right - room.left < 10 || room.bottom - room.top < 10) return undefined;
   if (drawing.title !== "") {
     context.font = titleFont;
     context.fillStyle = ink;
@@ -139,6 +147,7 @@ export function draw(
   }
   context.restore();
   if (legend > 0) drawLegend(context, drawing, height - legend / 2, width);
+  return { room, x: xRange, y: yRanges };
 }
 
 /** From a number to pixels; NaN for what a logarithmic axis has no place for. */

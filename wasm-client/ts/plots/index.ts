@@ -16,3 +16,4 @@ export { TimeControl, type TimeControlProps } from "./TimeControl.js";
 export { formatDate, formatZone } from "./times.js";
 export type { PlotOptions } from "./Tools.js";
 export { XyPlot, type XyPlotProps } from "./XyPlot.js";
+export type { XyZoom } from "./xy_zoom.js";

@@ -21,3 +21,9 @@ export function formatZone(isUtc: boolean): string {
   const sign = minutes < 0 ? "−" : "+";
   return `local time, UTC${minutes === 0 ? "" : `${sign}${String(Math.floor(size / 60))}${rest}`}`;
 }
+
+/** `2026-01-31 07:31:16.123`. */
+export function timeText(seconds: number, isUtc: boolean): string {
+  const ms = Math.floor(1000 * seconds);
+  return `${formatDate(ms, isUtc)}.${String(ms % 1000).padStart(3, "0")}`;
+}

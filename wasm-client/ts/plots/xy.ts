@@ -3,6 +3,7 @@
 import { csvText } from "./export.js";
 import { numberText } from "./numbers.js";
 import { stepAt, type Span, type Steps } from "./steps.js";
+import { timeText } from "./times.js";
 import type { Trace } from "./traces.js";
 
 /** Stands for the index of an array's element, in place of the name of a PV. */
@@ -74,6 +75,25 @@ export function presentOf({ isNow, points }: XyCurve): readonly [x: number, y: n
 
 const valueText = ({ choices }: Pick<Trace, "choices">, number: number | bigint): string =>
   choices?.[Number(number)] ?? String(number);
+
+/** A point in words: both values, and when they were or which element it is. */
+export function pointText(
+  x: Trace | undefined,
+  { points, trace }: XyCurve,
+  row: number,
+  isUtc: boolean,
+): string {
+  const textOf = (of: Trace, number: number | bigint): string => {
+    const plain = of.choices?.[Number(number)] ?? numberText(Number(number));
+    return of.units === "" ? plain : `${plain} ${of.units}`;
+  };
+  const value = `${trace.name} ${textOf(trace, points.y[row] ?? NaN)}`;
+  const at = points.at?.[row];
+  const element = `element ${String(row)}`;
+  if (x === undefined) return `${value} · ${element}`;
+  const when = at === undefined ? element : timeText(at, isUtc);
+  return `${value} · ${x.name} ${textOf(x, points.x[row] ?? NaN)} · ${when}`;
+}
 
 /** ISO 8601 in UTC; steps have microseconds. */
 function isoOf(seconds: number): string {
