@@ -83,6 +83,42 @@ test("a snapshot's JSON gives back each value exactly", () => {
   expect(() => snapshotOfJson("{}", "x")).toThrow("no snapshot");
 });
 
+test("a file that has a PV twice is refused: nobody knows which value is meant", () => {
+  const text = jsonOf(snapshotOf([PV, { ...PV, value: 2 }]));
+  expect(() => snapshotOfJson(text, "x")).toThrow("the file has SR:A twice");
+});
+
+test("a restore that is stopped writes nothing more, and says what it has not written", async () => {
+  const ending = new AbortController();
+  const written: string[] = [];
+  const counts: number[] = [];
+  const putMany = (puts: readonly (readonly [string, unknown])[]) => {
+    written.push(...puts.map(([name]) => name));
+    return Promise.resolve(puts.map(() => ({ ok: true }) as PutResult));
+  };
+  const pvs = Array.from({ length: 100 }, (_, at) => ({ ...PV, name: `P${String(at)}` }));
+  const outcomes = await restore(
+    { putMany },
+    writesOf(pvs, new Map(), () => undefined),
+    {
+      signal: ending.signal,
+      onProgress: (count) => {
+        counts.push(count);
+        ending.abort();
+      },
+    },
+  );
+  // What was on its way is told as it ended.
+  expect(written).toHaveLength(32);
+  expect(counts[0]).toBe(8);
+  expect(outcomes.size).toBe(100);
+  expect(outcomes.get("P0")?.kind).toBe("written");
+  expect(outcomes.get("P99")).toEqual({
+    kind: "refused",
+    text: "not written: the restore was stopped",
+  });
+});
+
 test("Phoebus's file has what it can have, and names what it can't", () => {
   const { text, unfit } = phoebusOf(snapshotOf(VALUES));
   expect(unfit).toEqual([]);

@@ -37,8 +37,9 @@ ${KNOBS}
 
 test.use({ moreRecords: RECORDS, relayFlags: ["--history=*=10m", "--allow-put=*:NOTE:SET.VAL$"] });
 
+/** A long one is in the next row. */
 const outcomeOf = (page: Page, name: string) =>
-  page.locator(`[data-row="${name}"] [data-column="outcome"]`);
+  page.locator(`[data-row="${name}"] [data-column="outcome"], [data-why="${name}"] td`).last();
 
 async function saved(page: Page, button: string): Promise<string> {
   const [file] = await Promise.all([
@@ -297,6 +298,53 @@ test("snapshot of 1,000 PVs: taken at once, restored with 1,000 outcomes", async
   const restoredMs = Number(/in (\d+) ms/.exec((await restored.textContent()) ?? "")?.[1]);
   console.log(`1,000 PVs taken in ${String(takenMs)} ms, restored in ${String(restoredMs)} ms`);
   expect(takenMs).toBeLessThanOrEqual(allowedMs);
+});
+
+test.describe("with few puts a second", () => {
+  test.use({ relayFlags: ["--max-puts-per-s=20"] });
+
+  test("a restore goes on while another page is shown, is told there again, and can be stopped", async ({
+    app,
+    ioc,
+    page,
+    prefix,
+  }) => {
+    const names = Array.from({ length: 400 }, (_, at) => `${prefix}:${numbered(at)}`);
+    await app.open(`#/snapshots?pvs=${names.join(",")}`);
+    await expect(page.getByText("Without a value now")).toBeHidden();
+    await page.getByRole("button", { name: "Take 400 PVs now" }).click();
+    const text = await saved(page, "Save as JSON");
+    const other = text.replace(/"value":(\d+)/g, (_, digits: string) => `"value":${digits}.125`);
+    await page
+      .getByLabel("Snapshot file")
+      .setInputFiles({ name: "x.json", mimeType: "text/plain", buffer: Buffer.from(other) });
+    await expect(page.getByRole("button", { name: "400 differ" })).toBeVisible();
+    const snapshot = new URL(page.url()).hash;
+    await page.getByRole("button", { name: "Restore 400 PVs…" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Write" }).click();
+    await expect(page.getByText(/^Writing… \d+ of 400 PVs$/)).toBeVisible();
+    await page.getByRole("link", { name: "Health" }).click();
+    await expect(page.getByRole("heading", { name: "Health" })).toBeVisible();
+    // A tab that is closed loses what has become of the writes.
+    const asked = page.waitForEvent("dialog");
+    const leaving = page.close({ runBeforeUnload: true });
+    const question = await asked;
+    expect(question.type()).toBe("beforeunload");
+    await question.dismiss();
+    await leaving;
+    await page.evaluate((hash) => {
+      window.location.hash = hash;
+    }, snapshot);
+    await page.getByRole("button", { name: "Stop" }).click();
+    await expect(page.getByText(/^\d+ of 400 PVs written in \d+ ms\.$/)).toBeVisible();
+    const stopped = outcomeOf(page, names[399] ?? "");
+    await page.getByRole("region", { name: "Values" }).evaluate((room) => {
+      room.scrollTop = room.scrollHeight;
+    });
+    await expect(stopped).toHaveText("not written: the restore was stopped");
+    expect(await ioc.get(numbered(0))).toBe("0.125");
+    expect(await ioc.get(numbered(399))).toBe("399");
+  });
 });
 
 /** The browser's database gives what it has read when the page calls `finishReading()`. */

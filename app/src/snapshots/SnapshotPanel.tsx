@@ -1,6 +1,7 @@
 /** One snapshot: compared with now or with another one, saved as a file, and restored. */
 
 import { useMemo, useState, type ReactNode } from "react";
+import type { PvClient } from "pvwire";
 import { download } from "pvwire/plots";
 import { useClient } from "pvwire/react";
 
@@ -14,7 +15,8 @@ import { ConfirmRestore } from "./ConfirmRestore";
 import { jsonOf } from "./json_file";
 import type { KeptSnapshots } from "./kept";
 import { phoebusOf } from "./phoebus_file";
-import { foresee, restore, writesOf, type Outcome } from "./restore";
+import { foresee, OUTCOME_TEXTS, restore, writesOf, type Outcome } from "./restore";
+import { setRun, useIsWriting, useRun } from "./running";
 import {
   missingPv,
   readerOf,
@@ -42,7 +44,8 @@ export function SnapshotPanel({ kept, route, snapshot }: SnapshotPanelProps): Re
   const names = useMemo(() => snapshot.pvs.map(({ name }) => name), [snapshot.pvs]);
   usePvList(names);
   const other = kept.all?.find(({ id }) => id === route.settings.with);
-  const [isBusy, setBusy] = useState(false);
+  const outcomes = useRun(snapshot.id, "outcomes");
+  const isBusy = useRun(snapshot.id, "stop") !== undefined;
   // All values change while they are written: to compare them then would delay the puts.
   useClock(other === undefined && !isBusy ? COMPARE_EVERY_MS : undefined);
   const read = readerOf(client);
@@ -57,7 +60,6 @@ export function SnapshotPanel({ kept, route, snapshot }: SnapshotPanelProps): Re
     return { pv, other: against, comparison: compare(pv, against, tolerance ?? EXACT) };
   });
   const [unticked, setUnticked] = useState<ReadonlySet<string>>(new Set());
-  const [outcomes, setOutcomes] = useState<ReadonlyMap<string, Outcome>>(new Map());
   const shownKinds = (route.settings.show ?? "").split("+");
   const isOnly = shownKinds.some((kind) => kind !== "");
   const shown = lines.filter(({ comparison, pv }) => {
@@ -76,6 +78,7 @@ export function SnapshotPanel({ kept, route, snapshot }: SnapshotPanelProps): Re
         <KindFilters route={route} lines={lines} shownKinds={shownKinds} outcomes={outcomes} />
       </div>
       <Restore
+        id={snapshot.id}
         lines={lines.filter(({ comparison, pv }) => {
           return comparison.kind !== "same" && !unticked.has(pv.name);
         })}
@@ -87,9 +90,6 @@ export function SnapshotPanel({ kept, route, snapshot }: SnapshotPanelProps): Re
               : ""
         }
         read={read}
-        isBusy={isBusy}
-        setBusy={setBusy}
-        setOutcomes={setOutcomes}
       />
       <SnapshotRows
         route={route}
@@ -211,15 +211,6 @@ function CompareWith({ kept, route, snapshot }: SnapshotPanelProps) {
   );
 }
 
-const OUTCOME_TEXTS = {
-  would: "would be written",
-  unsure: "known when written",
-  refused: "refused",
-  written: "written",
-  changed: "written, but different now",
-  unknown: "perhaps written",
-} as const;
-
 interface KindFiltersProps {
   readonly route: Route;
   readonly lines: readonly Line[];
@@ -263,15 +254,13 @@ function KindFilters({ lines, outcomes, route, shownKinds }: KindFiltersProps) {
 }
 
 interface RestoreProps {
+  /** The snapshot's. */
+  readonly id: string;
   /** PVs to write. */
   readonly lines: readonly Line[];
   /** Why nothing can be restored; empty if it can. */
   readonly why: string;
   readonly read: (name: string) => FullData | undefined;
-  /** A restore is writing. */
-  readonly isBusy: boolean;
-  readonly setBusy: (isBusy: boolean) => void;
-  readonly setOutcomes: (outcomes: ReadonlyMap<string, Outcome>) => void;
 }
 
 interface Plan {
@@ -279,33 +268,64 @@ interface Plan {
   readonly forecast: ReadonlyMap<string, Outcome>;
 }
 
-function Restore({ isBusy, lines, read, setBusy, setOutcomes, why }: RestoreProps) {
-  const client = useClient();
-  /** What the dialog shows: values go on changing below it. */
-  const [planned, setPlanned] = useState<Plan>();
-  const [message, setMessage] = useState("");
-  const pvs = lines.map(({ pv }) => pv);
-  const forecast = (): ReadonlyMap<string, Outcome> =>
-    new Map(pvs.map((pv) => [pv.name, foresee(pv, read(pv.name))]));
-  const write = async (plan: Plan): Promise<void> => {
+/** How many outcomes there are is told so often. */
+const PROGRESS_EVERY_MS = 250;
+
+/** Writes what a person has confirmed. */
+async function run(
+  id: string,
+  client: PvClient,
+  plan: Plan,
+  read: RestoreProps["read"],
+): Promise<void> {
+  const ending = new AbortController();
+  const stop = (): void => {
+    ending.abort();
+  };
+  setRun(id, { stop, message: "Writing…" });
+  try {
     const { puts, refused } = writesOf(plan.pvs, plan.forecast, read);
     const writer = await confirmedWriter(client, puts);
     const began = performance.now();
+    let toldMs = began;
     // Choices may have been renumbered before the answer.
-    const outcomes = await restore(writer, writesOf(plan.pvs, refused, read));
-    setOutcomes(outcomes);
+    const outcomes = await restore(writer, writesOf(plan.pvs, refused, read), {
+      signal: ending.signal,
+      onProgress: (count) => {
+        const nowMs = performance.now();
+        if (nowMs < toldMs + PROGRESS_EVERY_MS) return;
+        toldMs = nowMs;
+        setRun(id, { message: `Writing… ${String(count)} of ${pvsText(plan.pvs.length)}` });
+      },
+    });
     const ms = String(Math.round(performance.now() - began));
     const written = [...outcomes.values()].filter(({ kind }) => /written|changed/.test(kind));
-    setMessage(`${String(written.length)} of ${pvsText(outcomes.size)} written in ${ms} ms.`);
-  };
+    const message = `${String(written.length)} of ${pvsText(outcomes.size)} written in ${ms} ms.`;
+    setRun(id, { outcomes, message });
+  } catch (error) {
+    setRun(id, { message: error instanceof Error ? error.message : String(error) });
+  } finally {
+    setRun(id, { stop: undefined });
+  }
+}
+
+function Restore({ id, lines, read, why }: RestoreProps) {
+  const client = useClient();
+  /** What the dialog shows: values go on changing below it. */
+  const [planned, setPlanned] = useState<Plan>();
+  const message = useRun(id, "message");
+  const stop = useRun(id, "stop");
+  const isBusy = useIsWriting();
+  const pvs = lines.map(({ pv }) => pv);
+  const forecast = (): ReadonlyMap<string, Outcome> =>
+    new Map(pvs.map((pv) => [pv.name, foresee(pv, read(pv.name))]));
   return (
     <div className="choices restore">
       <button
         type="button"
         disabled={pvs.length === 0 || isBusy}
         onClick={() => {
-          setOutcomes(forecast());
-          setMessage("Dry run: nothing was written.");
+          setRun(id, { outcomes: forecast(), message: "Dry run: nothing was written." });
         }}
       >
         Dry run
@@ -320,8 +340,19 @@ function Restore({ isBusy, lines, read, setBusy, setOutcomes, why }: RestoreProp
       >
         Restore {pvsText(pvs.length)}…
       </button>
+      {stop !== undefined && (
+        <button type="button" title="What is not written yet stays as it is" onClick={stop}>
+          Stop
+        </button>
+      )}
       <span className="note" role="status">
-        {isBusy ? "Writing…" : why !== "" ? why : message}
+        {stop !== undefined
+          ? message
+          : isBusy
+            ? "Another snapshot is being restored."
+            : why !== ""
+              ? why
+              : message}
       </span>
       {planned !== undefined && (
         <ConfirmRestore
@@ -331,14 +362,7 @@ function Restore({ isBusy, lines, read, setBusy, setOutcomes, why }: RestoreProp
           }}
           write={() => {
             setPlanned(undefined);
-            setBusy(true);
-            write(planned)
-              .catch((error: unknown) => {
-                setMessage(error instanceof Error ? error.message : String(error));
-              })
-              .finally(() => {
-                setBusy(false);
-              });
+            void run(id, client, planned, read);
           }}
         />
       )}

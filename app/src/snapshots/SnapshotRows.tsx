@@ -6,7 +6,7 @@ import { elsewhere, hrefOf, type Route } from "../route";
 import { stampText } from "../times";
 import { Space, useVisibleRows } from "../visible_rows";
 import { toleranceOf, type Line } from "./compare";
-import type { Outcome } from "./restore";
+import { OUTCOME_TEXTS, type Outcome } from "./restore";
 
 interface SnapshotRowsProps {
   readonly route: Route;
@@ -18,11 +18,37 @@ interface SnapshotRowsProps {
   readonly setTolerance: (name: string, text: string) => void;
 }
 
+/** Longer texts don't fit into their columns: the next row, which has the whole width, has them. */
+const LONG_REASON = 18;
+const LONG_OUTCOME = 28;
+
+interface Why {
+  readonly of: string;
+  readonly text: string;
+  readonly outcome: Outcome | undefined;
+}
+
+/** What a row has no room for: why a value is missing, and what has become of a put. */
+function whyOf({ other, pv }: Line, otherTitle: string, outcome: Outcome | undefined): Why[] {
+  const reasons = [
+    ["Saved", pv],
+    [otherTitle, other],
+  ] as const;
+  const texts = reasons
+    .filter(([, { missing, value }]) => value === undefined && missing.length > LONG_REASON)
+    .map(([title, { missing }]) => `${title}: ${missing}`);
+  if (outcome !== undefined && outcome.text.length > LONG_OUTCOME) texts.push(outcome.text);
+  return texts.length === 0 ? [] : [{ of: pv.name, text: texts.join(" · "), outcome }];
+}
+
 export function SnapshotRows(props: SnapshotRowsProps): ReactNode {
   const { lines, otherTitle, outcomes } = props;
   const room = useRef<HTMLDivElement>(null);
-  const { count, first, height } = useVisibleRows(room, lines.length);
-  const shown = lines.slice(first, first + count);
+  const rows = lines.flatMap((line): (Line | Why)[] => {
+    return [line, ...whyOf(line, otherTitle, outcomes.get(line.pv.name))];
+  });
+  const { count, first, height } = useVisibleRows(room, rows.length);
+  const shown = rows.slice(first, first + count);
   const columns = [
     ["tick", "Write"],
     ["name", "PV"],
@@ -43,7 +69,7 @@ export function SnapshotRows(props: SnapshotRowsProps): ReactNode {
       tabIndex={0}
       data-outcomes={outcomes.size > 0 || undefined}
     >
-      <table aria-rowcount={lines.length + 1}>
+      <table aria-rowcount={rows.length + 1}>
         <thead>
           <tr aria-rowindex={1}>
             {columns.map(([id, title]) => (
@@ -55,13 +81,33 @@ export function SnapshotRows(props: SnapshotRowsProps): ReactNode {
         </thead>
         <tbody>
           <Space rows={first} height={height} />
-          {shown.map((line, at) => (
-            <RowView key={line.pv.name} {...props} line={line} index={first + at + 2} />
-          ))}
-          <Space rows={lines.length - first - shown.length} height={height} />
+          {shown.map((row, at) =>
+            "of" in row ? (
+              <WhyView key={`${row.of} why`} why={row} index={first + at + 2} />
+            ) : (
+              <RowView key={row.pv.name} {...props} line={row} index={first + at + 2} />
+            ),
+          )}
+          <Space rows={rows.length - first - shown.length} height={height} />
         </tbody>
       </table>
     </div>
+  );
+}
+
+interface WhyViewProps {
+  readonly why: Why;
+  readonly index: number;
+}
+
+/** What the row before has no room for. */
+function WhyView({ index, why: { of, outcome, text } }: WhyViewProps) {
+  return (
+    <tr aria-rowindex={index} className="why" data-why={of} data-outcome={outcome?.kind}>
+      <td colSpan={9} data-column="why" title={text}>
+        {text}
+      </td>
+    </tr>
   );
 }
 
@@ -77,6 +123,7 @@ function RowView({
   const { missing, name, nanoseconds, seconds, tolerance, value } = pv;
   const isUtc = route.settings.utc === "1";
   const outcome = outcomes.get(name);
+  const isLong = (outcome?.text.length ?? 0) > LONG_OUTCOME;
   const alarm = pv.severity === "NO_ALARM" ? "" : `${pv.severity ?? ""} ${pv.status ?? ""}`.trim();
   const stamp =
     seconds === 0
@@ -137,7 +184,7 @@ function RowView({
         />
       </td>
       <td data-column="outcome" title={outcome?.text}>
-        {outcome?.text}
+        {outcome !== undefined && isLong ? OUTCOME_TEXTS[outcome.kind] : outcome?.text}
       </td>
     </tr>
   );

@@ -106,12 +106,19 @@ export function snapshotOfJson(text: string, fileName: string): Snapshot {
   if (read.version !== VERSION) {
     throw new Error(`the file has version ${String(read.version)}; this app reads 1: update it`);
   }
+  const pvs = read.pvs.map(pvOf);
+  const known = new Set<string>();
+  for (const { name } of pvs) {
+    // One of the two values would be written, and nobody knows which.
+    if (known.has(name)) throw new Error(`the file has ${name} twice`);
+    known.add(name);
+  }
   const takenMs = Date.parse(read.taken ?? "");
   return {
     id: newId(),
     title: read.title ?? fileName,
     comment: read.comment ?? "",
     takenMs: Number.isNaN(takenMs) ? 0 : takenMs,
-    pvs: read.pvs.map(pvOf),
+    pvs,
   };
 }

@@ -10,6 +10,16 @@ export interface Outcome {
   readonly text: string;
 }
 
+/** The outcomes in short. */
+export const OUTCOME_TEXTS: Readonly<Record<Outcome["kind"], string>> = {
+  would: "would be written",
+  unsure: "known when written",
+  refused: "refused",
+  written: "written",
+  changed: "written, but different now",
+  unknown: "perhaps written",
+};
+
 const refusal = (text: string): Outcome => ({ kind: "refused", text });
 
 /**
@@ -124,6 +134,13 @@ const isTooFast = (result: PutResult): boolean =>
 
 const TOO_FAST_WAIT_MS = 250;
 
+interface RestoreOptions {
+  /** Nothing more is written from then on. */
+  readonly signal?: AbortSignal;
+  /** Called with the number of outcomes, after each message. */
+  readonly onProgress?: (count: number) => void;
+}
+
 /**
  * Writes these PVs, each at most once, in their order but for those that are on their way together or have to wait
  * because the relay takes no more for a moment. Values outside a PV's control limits are refused rather than
@@ -132,10 +149,16 @@ const TOO_FAST_WAIT_MS = 250;
 export async function restore(
   writer: Pick<PvClient, "putMany">,
   { puts, refused }: Writes,
+  { onProgress, signal }: RestoreOptions = {},
 ): Promise<ReadonlyMap<string, Outcome>> {
   const outcomes = new Map(refused);
   let next = 0;
   const write = async (some: Writes["puts"]): Promise<void> => {
+    if (signal?.aborted === true) {
+      for (const [name] of some)
+        outcomes.set(name, refusal("not written: the restore was stopped"));
+      return;
+    }
     const results = await writer.putMany(some, { checkLimits: true });
     const later = some.filter((_, at) => {
       const result = results[at];
@@ -145,6 +168,7 @@ export async function restore(
       const [name = ""] = some[at] ?? [];
       if (!isTooFast(result)) outcomes.set(name, outcomeOf(result));
     });
+    onProgress?.(outcomes.size);
     if (later.length === 0) return;
     await new Promise((resolve) => setTimeout(resolve, TOO_FAST_WAIT_MS));
     await write(later);
