@@ -13,6 +13,9 @@ import { useTitle } from "./title";
 
 const EVERY_MS = 1000;
 
+/** A relay that takes longer doesn't answer: its figures before aren't those of now. */
+const PATIENCE_MS = 5000;
+
 /** Longer values, such as addresses, have the room of two. */
 const LONG = 14;
 
@@ -30,19 +33,28 @@ interface Reads {
 function useStatus(): Reads {
   const [reads, setReads] = useState<Reads>({ now: undefined, before: undefined });
   useEffect(() => {
-    const leaving = new AbortController();
+    let [isLeft, reading] = [false, new AbortController()];
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    // One after the other: answers of a relay that was busy would come in any order.
     const read = async (): Promise<void> => {
-      const result = await readStatus(leaving.signal).catch(() => undefined);
-      if (leaving.signal.aborted) return;
+      reading = new AbortController();
+      const { signal } = reading;
+      const patience = setTimeout(() => {
+        reading.abort();
+      }, PATIENCE_MS);
+      const result = await readStatus(signal).catch(() => undefined);
+      clearTimeout(patience);
+      if (isLeft) return;
       const status = result?.ok === true ? result.data : undefined;
       const why = result === undefined ? "the relay doesn't answer" : result.ok ? "" : result.why;
       setReads(({ now }) => ({ before: now, now: { atMs: performance.now(), status, why } }));
+      timer = setTimeout(() => void read(), EVERY_MS);
     };
     void read();
-    const timer = setInterval(() => void read(), EVERY_MS);
     return () => {
-      clearInterval(timer);
-      leaving.abort();
+      isLeft = true;
+      clearTimeout(timer);
+      reading.abort();
     };
   }, []);
   return reads;

@@ -6,6 +6,7 @@ import { useClient } from "pvwire/react";
 
 import { recordOf } from "./record";
 import { elsewhere, hrefOf, type Route } from "./route";
+import { dateText, zoneText } from "./times";
 
 const COMMON =
   "DESC RTYP SCAN PINI PHAS EVNT PRIO DTYP ASG DISP DISA SDIS DISV DISS FLNK TSE TSEL STAT SEVR AMSG UDF PACT LCNT TPRO";
@@ -62,7 +63,17 @@ interface Field {
   readonly error: (Error & { readonly code?: string }) | undefined;
 }
 
-async function readFields(client: PvClient, record: string): Promise<readonly Field[]> {
+interface Read {
+  readonly atMs: number;
+  readonly fields: readonly Field[];
+  /** Fields that the record has, and that could not be read. */
+  readonly failed: readonly Field[];
+}
+
+/** The code for a field that a record doesn't have: a version of EPICS may lack some. */
+const NO_FIELD = "NO_SUCH_FIELD";
+
+async function readFields(client: PvClient, record: string): Promise<Read> {
   const read = async (names: readonly string[]): Promise<Field[]> => {
     const pvs = names.map((name) => `${record}.${name}`);
     const options = { selection: VALUE, timeoutMs: TIMEOUT_MS };
@@ -75,15 +86,19 @@ async function readFields(client: PvClient, record: string): Promise<readonly Fi
     });
   };
   // Formulas, simulated PVs and those of the page.
-  if (/^(?:=|(?!ca:|pva:)[a-z]+:\/\/)/.test(record)) return [];
+  const none: Read = { atMs: Date.now(), fields: [], failed: [] };
+  if (/^(?:=|(?!ca:|pva:)[a-z]+:\/\/)/.test(record)) return none;
   const [type] = await read(["RTYP"]);
-  if (type?.error !== undefined && type.error.code !== "NO_SUCH_FIELD") throw type.error;
-  if (type?.text === undefined) return [];
-  const fields = await read(
+  if (type?.error !== undefined && type.error.code !== NO_FIELD) throw type.error;
+  if (type?.text === undefined) return none;
+  const all = await read(
     [...COMMON.split(" "), ...(OF_TYPE[type.text] ?? "").split(" ")].filter(Boolean),
   );
-  // A version of EPICS may lack some.
-  return fields.filter(({ text }) => text !== undefined);
+  return {
+    atMs: Date.now(),
+    fields: all.filter(({ text }) => text !== undefined),
+    failed: all.filter(({ error }) => error !== undefined && error.code !== NO_FIELD),
+  };
 }
 
 /** The PV to which the text of a link leads. */
@@ -102,12 +117,12 @@ interface PvFieldsProps {
 export default function PvFields({ name, route }: PvFieldsProps): ReactNode {
   const client = useClient();
   const record = recordOf(name);
-  const [fields, setFields] = useState<readonly Field[] | string>();
+  const [found, setFound] = useState<Read | string>();
   const [count, setCount] = useState(0);
   useEffect(() => {
     let isLeft = false;
-    const show = (found: readonly Field[] | string): void => {
-      if (!isLeft) setFields(found);
+    const show = (read: Read | string): void => {
+      if (!isLeft) setFound(read);
     };
     readFields(client, record).then(show, (error: unknown) => {
       const why = error instanceof Error ? error.message : String(error);
@@ -117,7 +132,7 @@ export default function PvFields({ name, route }: PvFieldsProps): ReactNode {
       isLeft = true;
     };
   }, [client, record, count]);
-  if (fields === undefined) return <p className="note">Reading…</p>;
+  if (found === undefined) return <p className="note">Reading…</p>;
   const again = (
     <button
       type="button"
@@ -128,20 +143,33 @@ export default function PvFields({ name, route }: PvFieldsProps): ReactNode {
       Read again
     </button>
   );
-  if (typeof fields === "string") {
+  if (typeof found === "string") {
     return (
       <>
         {again}
-        <p className="note">{fields}</p>
+        <p className="note">{found}</p>
       </>
     );
   }
-  if (fields.length === 0) {
+  const { atMs, failed, fields } = found;
+  if (fields.length === 0 && failed.length === 0) {
     return <p className="note">{record} has no field RTYP: it is no record of an IOC.</p>;
   }
+  const isUtc = route.settings.utc === "1";
+  const [first] = failed;
   return (
     <>
-      {again}
+      <div className="choices">
+        {again}
+        <span className="note" role="status">
+          As they were at {dateText(atMs, isUtc)}, {zoneText(isUtc)}. They are read once.
+        </span>
+      </div>
+      {first !== undefined && (
+        <p className="note" role="status">
+          Not read: {failed.map(({ name }) => `.${name}`).join(" ")} ({first.error?.message}).
+        </p>
+      )}
       <dl className="facts record-fields">
         {fields.map((field) => {
           const target = targetOf(field);

@@ -42,6 +42,11 @@ function Fields({ fields }: { readonly fields: readonly (readonly [string, PvFie
               <details open={inside.length <= 12}>
                 <summary>{title}</summary>
                 <Fields fields={inside} />
+                {Array.isArray(field) && field.length > inside.length && (
+                  <p className="note">
+                    The first {inside.length} of {field.length} elements.
+                  </p>
+                )}
               </details>
             )}
           </li>

@@ -22,6 +22,7 @@ export class PastList extends FollowedList<PastRow> {
   #atMs: number;
   #read: (name: string) => FullData | undefined;
   #end = new AbortController();
+  #endConnection: () => void = () => undefined;
 
   constructor(client: PvClient, names: readonly string[], atMs: number) {
     super(names);
@@ -41,12 +42,40 @@ export class PastList extends FollowedList<PastRow> {
   }
 
   protected override start(): void {
+    const { connection } = this.#client;
+    const isOpen = (): boolean => connection.getSnapshot().state === "open";
+    let wasOpen = isOpen();
+    this.#endConnection = connection.subscribe(() => {
+      // What the relay that was lost could not answer.
+      if (!wasOpen && isOpen()) this.#readAgain();
+      wasOpen = isOpen();
+    });
+    this.#readLeft();
+  }
+
+  protected override stop(): void {
+    this.#endConnection();
+    this.#end.abort();
+  }
+
+  #readAgain(): void {
+    this.#end.abort();
+    for (const row of this.rows) {
+      if (row.saved === undefined || row.saved.value !== undefined) continue;
+      row.saved = undefined;
+      this.become(row, "searched");
+    }
+    this.#readLeft();
+  }
+
+  #readLeft(): void {
     this.#end = new AbortController();
     const { signal } = this.#end;
     const left = this.rows.filter(({ saved }) => saved === undefined).reverse();
     const work = async (): Promise<void> => {
       for (let row = left.pop(); row !== undefined; row = left.pop()) {
         const saved = await readPast(this.#client, row.name, this.#atMs, this.#read, signal);
+        signal.throwIfAborted();
         row.saved = saved;
         const kind = saved.value === undefined ? "gone" : (saved.severity ?? "NO_ALARM");
         this.become(row, kind);
@@ -56,10 +85,6 @@ export class PastList extends FollowedList<PastRow> {
       // It ends early only by `signal`: the values are no longer wanted then.
       work().catch(() => undefined);
     }
-  }
-
-  protected override stop(): void {
-    this.#end.abort();
   }
 }
 
