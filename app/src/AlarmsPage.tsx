@@ -1,6 +1,6 @@
 /** What of the open list is in alarm, not connected or not readable, the worst and the newest first. */
 
-import { useEffect, useRef, type ReactNode } from "react";
+import { useEffect, type ReactNode } from "react";
 import { usePv } from "pvwire/react";
 import { StateIcon, useCondition } from "pvwire/widgets";
 
@@ -10,10 +10,10 @@ import { counted, pvsText } from "./counts";
 import { filterOf, Filters, passes } from "./Filters";
 import { ListBox } from "./ListBox";
 import { KINDS } from "./pv_kind";
-import { ROW, usePvList, type LiveRow, type RowData } from "./pv_list";
+import { ROW, usePvList, type LiveRow, type PvList, type RowData } from "./pv_list";
 import { elsewhere, hrefOf, setTo, type Route } from "./route";
 import { beep, isSilent } from "./sound";
-import { useNames } from "./TablePage";
+import { useNamesOnce } from "./TablePage";
 import { moodOfList, useTitle } from "./title";
 
 const BAD = ["MAJOR", "INVALID", "gone", "MINOR"] as const;
@@ -22,7 +22,7 @@ const BAD = ["MAJOR", "INVALID", "gone", "MINOR"] as const;
 const MAX_ROWS = 500;
 
 export default function AlarmsPage({ route }: { readonly route: Route }): ReactNode {
-  const names = useNames(route);
+  const names = useNamesOnce(route);
   const list = usePvList(names);
   const filter = filterOf(route);
   const isUtc = route.settings.utc === "1";
@@ -34,12 +34,12 @@ export default function AlarmsPage({ route }: { readonly route: Route }): ReactN
   useTitle(counted(bad.length, "alarm"), moodOfList(KINDS, list.counts));
   const nowMs = useClock(1000);
   const hasSound = route.settings.sound === "1";
-  useSound(list.rows, hasSound);
+  useSound(list, hasSound);
   const known = names.length - list.counts.searched;
   return (
     <div className="alarms-page">
       <h1>Alarms</h1>
-      <ListBox key={route.names.join()} route={route} />
+      <ListBox route={route} />
       {names.length > 0 && (
         <section className="panel alarm-panel" aria-label="Alarms">
           <Filters route={route} list={list} kinds={BAD}>
@@ -88,21 +88,10 @@ export default function AlarmsPage({ route }: { readonly route: Route }): ReactN
 }
 
 /** A tone when a PV becomes worse; several at once make one tone, that of the worst. */
-function useSound(rows: readonly LiveRow[], isOn: boolean): void {
-  const before = useRef<ReadonlyMap<string, LiveRow["kind"]>>(undefined);
+function useSound(list: PvList, isOn: boolean): void {
   useEffect(() => {
-    const now = new Map(rows.map(({ kind, name }) => [name, kind]));
-    const last = before.current;
-    before.current = now;
-    if (last === undefined || !isOn) return;
-    const worse = rows.filter(({ kind, name }) => {
-      const former = last.get(name);
-      // The first state of a PV is what the page found.
-      if (former === undefined || former === "searched" || kind === "searched") return false;
-      return KINDS.indexOf(kind) < KINDS.indexOf(former);
-    });
-    const [worst] = worse.sort((a, b) => KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind));
-    if (worst !== undefined) beep(worst.kind);
+    const worst = list.takeWorst();
+    if (worst !== undefined && isOn) beep(worst);
   });
 }
 
@@ -114,7 +103,7 @@ interface AlarmProps {
 }
 
 function Alarm({ isUtc, nowMs, route, row }: AlarmProps) {
-  const { alarms, name, sinceMs } = row;
+  const { alarms, isEarlier, name, sinceMs } = row;
   const pv = usePv<RowData>(name, ROW);
   const { isPresent, isStale, severity, state, text } = useCondition(pv, undefined, name);
   return (
@@ -131,8 +120,9 @@ function Alarm({ isUtc, nowMs, route, row }: AlarmProps) {
         severity={isPresent ? severity : undefined}
       />
       <span className="alarm-since">
-        since {dateText(sinceMs, isUtc)} ({ageText(nowMs - sinceMs)})
-        {alarms > 1 && ` · ${String(alarms)} times`}
+        since {dateText(sinceMs, isUtc)}
+        {isEarlier ? " or earlier" : ""} ({isEarlier ? "at least " : ""}
+        {ageText(nowMs - sinceMs)}){alarms > 1 && ` · ${String(alarms)} times`}
       </span>
     </li>
   );

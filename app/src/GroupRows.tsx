@@ -10,6 +10,8 @@ import { go, setTo, type Route } from "./route";
 
 /** The rows of a group. */
 export interface RowGroup {
+  /** Index of its first PV in the list. */
+  readonly begin: number;
   /** Empty for rows before the first title. */
   readonly title: string;
   readonly isFolded: boolean;
@@ -64,7 +66,7 @@ export function GroupTools({ groups, route }: GroupToolsProps): ReactNode {
       <button
         type="button"
         onClick={() => {
-          regroup(pvsIn(route.names));
+          regroup([...new Set(pvsIn(route.names))]);
         }}
       >
         No groups

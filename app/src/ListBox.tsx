@@ -1,27 +1,80 @@
-/** The list of PVs of a page: its text with groups, saved lists, and what names match a pattern. */
+/** The list of PVs of a page: its text with groups, files, saved lists, and what names match a pattern. */
 
-import { useEffect, useRef, useState, type ReactNode } from "react";
+import { useEffect, useLayoutEffect, useRef, useState, type ReactNode } from "react";
+import type { PvClient } from "pvwire";
 import { useClient } from "pvwire/react";
 
-import { eachOnce, entriesIn } from "./pasted";
+import { eachOnce, entriesIn, entriesOfFile } from "./pasted";
+import { pvsText } from "./counts";
 import { isTitle } from "./groups";
 import { relayLists, removeFromRelay, saveOnRelay } from "./relay_lists";
 import { go, parseRoute, type Route } from "./route";
 import { SavedLists } from "./SavedLists";
 import { rememberList, removeList, savedLists, saveList, type Lists } from "./stored";
 
-/** Maximum number of names that a pattern brings. */
-const MAX_MATCHES = 1000;
+/** Maximum number of names that a pattern brings: the longest list that the table and the relay keep. */
+const MAX_MATCHES = 10_000;
+
+/** The most names of one answer. */
+const PAGE = 1000;
 
 const textOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
-/** The list of the link. Another one needs another box. */
+interface Matches {
+  readonly names: readonly string[];
+  /** There are more than a pattern brings. */
+  readonly isCut: boolean;
+}
+
+/** The known names that match a pattern. */
+async function matchesOf(client: PvClient, pattern: string, signal: AbortSignal): Promise<Matches> {
+  const names: string[] = [];
+  let after: string | undefined;
+  do {
+    const limit = Math.min(PAGE, MAX_MATCHES - names.length);
+    const page = await client.names(pattern, {
+      limit,
+      signal,
+      ...(after === undefined ? {} : { after }),
+    });
+    // An answer may have been on its way.
+    signal.throwIfAborted();
+    names.push(...page.names.map(({ name }) => name));
+    after = page.next;
+  } while (after !== undefined && names.length < MAX_MATCHES);
+  return { names, isCut: after !== undefined };
+}
+
+/** Asks before a list of the same name is lost. */
+const mayReplace = (title: string, lists: Lists): boolean =>
+  !Object.hasOwn(lists, title) || window.confirm(`Replace the list ${title}?`);
+
+/** What a person must know of a list, such as that names are missing in it. */
+interface Remark {
+  /** The list, as a text. */
+  readonly of: string;
+  readonly text: string;
+}
+
+/** The list of the link. */
 export function ListBox({ route }: { readonly route: Route }): ReactNode {
   const { names } = route;
   const client = useClient();
-  const [text, setText] = useState(names.join("\n"));
+  const list = names.join("\n");
+  const [text, setText] = useState(list);
   const [said, setSaid] = useState("");
+  const [remark, setRemark] = useState<Remark>({ of: "", text: "" });
   const [lists, setLists] = useState(savedLists);
+  const box = useRef<HTMLDetailsElement>(null);
+  const [former, setFormer] = useState(list);
+  if (former !== list) {
+    setFormer(list);
+    setText(list);
+    setSaid("");
+  }
+  useLayoutEffect(() => {
+    if (box.current !== null) box.current.open = list === "";
+  }, [list]);
 
   /** `undefined` where the relay keeps no lists. */
   const [onRelay, setOnRelay] = useState<Lists>();
@@ -81,98 +134,156 @@ export function ListBox({ route }: { readonly route: Route }): ReactNode {
 
   const show = async (signal: AbortSignal): Promise<void> => {
     const found: string[] = [];
+    const remarks: string[] = [];
     for (const each of entriesIn(text)) {
       if (isTitle(each) || !/[*?]/.test(each) || each.includes("://")) found.push(each);
       else {
-        const matches = await client.names(each, { limit: MAX_MATCHES, signal });
-        // An answer may have been on its way.
-        if (signal.aborted) return;
-        found.push(...matches.names.map(({ name }) => name));
-        if (matches.next !== undefined) {
-          setSaid(`${each}: only the first ${String(MAX_MATCHES)} names are in the list.`);
+        const { isCut, names } = await matchesOf(client, each, signal);
+        found.push(...names);
+        if (names.length === 0) remarks.push(`${each}: no known name.`);
+        if (isCut) {
+          const first = String(MAX_MATCHES);
+          remarks.push(`${each}: only the first ${first} names are in the list; there are more.`);
         }
       }
     }
-    open(eachOnce(found));
+    const entries = eachOnce(found);
+    const remark = remarks.join(" ");
+    // What was typed stays, and is corrected.
+    if (entries.length === 0 && remark !== "") {
+      setSaid(remark);
+      return;
+    }
+    setRemark({ of: entries.join("\n"), text: remark });
+    open(entries);
+  };
+
+  /** Adds what files have to the text, which is shown by its own button. */
+  const readFiles = async (files: readonly File[]): Promise<void> => {
+    const texts = await Promise.all(files.map((file) => file.text()));
+    const entries = texts.flatMap(entriesOfFile);
+    setText((before) => eachOnce([...entriesIn(before), ...entries]).join("\n"));
+    const pvs = pvsText(entries.filter((entry) => !isTitle(entry)).length);
+    setSaid(`${files.map(({ name }) => name).join(", ")}: ${pvs} added to the text.`);
   };
 
   return (
-    <details className="panel list-box" open={names.length === 0}>
-      <summary>{names.length === 0 ? "Which PVs?" : "Change the list"}</summary>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault();
-          const signal = begin();
-          show(signal).catch((error: unknown) => {
-            if (!signal.aborted) setSaid(textOf(error));
-          });
-        }}
-      >
-        <label>
-          <span>
-            Names, in any form: one in a line, a mail, <code>caget</code> lines, or a pattern with{" "}
-            <code>*</code>; a line that begins with <code>#</code> is the title of a group
-          </span>
-          <textarea
-            rows={8}
-            spellCheck={false}
-            value={text}
-            onChange={({ target }) => {
-              setText(target.value);
-            }}
-          />
-        </label>
-        <div className="choices">
-          <button type="submit">Show these PVs</button>
-          <button
-            type="button"
-            disabled={names.length === 0}
-            onClick={() => {
-              const title = window.prompt("Name of this list in this browser")?.trim() ?? "";
-              if (title === "") return;
-              setSaid(
-                saveList(title, names) ? `Saved as ${title}.` : "This browser stores nothing.",
-              );
-              setLists(savedLists());
-            }}
-          >
-            Save in this browser
-          </button>
-          {onRelay !== undefined && (
+    <>
+      <details ref={box} className="panel list-box">
+        <summary>{names.length === 0 ? "Which PVs?" : "Change the list"}</summary>
+        <form
+          onSubmit={(event) => {
+            event.preventDefault();
+            const signal = begin();
+            show(signal).catch((error: unknown) => {
+              if (!signal.aborted) setSaid(textOf(error));
+            });
+          }}
+        >
+          <label>
+            <span>
+              Names, in any form: one in a line, a mail, <code>caget</code> lines, or a pattern with{" "}
+              <code>*</code>; a line that begins with <code>#</code> is the title of a group
+            </span>
+            <textarea
+              rows={8}
+              spellCheck={false}
+              value={text}
+              onChange={({ target }) => {
+                setText(target.value);
+              }}
+            />
+          </label>
+          <div className="choices">
+            <button type="submit">Show these PVs</button>
+            <FileButton
+              open={(files) => {
+                readFiles(files).catch((error: unknown) => {
+                  setSaid(`The file can't be read: ${textOf(error)}`);
+                });
+              }}
+            />
             <button
               type="button"
               disabled={names.length === 0}
               onClick={() => {
-                const title = window.prompt("Name of this list on the relay")?.trim() ?? "";
-                if (title === "") return;
-                change(saveOnRelay(title, names), `Saved as ${title} on the relay.`);
+                const title = window.prompt("Name of this list in this browser")?.trim() ?? "";
+                if (title === "" || !mayReplace(title, lists)) return;
+                setSaid(
+                  saveList(title, names) ? `Saved as ${title}.` : "This browser stores nothing.",
+                );
+                setLists(savedLists());
               }}
             >
-              Save on the relay
+              Save in this browser
             </button>
-          )}
-          <span className="note" role="status">
-            {said}
-          </span>
-        </div>
-      </form>
-      <SavedLists
-        label="Saved in this browser"
-        lists={lists}
-        onOpen={reopen}
-        onRemove={(title) => {
-          removeList(title);
-          setLists(savedLists());
+            {onRelay !== undefined && (
+              <button
+                type="button"
+                disabled={names.length === 0}
+                onClick={() => {
+                  const title = window.prompt("Name of this list on the relay")?.trim() ?? "";
+                  if (title === "" || !mayReplace(title, onRelay)) return;
+                  change(saveOnRelay(title, names), `Saved as ${title} on the relay.`);
+                }}
+              >
+                Save on the relay
+              </button>
+            )}
+            <span className="note" role="status">
+              {said}
+            </span>
+          </div>
+        </form>
+        <SavedLists
+          label="Saved in this browser"
+          lists={lists}
+          onOpen={reopen}
+          onRemove={(title) => {
+            if (!window.confirm(`Remove the list ${title} from this browser?`)) return;
+            removeList(title);
+            setLists(savedLists());
+          }}
+        />
+        <SavedLists
+          label="Saved on the relay"
+          lists={onRelay ?? {}}
+          onOpen={reopen}
+          onRemove={(title) => {
+            if (!window.confirm(`Remove the list ${title} from the relay?`)) return;
+            change(removeFromRelay(title), `${title} is removed.`);
+          }}
+        />
+      </details>
+      {remark.of === list && remark.text !== "" && (
+        <p className="note" role="status">
+          {remark.text}
+        </p>
+      )}
+    </>
+  );
+}
+
+function FileButton({ open }: { readonly open: (files: readonly File[]) => void }) {
+  const input = useRef<HTMLInputElement>(null);
+  return (
+    <>
+      <button type="button" onClick={() => input.current?.click()}>
+        From a file…
+      </button>
+      <input
+        ref={input}
+        type="file"
+        hidden
+        multiple
+        aria-label="Files with names"
+        onChange={({ target }) => {
+          const files = [...(target.files ?? [])];
+          if (files.length > 0) open(files);
+          // The same file can be chosen again.
+          target.value = "";
         }}
       />
-      <SavedLists
-        label="Saved on the relay"
-        lists={onRelay ?? {}}
-        onOpen={reopen}
-        onRemove={(title) => {
-          change(removeFromRelay(title), `${title} is removed.`);
-        }}
-      />
-    </details>
+    </>
   );
 }

@@ -1,13 +1,13 @@
 /** Up to 20 PVs over time, or against one of them. All that is chosen is in the link. */
 
-import { lazy, Suspense, type ReactNode } from "react";
+import { lazy, Suspense, useMemo, type ReactNode } from "react";
 import { HistoryPlot, TimeControl, type PlotOptions } from "pvwire/plots";
 
 import { pvsText } from "./counts";
 import { ListBox } from "./ListBox";
 import { PageTime } from "./PageTime";
 import { elsewhere, go, hrefOf, setTo, type Route } from "./route";
-import { useNames } from "./TablePage";
+import { useNamesOnce } from "./TablePage";
 import { useTitle } from "./title";
 
 const XyPlot = lazy(async () => ({ default: (await import("./xy")).XyPlot }));
@@ -15,7 +15,7 @@ const XyPlot = lazy(async () => ({ default: (await import("./xy")).XyPlot }));
 const MAX_TRACES = 20;
 
 export default function PlotsPage({ route }: { readonly route: Route }): ReactNode {
-  const names = useNames(route);
+  const names = useNamesOnce(route);
   const shown = names.slice(0, MAX_TRACES);
   const { x = "" } = route.settings;
   const others = shown.filter((name) => name !== x);
@@ -24,7 +24,7 @@ export default function PlotsPage({ route }: { readonly route: Route }): ReactNo
   return (
     <div className="plots-page">
       <h1>Plots</h1>
-      <ListBox key={route.names.join()} route={route} />
+      <ListBox route={route} />
       {names.length > MAX_TRACES && (
         <p className="note" role="status">
           The first {MAX_TRACES} of {pvsText(names.length)} are drawn.
@@ -49,6 +49,7 @@ const INDEX = "#";
 
 function Plots({ names, route }: PlotsProps) {
   const { limits, log, stack, utc, x = "" } = route.settings;
+  const zoom = useZoom(route);
   const isUtc = utc === "1";
   const props = {
     names,
@@ -63,7 +64,8 @@ function Plots({ names, route }: PlotsProps) {
     },
     hrefOf: (name: string) => hrefOf(elsewhere(route, { page: "pv", name, names: [] })),
     onRemove: (name: string) => {
-      go({ ...route, names: route.names.filter((other) => other !== name) });
+      const names = route.names.filter((other) => other !== name);
+      go({ ...route, names, settings: { ...route.settings, zoom: "" } });
     },
   };
   return (
@@ -74,11 +76,24 @@ function Plots({ names, route }: PlotsProps) {
         <HistoryPlot {...props} />
       ) : (
         <Suspense fallback={<p className="note">Loading…</p>}>
-          <XyPlot {...props} xName={x} />
+          <XyPlot
+            {...props}
+            xName={x}
+            zoom={zoom}
+            onZoom={(next) => {
+              setTo(route, { zoom: next.join(" ") });
+            }}
+          />
         </Suspense>
       )}
     </section>
   );
+}
+
+/** What part of a plot against a PV is shown. */
+function useZoom({ settings }: Route): readonly number[] {
+  const { zoom = "" } = settings;
+  return useMemo(() => zoom.split(" ").filter(Boolean).map(Number), [zoom]);
 }
 
 function HorizontalAxis({ names, route }: PlotsProps) {
@@ -91,7 +106,7 @@ function HorizontalAxis({ names, route }: PlotsProps) {
       <select
         value={x}
         onChange={({ target }) => {
-          setTo(route, { x: target.value });
+          setTo(route, { x: target.value, zoom: "" });
         }}
       >
         <option value="">Time</option>

@@ -8,6 +8,7 @@ import { type Condition, SetPoint, StateIcon, useCondition } from "pvwire/widget
 import { KIND_TEXTS, KINDS } from "./pv_kind";
 import { type Row, ROW, type RowData, usePvList, type ValueData } from "./pv_list";
 import { dateText, spanText, stampText, useClock, zoneText } from "./times";
+import { aboutText, choicesOf, CHOICES, ColumnChoice, type About, type Choice } from "./columns";
 import { pvsText } from "./counts";
 import { type Filter, filterOf, Filters, passes } from "./Filters";
 import { GroupRow, GroupTools, type RowGroup, useGroups } from "./GroupRows";
@@ -29,10 +30,14 @@ const COLUMNS = [
 ] as const;
 type Column = (typeof COLUMNS)[number][0];
 
+const isSorted = (id: Choice): boolean => COLUMNS.some(([column]) => column === id);
+const isChoice = (id: Column): boolean => CHOICES.some(([choice]) => choice === id);
+
 /** The time after a past one. */
 const LAST_MINUTES = { kind: "live", seconds: 600 } as const;
 
-const DISPLAY = "{ display { units precision choices } }";
+const DISPLAY =
+  "{ display { units precision choices type description } status { mutable writable } }";
 
 /** Values and times change: rows that are sorted by them are put in order this often. */
 const SORT_EVERY_MS = 1000;
@@ -45,6 +50,12 @@ export function useNames(route: Route): readonly string[] {
     else if (lastList().length > 0) go({ ...route, names: lastList() }, { replace: true });
   }, [names, route]);
   return useMemo(() => pvsIn(names), [names]);
+}
+
+/** The same for pages without groups: a PV that is in several ones is there once. */
+export function useNamesOnce(route: Route): readonly string[] {
+  const names = useNames(route);
+  return useMemo(() => [...new Set(names)], [names]);
 }
 
 export default function TablePage({ route }: { readonly route: Route }): ReactNode {
@@ -67,6 +78,7 @@ function Table({ route }: { readonly route: Route }) {
   const isUtc = route.settings.utc === "1";
   useClock(column === "value" || column === "time" ? SORT_EVERY_MS : undefined);
   const groups = useGroups(route).map(({ begin, end, isFolded, title }): RowGroup => ({
+    begin,
     title,
     isFolded,
     all: list.rows.slice(begin, end),
@@ -81,7 +93,7 @@ function Table({ route }: { readonly route: Route }) {
   return (
     <div className="table-page">
       <h1>Table</h1>
-      <ListBox key={route.names.join()} route={route} />
+      <ListBox route={route} />
       {names.length > 0 && (
         <>
           <details className="panel time-box">
@@ -118,6 +130,7 @@ function Table({ route }: { readonly route: Route }) {
                 Curves
               </button>
               <GroupTools route={route} groups={groups} />
+              <ColumnChoice route={route} />
               <button
                 type="button"
                 onClick={() => {
@@ -193,16 +206,22 @@ function Rows({ groups, isPast, isUtc, route }: RowsProps) {
   const lines = linesOf(groups);
   const { count, first, height } = useVisibleRows(room, lines.length);
   const shown = lines.slice(first, first + count);
-  const hasCurves = route.settings.curves === "1";
+  const { columns = "", curves } = route.settings;
+  const hasCurves = curves === "1";
   const [range] = useTimeRange();
   const [written, setWritten] = useState<string>();
   const [column, isUp] = sortOf(route);
+  const choices = useMemo(() => choicesOf({ settings: { columns } }), [columns]);
+  const extra = CHOICES.filter(([id]) => choices.includes(id) && !isSorted(id));
+  const sorting = COLUMNS.filter(
+    ([id]) => !isChoice(id) || choices.some((choice) => choice === id),
+  );
   return (
     <div ref={room} className="table-room" role="region" aria-label="Rows" tabIndex={0}>
       <table aria-rowcount={lines.length + 1}>
         <thead>
           <tr aria-rowindex={1}>
-            {COLUMNS.map(([id, title]) => (
+            {sorting.map(([id, title]) => (
               <th
                 key={id}
                 scope="col"
@@ -220,6 +239,11 @@ function Rows({ groups, isPast, isUtc, route }: RowsProps) {
                 </button>
               </th>
             ))}
+            {extra.map(([id, title]) => (
+              <th key={id} scope="col" data-column={id}>
+                {title}
+              </th>
+            ))}
             {hasCurves && (
               <th scope="col" data-column="curve">
                 {spanText(range)}
@@ -232,15 +256,17 @@ function Rows({ groups, isPast, isUtc, route }: RowsProps) {
           {shown.map((row, at) => {
             const index = first + at + 2;
             if ("rows" in row) {
-              const columns = COLUMNS.length + (hasCurves ? 1 : 0);
-              const key = `# ${row.title}`;
+              const columns = sorting.length + extra.length + (hasCurves ? 1 : 0);
+              const key = `# ${String(row.begin)}`;
               return <GroupRow key={key} {...{ route, index, columns, height }} group={row} />;
             }
-            const props = { row, route, isUtc, hasCurves, index };
+            const props = { row, route, isUtc, hasCurves, index, choices };
+            // A PV may be in two groups.
+            const key = `${String(row.at)} ${row.name}`;
             return isPast ? (
-              <PastRow key={row.name} {...props} />
+              <PastRow key={key} {...props} />
             ) : (
-              <LiveRow key={row.name} {...props} write={setWritten} />
+              <LiveRow key={key} {...props} write={setWritten} />
             );
           })}
           <Space rows={lines.length - first - shown.length} height={height} />
@@ -286,6 +312,7 @@ interface RowProps {
   readonly route: Route;
   readonly isUtc: boolean;
   readonly hasCurves: boolean;
+  readonly choices: readonly Choice[];
 }
 
 /** Scrolling renders only rows that come to the screen. */
@@ -298,7 +325,7 @@ const LiveRow = memo(function LiveRow(
   const condition = useCondition(pv, undefined, name);
   const isLocked = route.settings.lock === "1";
   return (
-    <Cells {...props} pv={pv} description={pv?.display?.description} condition={condition}>
+    <Cells {...props} pv={pv} about={pv} condition={condition}>
       <button
         type="button"
         className="write"
@@ -318,27 +345,27 @@ const LiveRow = memo(function LiveRow(
 /** A value that held at a past moment. It can't be written. */
 function PastRow(props: RowProps) {
   const { row } = props;
-  // Units and choices are the present ones.
-  usePv(row.name, DISPLAY);
+  // Units and choices are the present ones, and what is known of the PV besides.
+  const now = usePv<About>(row.name, DISPLAY);
   const pv = row.read();
   const severity = pv?.status.severity ?? undefined;
   const missing = pv === undefined ? "Reading the past…" : (pv.missing ?? "");
   const alarm = severity === undefined || severity === "NO_ALARM" ? "" : severity;
   const state = pv === undefined ? "connecting" : missing === "" ? "connected" : "disconnected";
   const condition = { severity, state, isStale: false, text: missing + alarm } as const;
-  return <Cells {...props} pv={pv} description={undefined} condition={condition} />;
+  return <Cells {...props} pv={pv} about={now} condition={condition} />;
 }
 
 interface CellsProps extends RowProps {
   readonly pv: ValueData | undefined;
-  readonly description: string | undefined;
+  readonly about: About | undefined;
   readonly condition: Pick<Condition, "isStale" | "severity" | "state" | "text">;
   /** What is in the cell of the value besides it. */
   readonly children?: ReactNode;
 }
 
 function Cells(props: CellsProps) {
-  const { children, condition, description, hasCurves, index, isUtc, pv, route, row } = props;
+  const { about, children, choices, condition, hasCurves, index, isUtc, pv, route, row } = props;
   const { isStale, severity, state, text } = condition;
   const { name } = row;
   return (
@@ -350,7 +377,10 @@ function Cells(props: CellsProps) {
       data-severity={severity}
     >
       <td data-column="name">
-        <a href={hrefOf(elsewhere(route, { page: "pv", name, names: [] }))} title={description}>
+        <a
+          href={hrefOf(elsewhere(route, { page: "pv", name, names: [] }))}
+          title={about?.display?.description}
+        >
           {name}
         </a>
       </td>
@@ -358,11 +388,24 @@ function Cells(props: CellsProps) {
         {pv?.value?.string ?? "–"}
         {children}
       </td>
-      <td data-column="state" title={text}>
-        <StateIcon state={state} severity={severity} isStale={isStale} />
-        <span>{text}</span>
-      </td>
-      <td data-column="time">{pv?.time == null ? "–" : stampText(pv.time, isUtc).slice(0, 23)}</td>
+      {choices.includes("state") && (
+        <td data-column="state" title={text}>
+          <StateIcon state={state} severity={severity} isStale={isStale} />
+          <span>{text}</span>
+        </td>
+      )}
+      {choices.includes("time") && (
+        <td data-column="time">
+          {pv?.time == null ? "–" : stampText(pv.time, isUtc).slice(0, 23)}
+        </td>
+      )}
+      {choices
+        .filter((choice) => !isSorted(choice))
+        .map((choice) => (
+          <td key={choice} data-column={choice} title={aboutText(choice, about)}>
+            {aboutText(choice, about)}
+          </td>
+        ))}
       {hasCurves && (
         <td data-column="curve">
           <Sparkline name={name} />

@@ -45,7 +45,7 @@ export function prefixOf(name: string): string {
 /** The PVs of a list in groups by their prefixes, each in the order of its first PV. */
 export function byPrefix(entries: readonly string[]): string[] {
   const groups = new Map<string, string[]>();
-  for (const name of pvsIn(entries)) {
+  for (const name of new Set(pvsIn(entries))) {
     const prefix = prefixOf(name);
     const group = groups.get(prefix) ?? [];
     groups.set(prefix, group);

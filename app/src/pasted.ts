@@ -77,16 +77,35 @@ function entriesOfLine(line: string): string[] {
   return /\w/.test(title) ? [`# ${title}`] : namesOfLine(line);
 }
 
-/** Names in their order, each once, and titles. */
+/** Names in their order, each once in its group, and titles. */
 export const entriesIn = (text: string): string[] => eachOnce(linesIn(text).flatMap(entriesOfLine));
 
-/** A list with each PV once. */
+/** A list with each PV once in its group. */
 export function eachOnce(entries: readonly string[]): string[] {
   const known = new Set<string>();
   return entries.filter((entry) => {
-    if (isTitle(entry)) return true;
+    if (isTitle(entry)) {
+      known.clear();
+      return true;
+    }
     const isNew = !known.has(entry);
     known.add(entry);
     return isNew;
   });
+}
+
+/** The cells of a line of CSV. */
+const cellsIn = (line: string): string[] =>
+  [...line.matchAll(/(?:^|,)(?:"((?:[^"]|"")*)"|([^,]*))/g)].map(([, quoted, bare = ""]) =>
+    (quoted?.replaceAll('""', '"') ?? bare).trim(),
+  );
+
+/** Names and titles of a file: a list in any form, or the column PV of a table as CSV, such as this app and Phoebus write. */
+export function entriesOfFile(text: string): string[] {
+  const lines = linesIn(text);
+  const head = lines.findIndex((line) => line.trim() !== "" && !line.startsWith("#"));
+  const column = cellsIn(lines[head] ?? "").findIndex((cell) => /^pv(?: name)?$/i.test(cell));
+  if (column < 0) return entriesIn(text);
+  const names = lines.slice(head + 1).map((line) => cellsIn(line)[column] ?? "");
+  return eachOnce(names.filter((name) => name !== ""));
 }

@@ -4,10 +4,10 @@
  */
 
 import { useMemo, useSyncExternalStore } from "react";
-import type { PvClient, PvConnection, PvStatus, PvTime, PvValue } from "pvwire";
+import type { PvClient, PvConnection, PvDisplay, PvStatus, PvTime, PvValue } from "pvwire";
 import { useClient } from "pvwire/react";
 
-import { kindOf, type Kind, type StateData } from "./pv_kind";
+import { kindOf, KINDS, type Kind, type StateData } from "./pv_kind";
 
 const STATE = "{ status { severity } connection { state unresponsive readable } }";
 
@@ -17,8 +17,8 @@ const VALUE = "{ value { number } }";
 export const ROW = `{
   value { string(units: true) number }
   time { seconds nanoseconds }
-  status { severity alarmStatus message }
-  display { description }
+  status { severity alarmStatus message mutable writable }
+  display { description type }
   connection { state connected since lastHeard unresponsive readable reason }
 }`;
 
@@ -32,7 +32,8 @@ export interface ValueData {
 }
 
 export interface RowData extends ValueData {
-  readonly display: { readonly description: string } | null;
+  readonly status: Pick<PvStatus, "severity" | "alarmStatus" | "message" | "mutable" | "writable">;
+  readonly display: Pick<PvDisplay, "description" | "type"> | null;
   readonly connection: PvConnection;
 }
 
@@ -48,6 +49,8 @@ export interface Row<T extends ValueData = ValueData> {
 export interface LiveRow extends Row<RowData> {
   /** When `kind` began, as this page knows it. */
   sinceMs: number;
+  /** It may have begun earlier: the page found an alarm, of which it knows the newest update only. */
+  isEarlier: boolean;
   /** How often it has left `NO_ALARM` since the page was opened. */
   alarms: number;
 }
@@ -118,6 +121,7 @@ export class PvList extends FollowedList<LiveRow> {
   override readonly rows: readonly LiveRow[];
   #client: PvClient;
   #ends: (() => void)[] = [];
+  #worst: Kind | undefined;
 
   constructor(client: PvClient, names: readonly string[]) {
     super(names);
@@ -125,7 +129,15 @@ export class PvList extends FollowedList<LiveRow> {
     const now = Date.now();
     this.rows = names.map((name, at) => {
       const pv = client.pv<RowData>(name, ROW);
-      return { name, at, kind: "searched", sinceMs: now, alarms: 0, read: () => pv.getSnapshot() };
+      return {
+        name,
+        at,
+        kind: "searched",
+        sinceMs: now,
+        isEarlier: false,
+        alarms: 0,
+        read: () => pv.getSnapshot(),
+      };
     });
   }
 
@@ -182,9 +194,29 @@ export class PvList extends FollowedList<LiveRow> {
     // The first state of a PV is what the page found, and an alarm that changes is the same one.
     if (row.kind === "NO_ALARM" && kind !== "searched") row.alarms += 1;
     row.sinceMs = sinceOf(row, kind);
+    row.isEarlier = isAlarm(kind) && !isSeen(row.kind);
+    // The first state of a PV is no news.
+    if (row.kind !== "searched" && kind !== "searched" && rankOf(kind) < rankOf(row.kind)) {
+      this.#worst =
+        this.#worst === undefined || rankOf(kind) < rankOf(this.#worst) ? kind : this.#worst;
+    }
     this.become(row, kind);
   }
+
+  /** The worst state that a PV has got since the last call, also if it is over by now. */
+  takeWorst(): Kind | undefined {
+    const worst = this.#worst;
+    this.#worst = undefined;
+    return worst;
+  }
 }
+
+const rankOf = (kind: Kind): number => KINDS.indexOf(kind);
+
+/** Whether a state is of a PV whose values the page gets. */
+const isSeen = (kind: Kind): boolean => kind !== "searched" && kind !== "gone";
+
+const isAlarm = (kind: Kind): boolean => isSeen(kind) && kind !== "NO_ALARM";
 
 /** When a state began: as the server or the relay says. */
 function sinceOf(row: LiveRow, kind: Kind): number {

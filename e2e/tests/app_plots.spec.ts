@@ -287,6 +287,41 @@ test.describe("with a past on disk", () => {
   });
 });
 
+test.describe("with a past on disk, while the relay is away", () => {
+  test.use({
+    relayFlags: async ({ prefix }, provide, testInfo) => {
+      const folder = testInfo.outputPath(prefix);
+      mkdirSync(folder);
+      await provide(["--history=*=10m", `--history-dir=${folder}`]);
+    },
+  });
+
+  test("a table of the past reads what it could not read when the relay is back", async ({
+    app,
+    page,
+    prefix,
+    relay,
+  }) => {
+    // It changes all the time: what holds between two updates is known.
+    const name = `${prefix}:RING:CURRENT`;
+    await app.open(`#/table?pvs=${name}`);
+    await expect(app.row(name)).toContainText(" mA");
+    const begin = Date.now();
+    // The updates of the last second may be lost.
+    await expect.poll(() => Date.now()).toBeGreaterThan(begin + 3000);
+    await relay.kill();
+    await expect(page.getByText("Relay lost since")).toBeVisible();
+    const past = `from=${String(begin - 60_000)}&to=${String(begin + 1000)}`;
+    await page.goto(`${app.url}#/table?${past}&pvs=${name}`);
+    await expect(page.getByText("The past: values that held at")).toBeVisible();
+    const value = app.row(name).locator('[data-column="value"]');
+    await expect(value).toHaveText("–");
+    await expect(app.row(name)).toHaveAttribute("data-state", "disconnected");
+    await relay.restart();
+    await expect(value).toHaveText(/^\d+\.\d\d mA$/, { timeout: 45_000 });
+  });
+});
+
 test.describe("against another PV", () => {
   test.use({
     moreRecords: `
@@ -325,6 +360,41 @@ record(ao, "$(P):XY:B") { field(PINI, "YES") field(VAL, "10") field(EGU, "kV") }
     await expectAccessible(page);
     await page.getByLabel("Horizontal axis").selectOption("Index of the element");
     await expect(picture).toHaveAttribute("aria-label", /: 4 points, horizontally 0 to 3/);
+
+    // A part of it is chosen by dragging, and by keys; the link has it, and the point at the cursor is told.
+    const view = page.getByRole("group", { name: /^Curves: keys/ });
+    const near = page.locator('[data-part="near"]');
+    const box = await view.boundingBox();
+    if (box === null) throw new Error("the picture has no place");
+    const place = (across: number, up: number): [number, number] => [
+      box.x + across * box.width,
+      box.y + (1 - up) * box.height,
+    ];
+    await page.mouse.move(...place(0.95, 0.95));
+    await expect(near).toHaveText(`${x} 4 mm · element 3`);
+    await page.mouse.move(...place(0.4, 0.2));
+    await page.mouse.down();
+    await page.mouse.move(...place(0.99, 0.8), { steps: 3 });
+    await page.mouse.up();
+    await expect(page).toHaveURL(/zoom=/);
+    // Element 0 is outside now.
+    await page.mouse.move(...place(0.05, 0.05));
+    await expect(near).toHaveText(/ (?:mm|V) · element [123]$/);
+    await expectAccessible(page);
+    const link = page.url();
+    await page.reload();
+    await expect(page.getByRole("button", { name: "Show all" })).toBeVisible();
+    expect(page.url()).toBe(link);
+    await view.press("0");
+    await expect(page.getByRole("button", { name: "Show all" })).toBeHidden();
+    await expect(page).not.toHaveURL(/zoom=/);
+    for (const element of [0, 1, 2]) {
+      await view.press("Shift+ArrowRight");
+      await expect(near).toContainText(`element ${String(element)}`);
+    }
+    await view.press("+");
+    await expect(page).toHaveURL(/zoom=/);
+    await page.getByRole("button", { name: "Show all" }).click();
 
     // Two numbers: all pairs since the page was opened, and the present one.
     await app.open(`#/plots?last=60&x=${a}&limits=1&pvs=${[a, b].join(",")}`);

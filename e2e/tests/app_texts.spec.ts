@@ -4,13 +4,15 @@ import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 
 import { expect, test } from "@playwright/test";
+import type { PvClient } from "pvwire";
 
-import { entriesIn, namesIn } from "../../app/src/pasted";
+import { entriesIn, entriesOfFile, namesIn } from "../../app/src/pasted";
 import { byPrefix, groupsIn, prefixOf } from "../../app/src/groups";
 import { kindOf } from "../../app/src/kind";
 import { distance, partsOf } from "../../app/src/near";
 import { compare } from "../../app/src/order";
 import { kindOf as kindOfPv, type StateData } from "../../app/src/pv_kind";
+import { PvList } from "../../app/src/pv_list";
 import { hrefOf, parseRoute, type Route } from "../../app/src/route";
 import { moodOfList, titleOf } from "../../app/src/title";
 import { builtPage } from "../fixtures/built_pages";
@@ -59,6 +61,75 @@ test("a line with # is the title of a group, in a text, in a link and in what is
     { title: "RF", begin: 3, end: 4 },
   ]);
   expect(groupsIn(["# Empty", "# Full", "A"])).toEqual([{ title: "Full", begin: 0, end: 1 }]);
+});
+
+test("a PV stays in each of its groups, and comes once without groups", () => {
+  const entries = ["# Vacuum", "SR:A:1", "SR:A:2", "# RF", "SR:A:1"];
+  expect(entriesIn("# Vacuum\nSR:A:1 SR:A:2 SR:A:1\n# RF\nSR:A:1")).toEqual(entries);
+  expect(byPrefix(entries)).toEqual(["# SR:A", "SR:A:1", "SR:A:2"]);
+});
+
+test("a file gives its names: a list, or the column PV of a table", () => {
+  expect(entriesOfFile("# Vacuum\nSR:A\nSR:B\n")).toEqual(["# Vacuum", "SR:A", "SR:B"]);
+  const ours = 'PV,value,state\r\nSR:A,"1,5 mA",no alarm\r\n"SR:B,C",2,"minor"\r\n';
+  expect(entriesOfFile(ours)).toEqual(["SR:A", "SR:B,C"]);
+  const phoebus = "# Date: 2026\n#\nPV,READBACK,READ_ONLY\nSR:A,SR:R,0\nSR:B,,1\n";
+  expect(entriesOfFile(phoebus)).toEqual(["SR:A", "SR:B"]);
+});
+
+/** A client with one PV, whose severity and time are set. */
+function onePv() {
+  const listeners = new Set<() => void>();
+  let data: unknown;
+  const pv = {
+    subscribe: (listener: () => void) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    getSnapshot: () => data,
+  };
+  const set = (severity: string, seconds: number, state = "connected"): void => {
+    data = {
+      value: { number: 1 },
+      time: { seconds, nanoseconds: 0 },
+      status: { severity },
+      connection: { state, unresponsive: false, readable: true, since: null, lastHeard: null },
+    };
+    for (const listener of listeners) listener();
+  };
+  const client = { pv: () => pv } as unknown as PvClient;
+  return { client, set };
+}
+
+test("an alarm that the page found may be older than its newest update; one that it saw begin isn't", () => {
+  const { client, set } = onePv();
+  const list = new PvList(client, ["SR:A"]);
+  const end = list.subscribe(() => undefined);
+  set("MAJOR", 100);
+  expect(list.rows[0]).toMatchObject({ kind: "MAJOR", sinceMs: 100_000, isEarlier: true });
+  set("NO_ALARM", 200);
+  set("MINOR", 300);
+  expect(list.rows[0]).toMatchObject({ kind: "MINOR", sinceMs: 300_000, isEarlier: false });
+  set("MINOR", 400, "disconnected");
+  expect(list.rows[0]).toMatchObject({ kind: "gone", isEarlier: false });
+  set("MINOR", 500);
+  expect(list.rows[0]).toMatchObject({ kind: "MINOR", isEarlier: true });
+  end();
+});
+
+test("an alarm sounds that is over before the page is drawn; what the page found is silent", () => {
+  const { client, set } = onePv();
+  const list = new PvList(client, ["SR:A"]);
+  const end = list.subscribe(() => undefined);
+  set("MAJOR", 100);
+  expect(list.takeWorst()).toBeUndefined();
+  set("NO_ALARM", 101);
+  set("MINOR", 102);
+  set("MAJOR", 103);
+  set("NO_ALARM", 104);
+  expect(list.takeWorst()).toBe("MAJOR");
+  expect(list.takeWorst()).toBeUndefined();
+  end();
 });
 
 test("names are grouped by what they have before the last colon", () => {

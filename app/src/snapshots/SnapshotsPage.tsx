@@ -8,7 +8,7 @@ import { ListBox } from "../ListBox";
 import { KINDS } from "../pv_kind";
 import { usePvList, type PvList } from "../pv_list";
 import { go, setTo, type Route } from "../route";
-import { useNames } from "../TablePage";
+import { useNamesOnce } from "../TablePage";
 import { dateText, zoneText } from "../times";
 import { moodOfList, useTitle } from "../title";
 import { snapshotOfJson } from "./json_file";
@@ -20,7 +20,7 @@ import { SnapshotPanel } from "./SnapshotPanel";
 import "../style/snapshots.css";
 
 export default function SnapshotsPage({ route }: { readonly route: Route }): ReactNode {
-  const names = useNames(route);
+  const names = useNamesOnce(route);
   const list = usePvList(names);
   const kept = useKept();
   const chosen = kept.all?.find(({ id }) => id === route.settings.snapshot);
@@ -28,7 +28,7 @@ export default function SnapshotsPage({ route }: { readonly route: Route }): Rea
   return (
     <div className="snapshots-page">
       <h1>Snapshots</h1>
-      <ListBox key={route.names.join()} route={route} />
+      <ListBox route={route} />
       <Take route={route} names={names} list={list} kept={kept} />
       <Kept route={route} kept={kept} />
       {chosen !== undefined && (
