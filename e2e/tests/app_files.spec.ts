@@ -83,7 +83,7 @@ test("a snapshot's JSON gives back each value exactly", () => {
   expect(() => snapshotOfJson("{}", "x")).toThrow("no snapshot");
 });
 
-test("a file that has a PV twice is refused: nobody knows which value is meant", () => {
+test("a file that has a PV twice is refused: which value is meant is unknown", () => {
   const text = jsonOf(snapshotOf([PV, { ...PV, value: 2 }]));
   expect(() => snapshotOfJson(text, "x")).toThrow("the file has SR:A twice");
 });

@@ -20,7 +20,7 @@ test.describe("with names of files", () => {
     },
   });
 
-  test("a pattern brings more than one answer, says what it leaves out, and what nobody knows", async ({
+  test("a pattern brings more than one answer, says what it leaves out, and which names are unknown", async ({
     app,
     page,
     prefix,

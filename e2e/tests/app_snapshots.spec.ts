@@ -326,9 +326,9 @@ test.describe("with few puts a second", () => {
     await page.getByRole("link", { name: "Health" }).click();
     await expect(page.getByRole("heading", { name: "Health" })).toBeVisible();
     // A tab that is closed loses what has become of the writes.
-    const asked = page.waitForEvent("dialog");
+    const dialog = page.waitForEvent("dialog");
     const leaving = page.close({ runBeforeUnload: true });
-    const question = await asked;
+    const question = await dialog;
     expect(question.type()).toBe("beforeunload");
     await question.dismiss();
     await leaving;

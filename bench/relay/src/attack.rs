@@ -57,7 +57,7 @@ pub(crate) enum Attack {
     Bus,
     /// Documents of Coniql's door that are compiled again and again.
     Documents,
-    /// Documents of Coniql's door with thousands of mistakes.
+    /// Documents of Coniql's door with thousands of errors.
     WrongDocuments,
     /// Thousands of formulas over a fast PV, and some with large results.
     Formulas,

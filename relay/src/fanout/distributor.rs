@@ -61,7 +61,7 @@ struct Made {
     overviews: Vec<(usize, oneshot::Sender<Overview>)>,
 }
 
-/// The names that a request costs a tick. One that changes a client's set makes the whole set anew, however few PVs it
+/// The names that a request costs a tick. One that changes a client's set makes the whole set again, however few PVs it
 /// names.
 fn cost(request: &ControlRequest, fingerprint: Fingerprint, groups: &Groups, made: &Made) -> usize {
     let looked_up = |names: usize| names / LOOKUP_DISCOUNT + 1;

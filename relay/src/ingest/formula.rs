@@ -29,8 +29,11 @@ use crate::ops::shutdown::Indispensable;
 /// Name of the thread.
 const THREAD: &str = "formulas";
 
-/// Texts of formulas and of their inputs that are kept.
-const KNOWN_INPUTS_BYTES: usize = 2 * 1024 * 1024;
+/// What a text occupies besides its bytes.
+const TEXT_BYTES: usize = 64;
+
+/// Bytes of the texts of formulas and of their inputs that are kept: more than those of one step of a request.
+const KNOWN_INPUTS_BYTES: usize = 256 * 1024;
 
 /// After an evaluation a formula rests for this many times as long, so that none takes more than a tenth of a
 /// thread, and the other formulas of its client have their turns.
@@ -381,8 +384,9 @@ impl KnownInputs {
     }
 
     fn keep(&mut self, name: &str, inputs: Arc<[String]>) {
-        let texts = inputs.iter().map(|input| input.len() + size_of::<String>());
-        let bytes = name.len() + texts.sum::<usize>();
+        let text = |length: usize| length + TEXT_BYTES;
+        let texts = inputs.iter().map(|input| text(input.len()));
+        let bytes = text(name.len()) + texts.sum::<usize>();
         if self.bytes + bytes > KNOWN_INPUTS_BYTES {
             *self = Self::default();
         }

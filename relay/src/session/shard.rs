@@ -225,7 +225,7 @@ impl Run {
         self.mailbox.opened();
         let mut events = Events::with_capacity(1024);
         let mut next_check = Instant::now() + CHECK_EVERY;
-        let mut cache = ThreadCache::new();
+        let (mut cache, mut had_clients) = (ThreadCache::new(), false);
         loop {
             self.mailbox.turned(Instant::now());
             if let Err(error) = self.poll.poll(&mut events, Some(self.patience(next_check)))
@@ -255,7 +255,11 @@ impl Run {
             self.serve_paced(now);
             if now >= next_check {
                 next_check = now + CHECK_WITHOUT_CLIENTS;
-                cache.give_back_if_asked();
+                match had_clients && self.clients.is_empty() {
+                    true => cache.give_back(),
+                    false => cache.give_back_if_asked(),
+                }
+                had_clients = !self.clients.is_empty();
                 self.check(now);
                 self.router.sweep();
                 self.look_for_silent(now);

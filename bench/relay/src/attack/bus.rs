@@ -21,7 +21,7 @@ pub(super) fn repeat(server: &str, time: Duration) -> Result<String, Box<dyn Err
     bus.set_read_timeout(Some(PATIENCE))?;
     bus.write_all(GREETING)?;
     let mut heard = BufReader::new(bus.try_clone()?);
-    let (mut line, mut said) = (Vec::new(), 0_u64);
+    let (mut line, mut messages) = (Vec::new(), 0_u64);
     while Instant::now() < end {
         if heard.read_until(b'\n', &mut line).is_err() || !line.ends_with(b"\n") {
             continue;
@@ -41,16 +41,16 @@ pub(super) fn repeat(server: &str, time: Duration) -> Result<String, Box<dyn Err
                     }
                     write!(bus, "PUB {subject} {length}\r\n")?;
                     bus.write_all(&changed)?;
-                    said += 1;
+                    messages += 1;
                 }
             }
             _ => {}
         }
     }
-    if said == 0 {
-        return Err("no member of the fleet has said anything".into());
+    if messages == 0 {
+        return Err("no member of the fleet has sent anything".into());
     }
-    Ok(format!("{{\"said\": {said}}}"))
+    Ok(format!("{{\"messages\": {messages}}}"))
 }
 
 /// Reads all of a payload, whose parts may come late.

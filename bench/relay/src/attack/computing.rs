@@ -12,8 +12,8 @@ const DOCUMENTS: usize = 300;
 /// Fragments of one document, which has about 49 kB.
 const FRAGMENTS: usize = 990;
 
-/// Mistakes of one document.
-const MISTAKES: usize = 3_400;
+/// Errors of one document.
+const ERRORS: usize = 3_400;
 
 /// Cheap formulas of one connection.
 const FORMULAS: usize = 4_500;
@@ -41,9 +41,9 @@ pub(super) fn documents(number: usize) -> Vec<u8> {
     })
 }
 
-/// Documents with a mistake in each of their fields, whose names nearly exist, all different.
+/// Documents with an error in each of their fields, whose names nearly exist, all different.
 pub(super) fn wrong_documents(number: usize) -> Vec<u8> {
-    let fields: String = (0..MISTAKES).map(|at| format!("valu{at} ")).collect();
+    let fields: String = (0..ERRORS).map(|at| format!("valu{at} ")).collect();
     sent_again(number, |at| {
         format!("query{{getChannel(id:\"V{number}\"){{{fields}}}}}#{at}")
     })

@@ -30,7 +30,7 @@ pub(super) const SHARED_DISCOUNT: usize = 16;
 /// How much less than one in a snapshot a PV costs that is only looked up.
 pub(super) const LOOKUP_DISCOUNT: usize = 16;
 
-/// How much less than one in a snapshot a PV costs in a set that is made anew.
+/// How much less than one in a snapshot a PV costs in a set that is made again.
 pub(super) const REGROUP_DISCOUNT: usize = 64;
 
 /// Recognizes requests for the same PVs in the same order. Different PVs may have the same one.

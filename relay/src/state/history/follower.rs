@@ -41,7 +41,7 @@ const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 struct FollowerShared {
     store: Mutex<Store>,
-    /// What the thread found last; whoever reads it never waits for the store.
+    /// What the thread found last; readers of it never wait for the store.
     size: Mutex<Size>,
     ticks: ArrayQueue<Tick>,
     /// The thread waits until it is woken.

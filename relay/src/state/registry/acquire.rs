@@ -96,12 +96,7 @@ impl Registry {
         let mut acquired: Vec<Option<Result<PvId, Refusal>>> = Vec::with_capacity(names.len());
         let mut whole = String::new();
         for some in names.chunks(NAMES_PER_LOCK) {
-            // Reading a formula takes long; others don't wait meanwhile.
-            for (name, _) in some {
-                if let Ok((_, bare, source)) = self.source_of(name) {
-                    source.inputs(bare);
-                }
-            }
+            self.read_inputs(some.iter().map(|(name, _)| *name));
             let mut open = self.lock_step();
             let rules = self.rules();
             acquired.extend(some.iter().map(|(name, narrowed)| {
@@ -127,6 +122,7 @@ impl Registry {
             room.fresh = 0;
         }
         for some in new.chunks_mut(NAMES_PER_LOCK) {
+            self.read_inputs(some.iter().map(|(_, (name, _))| *name));
             let mut open = self.lock_step();
             for (acquired, (name, narrowed)) in some {
                 // The rules may have changed between two steps.
@@ -144,6 +140,15 @@ impl Registry {
         acquired
             .map(|each| each.expect("a name that isn't open was opened or refused"))
             .collect()
+    }
+
+    /// Has sources read the inputs of PVs, which may take long, before the lock is taken: they keep those of the last PVs.
+    fn read_inputs<'a>(&self, names: impl Iterator<Item = &'a str>) {
+        for name in names {
+            if let Ok((_, bare, source)) = self.source_of(name) {
+                source.inputs(bare);
+            }
+        }
     }
 
     /// The PV that a request gets for a PV that it holds: this one, or a filtered PV of it.
