@@ -109,7 +109,7 @@ export function snapshotOfJson(text: string, fileName: string): Snapshot {
   const pvs = read.pvs.map(pvOf);
   const known = new Set<string>();
   for (const { name } of pvs) {
-    // One of the two values would be written, and nobody knows which.
+    // One of the two values would be written, and which one is unknown.
     if (known.has(name)) throw new Error(`the file has ${name} twice`);
     known.add(name);
   }
