@@ -161,6 +161,12 @@ impl NameList {
         self.starts.partition_point(|start| *start as usize <= byte) - 1
     }
 
+    /// Where this name begins in the text.
+    #[must_use]
+    pub fn begin(&self, index: usize) -> usize {
+        self.starts[index] as usize
+    }
+
     /// Where the name after this one begins in the text.
     #[must_use]
     pub fn end(&self, index: usize) -> usize {

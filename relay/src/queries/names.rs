@@ -4,6 +4,7 @@
 
 mod pattern;
 mod search;
+
 use std::sync::Arc;
 
 use pvwire_schema::limits::MAX_NAME_BYTES;
@@ -11,11 +12,13 @@ use pvwire_schema::types::Outcome;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use self::pattern::Pattern;
-use self::search::{Room, search};
+use self::pattern::{Effort, Pattern};
+use self::search::{Matches, Room};
+use crate::access::caller::Caller;
 use crate::access::rule::Identity;
 use crate::config::Access;
 use crate::ingest::directory::{Directory, Origin};
+use crate::limits::memory::{Charge, TooMuch};
 use crate::queries::service::Service;
 use crate::session::question::{Page, Pages, Problem, Question, Reply};
 use crate::state::registry::Registry;
@@ -34,6 +37,9 @@ const PAGE_NAMES: usize = 256;
 
 /// Names whose rules are looked up for one page, so that a page takes milliseconds however few a client may read.
 const PAGE_JUDGED: usize = 2_000;
+
+/// What comparing names for one page may take: 100,000 names and a text that is part of most.
+const PAGE_EFFORT: usize = 4_000_000;
 
 /// What a client looks for.
 #[derive(Clone, Debug, Deserialize)]
@@ -74,11 +80,13 @@ pub struct Names {
 }
 
 /// A search for names, or the rest of one.
-#[derive(Clone)]
 pub struct Search {
     names: Arc<Names>,
     identity: Arc<Identity>,
     pattern: Pattern,
+    matches: Matches,
+    /// For the matches.
+    charge: Charge,
     /// The last name that was visited, with its protocol.
     after: Option<String>,
     /// The last name that was given, with its protocol.
@@ -118,10 +126,10 @@ impl Names {
     /// A search for names with this text, after the `next` of an earlier answer.
     ///
     /// # Errors
-    /// What is wrong with the question.
+    /// What is wrong with the question, or that the client's memory is used up.
     pub fn search(
         self: &Arc<Self>,
-        identity: &Arc<Identity>,
+        caller: &Caller,
         text: &str,
         limit: Option<usize>,
         after: Option<String>,
@@ -142,8 +150,10 @@ impl Names {
         }
         Ok(Search {
             names: Arc::clone(self),
-            identity: Arc::clone(identity),
+            identity: Arc::clone(&caller.identity),
             pattern: Pattern::new(text),
+            matches: Matches::default(),
+            charge: caller.owner.charge(0).map_err(refused)?,
             given: after.clone(),
             after,
             left: limit,
@@ -164,8 +174,10 @@ impl Names {
 
 impl Search {
     /// The next names, and what follows them. Takes some milliseconds.
-    #[must_use]
-    pub fn step(mut self) -> Part {
+    ///
+    /// # Errors
+    /// When the names that match take more memory than the client may use.
+    pub fn step(mut self) -> Result<Part, TooMuch> {
         let names = Arc::clone(&self.names);
         let lists = names.directories.iter().flat_map(|directory| {
             let origin = directory.origin();
@@ -184,27 +196,33 @@ impl Search {
             let permitted = names.registry.permit(name, &identity, Access::Read);
             permitted.is_ok()
         };
-        let mut step = search(&lists, &self.pattern, self.after.as_deref(), room, may_read);
-        let has_more = step.names.len() > self.left;
+        let question = (&self.pattern, self.after.as_deref());
+        let room = (room, &mut Effort::new(PAGE_EFFORT));
+        let mut step = self.matches.step(&lists, question, room, may_read);
+        self.charge.resize(self.matches.bytes())?;
+        let is_enough = step.names.len() > self.left;
         step.names.truncate(self.left);
         self.left -= step.names.len();
         if let Some(last) = step.names.last() {
             self.given = Some(last.name.clone());
         }
-        let then = match (self.given.clone(), step.last) {
-            (Some(given), _) if has_more => Then::More(given),
-            (_, Some(last)) => {
-                self.after = Some(last);
+        let shown = step.names.into_iter().map(|found| names.shown(found));
+        let shown = shown.collect();
+        let then = match self.given.clone().filter(|_| is_enough) {
+            Some(given) => Then::More(given),
+            None if step.has_more => {
+                self.after = step.last.or(self.after);
                 Then::Search(self)
             }
-            (_, None) => Then::End,
+            None => Then::End,
         };
-        let shown = step.names.into_iter().map(|found| names.shown(found));
-        Part {
-            names: shown.collect(),
-            then,
-        }
+        Ok(Part { names: shown, then })
     }
+}
+
+/// The refusal of a search that takes too much memory.
+fn refused(why: TooMuch) -> Problem {
+    Problem::new(Outcome::NotAllowed, why.to_string())
 }
 
 /// Names as JSON, with the `next` of the answer.
@@ -219,7 +237,10 @@ pub fn json(names: &[Name], next: Option<&str>) -> Vec<u8> {
 
 impl Pages for Search {
     fn next(self: Box<Self>, reply: Reply) {
-        let Part { names, then } = self.step();
+        let Part { names, then } = match self.step() {
+            Ok(part) => part,
+            Err(why) => return reply.give(Err(refused(why))),
+        };
         let (next, rest) = match then {
             Then::Search(rest) => (None, Some(Box::new(rest) as Box<dyn Pages>)),
             Then::More(next) => (Some(next), None),
@@ -245,8 +266,7 @@ impl Service for NameService {
             Problem::new(Outcome::BadValue, why)
         });
         let search = wanted.and_then(|Wanted { text, limit, after }| {
-            self.0
-                .search(&question.caller.identity, &text, limit, after)
+            self.0.search(&question.caller, &text, limit, after)
         });
         match search {
             Ok(search) => Box::new(search).next(reply),
@@ -265,14 +285,13 @@ mod tests {
 
     use super::*;
     use crate::access::auth::Peer;
-    use crate::access::caller::Caller;
     use crate::access::rule::Rules;
     use crate::compute::cpu_time;
     use crate::config::RuleText;
     use crate::ingest::directory::NameList;
     use crate::ingest::{Intake, Line, Monitor, OpenError, Queue, Source};
     use crate::limits::connections::SharedBudgets;
-    use crate::limits::memory::Owner;
+    use crate::limits::memory::{Memory, MemoryLimits, Owner};
 
     /// A source that opens nothing.
     struct Closed(&'static str);
@@ -303,11 +322,19 @@ mod tests {
         Names::new(Arc::new(registry), vec![Arc::new(Listed(lists))])
     }
 
+    fn caller(identity: Identity, owner: Arc<Owner>) -> Caller {
+        let peer = Peer {
+            identity,
+            ..Peer::default()
+        };
+        Caller::new(peer, owner, SharedBudgets::default())
+    }
+
     /// All names of an answer, without their protocols if that is `ca`, and its `next`.
     fn all(mut search: Search) -> (Vec<String>, Option<String>) {
         let mut found = Vec::new();
         loop {
-            let part = search.step();
+            let part = search.step().unwrap();
             found.extend(part.names.into_iter().map(|name| name.name));
             match part.then {
                 Then::Search(rest) => search = rest,
@@ -388,8 +415,8 @@ mod tests {
         let offered = runner.run(&case, |(rules, identity, text, limit)| {
             let rules = Rules::new(false, &rules).unwrap();
             let names = names(rules.clone(), lists.clone());
-            let identity = Arc::new(identity);
-            let search = |limit, after| names.search(&identity, text, Some(limit), after).unwrap();
+            let caller = caller(identity.clone(), Owner::unlimited());
+            let search = |limit, after| names.search(&caller, text, Some(limit), after).unwrap();
             let pattern = Pattern::new(text);
             let may_read = |scheme: &str, name: &str| {
                 let allowed = rules.decide(&identity, scheme, name, Access::Read).allowed;
@@ -431,11 +458,7 @@ mod tests {
         let service = NameService(names(Rules::default(), Vec::new()));
         let ask = |body: &str| {
             let question = Question {
-                caller: Caller::new(
-                    Peer::default(),
-                    Owner::unlimited(),
-                    SharedBudgets::default(),
-                ),
+                caller: caller(Identity::default(), Owner::unlimited()),
                 service: "names".to_owned(),
                 body: body.as_bytes().to_vec(),
             };
@@ -464,6 +487,73 @@ mod tests {
         assert_eq!(ask("{}").unwrap(), r#"{"names":[]}"#);
     }
 
+    #[test]
+    fn search_of_a_client_that_may_read_nearly_nothing_takes_each_name_once_from_its_cpu_time() {
+        let rule = |pattern: &str| RuleText {
+            pvs: vec![pattern.to_owned()],
+            ..RuleText::default()
+        };
+        let one = RuleText {
+            allow: vec![Access::Read],
+            ..rule("pva://*-099999")
+        };
+        let others = RuleText {
+            deny: vec![Access::Read],
+            ..rule("pva://*")
+        };
+        let names = names(Rules::new(false, &[one, others]).unwrap(), many());
+        let caller = caller(Identity::default(), Owner::unlimited());
+        let mut search = names.search(&caller, "", Some(20), None).unwrap();
+        let (mut times, mut found) = (Vec::new(), Vec::new());
+        loop {
+            let begun = cpu_time();
+            let part = search.step().unwrap();
+            times.push(cpu_time() - begun);
+            found.extend(part.names.into_iter().map(|name| name.name));
+            match part.then {
+                Then::Search(rest) => search = rest,
+                Then::More(_) | Then::End => break,
+            }
+        }
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(times.len() >= 50, "{} pages", times.len());
+        let (first, all) = (times[0], times.iter().sum::<Duration>());
+        println!(
+            "the first of {} pages takes {first:?}, all {all:?}",
+            times.len()
+        );
+        let mut others = times.split_off(1);
+        others.sort();
+        let median = others[others.len() / 2];
+        assert!(2 * median < first, "{first:?}, then {median:?} each");
+    }
+
+    #[test]
+    fn names_that_match_are_charged_to_the_client_until_the_search_ends() {
+        let limits = MemoryLimits {
+            client: 500_000,
+            ..MemoryLimits::NONE
+        };
+        let memory = Memory::new(limits);
+        let names = names(Rules::default(), many());
+        let caller = caller(Identity::default(), memory.owner("10.0.0.1", None));
+        let search = |text| names.search(&caller, text, Some(1_000), None).unwrap();
+        let part = search("-01").step().unwrap();
+        assert!(
+            (80_000..200_000).contains(&memory.used()),
+            "{}",
+            memory.used()
+        );
+        drop(part);
+        assert_eq!(memory.used(), 0);
+        let refused = search("").step().err().unwrap();
+        assert!(
+            refused.to_string().contains("max_memory_per_client_mib"),
+            "{refused}"
+        );
+        assert_eq!(memory.used(), 0);
+    }
+
     /// 100,000 names of a facility.
     fn many() -> Vec<Arc<NameList>> {
         let name = |n: usize| {
@@ -481,7 +571,7 @@ mod tests {
     #[test]
     fn twenty_of_100_000_names_are_found_in_time() {
         let names = names(Rules::default(), many());
-        let identity = Arc::default();
+        let caller = caller(Identity::default(), Owner::unlimited());
         let texts = [
             "",
             "s",
@@ -496,7 +586,7 @@ mod tests {
         let mut times = Vec::new();
         for text in texts.iter().cycle().take(180) {
             let begun = cpu_time();
-            let search = names.search(&identity, text, Some(20), None).unwrap();
+            let search = names.search(&caller, text, Some(20), None).unwrap();
             let (found, next) = all(search);
             times.push(cpu_time() - begun);
             assert!(

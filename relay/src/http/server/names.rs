@@ -45,12 +45,12 @@ impl Server {
         let text = argument(request, "q").unwrap_or_default();
         let after = argument(request, "after");
         let limit = limit.transpose()?;
-        let mut search = (self.names).search(&caller.identity, &text, limit, after)?;
+        let mut search = (self.names).search(&caller, &text, limit, after)?;
         let mut names = Vec::new();
         let next = loop {
             let step = move || search.step();
-            let Part { names: more, then } =
-                (self.pool.compute(caller.cpu(), Size::Short, step)).await?;
+            let part = self.pool.compute(caller.cpu(), Size::Short, step).await?;
+            let Part { names: more, then } = part?;
             names.extend(more);
             match then {
                 Then::Search(rest) => search = rest,
