@@ -335,6 +335,21 @@ fn names_of_a_server_made_with_python_are_offered() {
 }
 
 #[test]
+fn answer_with_many_names_is_written_by_the_computing_threads() {
+    let names = (0..3_000).map(|number| format!("OP:{number:04}:{}\n", "X".repeat(400)));
+    let list = file("many.txt", &names.collect::<String>());
+    let flag = format!("--names-file={}", list.to_str().unwrap());
+    let relay = Relay::start(Network::new(), &[&flag]);
+    let cpu = || ["pvwire-relay", "compute"].map(|thread| relay.thread_cpu(thread));
+    let [http, computing] = cpu();
+    for _ in 0..20 {
+        assert_eq!(named(&by_http(&relay, "q=op:&limit=1000")).len(), 1_000);
+    }
+    let [http, computing] = [cpu()[0] - http, cpu()[1] - computing];
+    assert!(2 * http < computing, "{http:?} of {computing:?}");
+}
+
+#[test]
 fn names_in_files_of_the_operator_are_offered() {
     let network = Network::new();
     let list = file("list.txt", "OP:ONE\npva://OP:TWO\n");

@@ -51,13 +51,9 @@ struct Wanted {
     after: Option<String>,
 }
 
-/// A page as JSON.
-#[derive(Serialize)]
-struct Answer<'a> {
-    names: &'a [Name],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next: Option<&'a str>,
-}
+/// An answer as JSON, as far as it is written.
+#[derive(Debug)]
+pub struct Text(Vec<u8>);
 
 /// One name of an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -225,14 +221,46 @@ fn refused(why: TooMuch) -> Problem {
     Problem::new(Outcome::NotAllowed, why.to_string())
 }
 
-/// Names as JSON, with the `next` of the answer.
-///
-/// # Panics
-/// Never: texts and lists of them can be written as JSON.
-#[must_use]
-pub fn json(names: &[Name], next: Option<&str>) -> Vec<u8> {
-    let answer = Answer { names, next };
-    serde_json::to_vec(&answer).expect("texts can be written as JSON")
+impl Default for Text {
+    fn default() -> Self {
+        Self(br#"{"names":["#.to_vec())
+    }
+}
+
+impl Text {
+    /// Bytes so far.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Adds names.
+    ///
+    /// # Panics
+    /// Never: names can be written as JSON.
+    pub fn push(&mut self, names: &[Name]) {
+        for name in names {
+            if !self.0.ends_with(b"[") {
+                self.0.push(b',');
+            }
+            serde_json::to_writer(&mut self.0, name).expect("names can be written as JSON");
+        }
+    }
+
+    /// The whole answer, with its `next`.
+    ///
+    /// # Panics
+    /// Never: a text can be written as JSON.
+    #[must_use]
+    pub fn end(mut self, next: Option<&str>) -> Vec<u8> {
+        self.0.push(b']');
+        if let Some(next) = next {
+            self.0.extend(br#","next":"#);
+            serde_json::to_writer(&mut self.0, next).expect("a text can be written as JSON");
+        }
+        self.0.push(b'}');
+        self.0
+    }
 }
 
 impl Pages for Search {
@@ -246,7 +274,9 @@ impl Pages for Search {
             Then::More(next) => (Some(next), None),
             Then::End => (None, None),
         };
-        let content = json(&names, next.as_deref());
+        let mut text = Text::default();
+        text.push(&names);
+        let content = text.end(next.as_deref());
         reply.give(Ok(Page { content, rest }));
     }
 }

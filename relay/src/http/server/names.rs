@@ -5,11 +5,12 @@ use hyper::{Request, StatusCode};
 use pvwire_schema::types::Outcome;
 
 use super::answer::{Answer, Refusal, shared_with, with_type};
-use super::caller::charged_body;
+use super::caller::charged;
 use super::query::argument;
 use super::{Server, Visit};
 use crate::compute::Size;
-use crate::queries::names::{MAX_LIMIT, Part, Then, json};
+use crate::limits::memory::TooMuch;
+use crate::queries::names::{MAX_LIMIT, Part, Text, Then};
 use crate::session::question::Problem;
 
 /// Path of the route.
@@ -46,19 +47,27 @@ impl Server {
         let after = argument(request, "after");
         let limit = limit.transpose()?;
         let mut search = (self.names).search(&caller, &text, limit, after)?;
-        let mut names = Vec::new();
+        let mut charge = caller.owner.charge(0)?;
+        let mut text = Text::default();
         let next = loop {
-            let step = move || search.step();
-            let part = self.pool.compute(caller.cpu(), Size::Short, step).await?;
-            let Part { names: more, then } = part?;
-            names.extend(more);
+            let step = move || {
+                let Part { names, then } = search.step()?;
+                text.push(&names);
+                Ok::<_, TooMuch>((text, then))
+            };
+            let written = self.pool.compute(caller.cpu(), Size::Short, step).await?;
+            let (so_far, then) = written?;
+            text = so_far;
+            charge.resize(text.bytes())?;
             match then {
                 Then::Search(rest) => search = rest,
                 Then::More(next) => break Some(next),
                 Then::End => break None,
             }
         };
-        let body = charged_body(&caller, json(&names, next.as_deref()))?;
-        Ok(shared_with(with_type(body, "application/json"), headers))
+        let body = text.end(next.as_deref());
+        charge.resize(body.len())?;
+        let answer = with_type(charged(body, charge), "application/json");
+        Ok(shared_with(answer, headers))
     }
 }
