@@ -131,8 +131,8 @@ pub fn cpu_time() -> Duration {
     )
 }
 
-/// Does `work` and charges its CPU time, which is returned, too.
-fn charged<T>(share: &CpuShare, work: impl FnOnce() -> T) -> (T, Duration) {
+/// Does `work` on the calling thread and charges its CPU time, which is returned, too.
+pub fn charged<T>(share: &CpuShare, work: impl FnOnce() -> T) -> (T, Duration) {
     let begun = cpu_time();
     let done = work();
     let used = cpu_time().saturating_sub(begun);

@@ -6,9 +6,10 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 use serde_json::{Value, json};
-use testbed::{Network, Relay, file, get, prefix, raw};
+use testbed::{DEADLINE, Network, Relay, file, get, prefix, raw};
 
 /// A new folder.
 fn folder() -> PathBuf {
@@ -179,6 +180,27 @@ fn links_and_pipes_in_the_folder_neither_direct_what_is_written_nor_hold_up_the_
         assert_eq!(answer.status, 500, "{}", answer.body);
     }
     assert_eq!(fs::read_to_string(&foreign).unwrap(), text);
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn requests_for_a_damaged_file_do_not_flood_the_log() {
+    let folder = folder();
+    fs::write(folder.join("user-anna.json"), "damaged").unwrap();
+    let mut relay = start(&folder);
+    let begun = Instant::now();
+    for _ in 0..100 {
+        let answer = get(relay.address(), "/saved", &[("X-Forwarded-User", "anna")]);
+        assert_eq!(answer.status, 500, "{}", answer.body);
+    }
+    // A line a second may be written, and ten at once.
+    let most = 11 + begun.elapsed().as_secs() as usize;
+    relay.signal("TERM");
+    relay.wait_end(DEADLINE);
+    relay.says("user-anna.json can't be used");
+    let output = relay.output();
+    let lines = output.lines().filter(|line| line.contains("can't be used"));
+    assert!(lines.count() <= most, "{output}");
     fs::remove_dir_all(folder).unwrap();
 }
 

@@ -2,13 +2,14 @@
 
 use hyper::body::Incoming;
 use hyper::{Method, Request, StatusCode};
-use serde::Deserialize;
 
 use super::answer::{Answer, Refusal, not_allowed, shared_with, with_type};
-use super::caller::received;
+use super::caller::{charged, received};
 use super::query::decoded_path;
 use super::{Audience, Server, Visit};
-use crate::http::saved::{Lists, MAX_FILE_BYTES, SavedError, SavedLists};
+use crate::access::caller::Caller;
+use crate::http::saved::{MAX_FILE_BYTES, SavedError, SavedLists};
+use crate::limits::memory::Charge;
 
 /// Path of all lists; a list's title follows after a slash.
 const PATH: &str = "/saved";
@@ -16,22 +17,14 @@ const PATH: &str = "/saved";
 /// The answer of a relay that keeps no lists.
 const NO_LISTS: &str = r#"{"lists":null}"#;
 
-/// The body of a `PUT`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct List {
-    names: Vec<String>,
-}
-
 impl From<SavedError> for Refusal {
     fn from(error: SavedError) -> Self {
         let status = match error {
             SavedError::Refused(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            SavedError::Malformed(_) => StatusCode::BAD_REQUEST,
             SavedError::Busy => StatusCode::SERVICE_UNAVAILABLE,
-            SavedError::File(_) => {
-                log::error!("{error}");
-                StatusCode::INTERNAL_SERVER_ERROR
-            }
+            SavedError::File(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            SavedError::NotComputed(why) => return why.into(),
         };
         (status, format!("{error}\n")).into()
     }
@@ -79,8 +72,9 @@ impl Server {
         visit: &Visit,
     ) -> Result<Answer, Refusal> {
         let caller = self.gate.authenticated(request.headers(), visit)?;
-        let lists = saved.read(&caller.identity).await?;
-        Ok(shared_with(json(&lists), request.headers()))
+        let charge = room(&caller)?;
+        let lists = saved.read(&caller, &self.pool).await?;
+        Ok(shared_with(json(lists, charge)?, request.headers()))
     }
 
     async fn change_of_list(
@@ -109,24 +103,26 @@ impl Server {
             let message = "too many changes a second (max_puts_per_s)\n";
             return Err((StatusCode::TOO_MANY_REQUESTS, message).into());
         }
-        let names = if is_put {
+        let charge = room(&caller)?;
+        let body = if is_put {
             let too_long = "the lists of a user may have at most 1 MiB\n";
             let most = MAX_FILE_BYTES as usize;
-            let (body, _charge) = received(&caller, request.body_mut(), most, too_long).await?;
-            let list: List = serde_json::from_slice(&body).map_err(|error| {
-                let message = format!("the body is not {{\"names\": [\"…\"]}}: {error}\n");
-                Refusal::from((StatusCode::BAD_REQUEST, message))
-            })?;
-            Some(list.names)
+            Some(received(&caller, request.body_mut(), most, too_long).await?)
         } else {
             None
         };
-        let lists = saved.set(&caller.identity, title, names).await?;
-        Ok(shared_with(json(&lists), &headers))
+        let (body, _of_body) = body.unzip();
+        let lists = saved.set(&caller, &self.pool, title, body).await?;
+        Ok(shared_with(json(lists, charge)?, &headers))
     }
 }
 
-fn json(lists: &Lists) -> Answer {
-    let text = serde_json::to_vec(lists).unwrap_or_default();
-    with_type(text, "application/json")
+/// Charges the longest answer before it is made.
+fn room(caller: &Caller) -> Result<Charge, Refusal> {
+    Ok(caller.owner.charge(MAX_FILE_BYTES as usize)?)
+}
+
+fn json(text: Vec<u8>, mut charge: Charge) -> Result<Answer, Refusal> {
+    charge.resize(text.len())?;
+    Ok(with_type(charged(text, charge), "application/json"))
 }
