@@ -37,8 +37,9 @@ const VERY_MUCH_BYTES: usize = 256 << 20;
 /// has gone.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// After this time nothing is on its way to clients that have gone.
-const STRAGGLERS: Duration = Duration::from_millis(1500);
+/// After the first of these times nothing is on its way to clients that have gone; after both no thread has anything of
+/// their PVs.
+const STRAGGLERS: [Duration; 2] = [Duration::from_millis(1500), Duration::from_secs(4)];
 
 /// This many clients that came or went leave memory that is worth returning.
 const MANY_CLIENTS: usize = 20;
@@ -92,7 +93,7 @@ pub(super) async fn watch(registry: Arc<Registry>, readiness: Arc<Readiness>, ma
 pub(super) async fn return_free(server: Arc<Server>) {
     let (mut settled, mut before) = (0_usize, 0);
     let (mut returned, mut released_before) = (0_usize, 0);
-    let (mut again, mut last_release) = (None, Instant::now());
+    let (mut again, mut last_release) = (Vec::new(), Instant::now());
     let mut every = RETURN_CHECK_EVERY;
     loop {
         rhythm::next(every).await;
@@ -100,7 +101,7 @@ pub(super) async fn return_free(server: Arc<Server>) {
         let released = server.admin.memory.released();
         let free = released.wrapping_sub(returned);
         let is_idle = clients == 0 && before == 0 && settled < MANY_CLIENTS;
-        every = if is_idle && free == 0 && again.is_none() {
+        every = if is_idle && free == 0 && again.is_empty() {
             IDLE_RETURN_CHECK_EVERY
         } else {
             RETURN_CHECK_EVERY
@@ -112,14 +113,19 @@ pub(super) async fn return_free(server: Arc<Server>) {
         let is_free = free >= MUCH_BYTES
             && (released == released_before || free >= VERY_MUCH_BYTES)
             || free > 0 && last_release.elapsed() >= QUIET;
-        let is_again = again.is_some_and(|at| Instant::now() >= at);
+        let is_again = again.last().is_some_and(|at| Instant::now() >= *at);
         if is_settled || is_free || is_again {
-            // What was on its way to clients that have gone is free a little later.
-            again = (!is_again).then(|| Instant::now() + STRAGGLERS);
-            (settled, returned) = (clients, released);
-            if !is_again {
+            again.pop();
+            if is_settled || is_free {
+                let now = Instant::now();
+                again = STRAGGLERS
+                    .map(|later| now + later)
+                    .into_iter()
+                    .rev()
+                    .collect();
                 thread_cache::ask_all();
             }
+            (settled, returned) = (clients, released);
             pvwire_epics::give_back_free_memory();
         }
         (before, released_before) = (clients, released);

@@ -42,7 +42,7 @@ impl FormLife {
 }
 
 /// Number of PVs that one sweep visits.
-const SWEPT_AT_A_TIME: usize = 4_096;
+const SWEPT_AT_A_TIME: usize = 12_288;
 
 /// Bytes that the messages of a tick may occupy after it.
 const ROOM: usize = 64 << 10;
