@@ -42,6 +42,10 @@ pub(super) const ALL: &[(&str, Begin)] = &[
         subscribe_again_and_again,
     ),
     (
+        "connections that hold thousands of names subscribe further ones singly",
+        subscribe_singly,
+    ),
+    (
         "connections get large values by plain HTTP",
         get_large_values,
     ),
@@ -61,6 +65,10 @@ pub(super) const ALL: &[(&str, Begin)] = &[
     (
         "clients of Coniql let large documents be compiled",
         computing::compile_documents,
+    ),
+    (
+        "clients of Coniql send documents with thousands of errors",
+        computing::send_wrong_documents,
     ),
     (
         "clients of PVWS subscribe thousands of formulas and some with large results",
@@ -181,14 +189,7 @@ fn message(request: &Request) -> Vec<u8> {
 /// budgets of a new one are full.
 fn subscribe_again_and_again(relay: SocketAddr, time: Duration) -> Attack {
     Attack::begin(time, move |until| {
-        let names = (0..SUBSCRIBED).map(|n| format!("sim://counter(rate_hz=0.01,start={n})"));
-        let message = message(&Request {
-            id: 1,
-            body: RequestBody::Subscribe {
-                names: names.collect(),
-                filter: Filter::default(),
-            },
-        });
+        let message = subscription(0..SUBSCRIBED);
         let mut taken = [0; 1 << 16];
         while Instant::now() < until {
             let Some(mut stream) = handshake(relay) else {
@@ -199,6 +200,41 @@ fn subscribe_again_and_again(relay: SocketAddr, time: Duration) -> Attack {
             let tick = Some(Duration::from_millis(20));
             let _ = stream.set_read_timeout(tick);
             for _ in 0..REQUESTS {
+                if Instant::now() >= until || stream.write_all(&message).is_err() {
+                    break;
+                }
+                let _ = stream.read(&mut taken);
+            }
+        }
+    })
+}
+
+/// A request that subscribes counters.
+fn subscription(numbers: std::ops::Range<usize>) -> Vec<u8> {
+    let names = numbers.map(|n| format!("sim://counter(rate_hz=0.01,start={n})"));
+    message(&Request {
+        id: 1,
+        body: RequestBody::Subscribe {
+            names: names.collect(),
+            filter: Filter::default(),
+        },
+    })
+}
+
+/// Subscribes names in one request, and then one more in each.
+fn subscribe_singly(relay: SocketAddr, time: Duration) -> Attack {
+    Attack::begin(time, move |until| {
+        let mut taken = [0; 1 << 16];
+        while Instant::now() < until {
+            let Some(mut stream) = handshake(relay) else {
+                // The relay is away, or full.
+                thread::sleep(Duration::from_millis(20));
+                continue;
+            };
+            let tick = Some(Duration::from_millis(1));
+            let _ = stream.set_read_timeout(tick);
+            let further = (SUBSCRIBED..2 * SUBSCRIBED).map(|n| subscription(n..n + 1));
+            for message in std::iter::once(subscription(0..SUBSCRIBED)).chain(further) {
                 if Instant::now() >= until || stream.write_all(&message).is_err() {
                     break;
                 }

@@ -11,6 +11,9 @@ use super::attacks::Attack;
 /// Fragments of one document, which has about 49 kB.
 const FRAGMENTS: usize = 990;
 
+/// Errors of one document.
+const ERRORS: usize = 3_400;
+
 /// Cheap formulas of one connection.
 const FORMULAS: usize = 2_000;
 
@@ -44,14 +47,33 @@ pub(super) fn compile_documents(relay: SocketAddr, time: Duration) -> Attack {
             };
             let fragments: String = (0..FRAGMENTS).map(fragment).collect();
             let query = format!("query{{getChannel(id:\"V\"){{...A0}}}} {fragments}#{number}");
-            let id = number.to_string();
-            let begin = json!({"type": "subscribe", "id": id, "payload": {"query": query}});
-            let end = json!({"type": "complete", "id": id});
-            [begin, end]
-                .map(|message| text(&message.to_string()))
-                .concat()
+            begun_and_ended(number, &query)
         },
     })
+}
+
+/// Documents with an error in each field, all different.
+pub(super) fn send_wrong_documents(relay: SocketAddr, time: Duration) -> Attack {
+    attack(relay, time, || Words {
+        path: "/ws",
+        subprotocol: "Sec-WebSocket-Protocol: graphql-transport-ws\r\n",
+        first: text(r#"{"type":"connection_init"}"#),
+        again: |number| {
+            let fields: String = (0..ERRORS).map(|at| format!("valu{at} ")).collect();
+            let query = format!("query{{getChannel(id:\"V\"){{{fields}}}}}#{number}");
+            begun_and_ended(number, &query)
+        },
+    })
+}
+
+/// An operation that ends before the next begins.
+fn begun_and_ended(number: usize, query: &str) -> Vec<u8> {
+    let id = number.to_string();
+    let begin = json!({"type": "subscribe", "id": id, "payload": {"query": query}});
+    let end = json!({"type": "complete", "id": id});
+    [begin, end]
+        .map(|message| text(&message.to_string()))
+        .concat()
 }
 
 /// Formulas over a fast PV, and some with large results.
