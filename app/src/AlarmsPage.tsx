@@ -121,8 +121,8 @@ function Alarm({ isUtc, nowMs, route, row }: AlarmProps) {
       />
       <span className="alarm-since">
         since {dateText(sinceMs, isUtc)}
-        {isEarlier ? " or earlier" : ""} ({isEarlier ? "at least " : ""}
-        {ageText(nowMs - sinceMs)}){alarms > 1 && ` · ${String(alarms)} times`}
+        {isEarlier ? " or earlier" : ` (${ageText(nowMs - sinceMs)})`}
+        {alarms > 1 && ` · ${String(alarms)} times`}
       </span>
     </li>
   );

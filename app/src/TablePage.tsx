@@ -217,7 +217,14 @@ function Rows({ groups, isPast, isUtc, route }: RowsProps) {
     ([id]) => !isChoice(id) || choices.some((choice) => choice === id),
   );
   return (
-    <div ref={room} className="table-room" role="region" aria-label="Rows" tabIndex={0}>
+    <div
+      ref={room}
+      className="table-room"
+      role="region"
+      aria-label="Rows"
+      tabIndex={0}
+      data-extra={extra.length > 0 || undefined}
+    >
       <table aria-rowcount={lines.length + 1}>
         <thead>
           <tr aria-rowindex={1}>

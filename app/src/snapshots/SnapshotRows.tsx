@@ -95,6 +95,9 @@ export function SnapshotRows(props: SnapshotRowsProps): ReactNode {
   );
 }
 
+/** A narrow window shows so many columns; a cell of more would add empty ones. */
+const LEAST_COLUMNS = 6;
+
 interface WhyViewProps {
   readonly why: Why;
   readonly index: number;
@@ -104,7 +107,7 @@ interface WhyViewProps {
 function WhyView({ index, why: { of, outcome, text } }: WhyViewProps) {
   return (
     <tr aria-rowindex={index} className="why" data-why={of} data-outcome={outcome?.kind}>
-      <td colSpan={9} data-column="why" title={text}>
+      <td colSpan={LEAST_COLUMNS} data-column="why" title={text}>
         {text}
       </td>
     </tr>
