@@ -1,6 +1,6 @@
 /** What is known of a PV, besides its value. */
 
-import { useEffect, useState, type ReactNode } from "react";
+import { lazy, Suspense, useEffect, useState, type ReactNode } from "react";
 import type { PvRange } from "pvwire";
 import { useConnection, useRate, useSkipped } from "pvwire/react";
 import { formatOneDigit, noAccessText } from "pvwire/widgets";
@@ -9,6 +9,8 @@ import type { Shown } from "./PvPage";
 import { isSameName } from "./pasted";
 import { readStatus } from "./status";
 import { isoText } from "./times";
+
+const PvLatency = lazy(() => import("./PvLatency"));
 
 interface PvFactsProps {
   readonly name: string;
@@ -96,6 +98,7 @@ export function PvFacts({ isUtc, name, pv }: PvFactsProps): ReactNode {
             </div>
           ))}
         <Traffic name={name} />
+        <Latency name={name} />
       </dl>
     </section>
   );
@@ -126,6 +129,32 @@ function Traffic({ name }: { readonly name: string }) {
         <dd>{parts.length === 0 ? "none" : parts.join(" · ")}</dd>
       </div>
     </>
+  );
+}
+
+/** Measured for those who ask. */
+function Latency({ name }: { readonly name: string }) {
+  const [isOn, setOn] = useState(false);
+  return (
+    <div>
+      <dt>Latency</dt>
+      <dd data-part="latency">
+        {isOn ? (
+          <Suspense fallback={null}>
+            <PvLatency name={name} />
+          </Suspense>
+        ) : (
+          <button
+            type="button"
+            onClick={() => {
+              setOn(true);
+            }}
+          >
+            Measure
+          </button>
+        )}
+      </dd>
+    </div>
   );
 }
 

@@ -35,6 +35,18 @@ test("PV: typed, shown, written, refused, lost and found again", async ({
   await expect(about).toContainText(/Server\s*(?:localhost|127\.0\.0\.1):\d+/);
   await expect(about.locator('[data-part="rate"]')).toHaveText(/^\d+\.\d updates\/s$/);
   await expect(app.now).toContainText("Stored beam current");
+  await about.getByRole("button", { name: "Measure" }).click();
+  const latency = about.locator('[data-part="latency"]');
+  await expect(latency).toHaveText("Waiting for an update…");
+  await expect(async () => {
+    await ioc.put("RING:CURRENT", 301);
+    await ioc.put("RING:CURRENT", 300);
+    await expect(latency).toHaveText(
+      /^half of \d+ updates?: (?:at most \d+ ms|more than 5 s); 99 %: (?:at most \d+ ms|more than 5 s) from the IOC's/,
+      { timeout: 1000 },
+    );
+  }).toPass();
+  await expect(app.value).toHaveText("300.00 mA");
   await expect(page.locator(".pvwire-strip canvas")).toBeVisible();
   await expect(page.getByRole("region", { name: "Write" })).toContainText(/no write access/);
   await page.getByRole("button", { name: "UTC" }).click();

@@ -1,0 +1,28 @@
+/** How long updates of a PV take from the IOC's time stamp until they are painted here. */
+
+import { useMemo, useSyncExternalStore, type ReactNode } from "react";
+import { measureLatency, percentile } from "pvwire/latency";
+import { useClient } from "pvwire/react";
+
+import { counted } from "./counts";
+
+export default function PvLatency({ name }: { readonly name: string }): ReactNode {
+  const client = useClient();
+  const latency = useMemo(() => measureLatency(client, [name]), [client, name]);
+  const { clock, fromTheFuture, stampToPaint } = useSyncExternalStore(
+    latency.subscribe,
+    latency.getSnapshot,
+  );
+  if (clock === undefined) return "Comparing the clocks…";
+  const future = `${counted(fromTheFuture, "update")} with a time stamp of the future: the IOC's clock isn't the relay's`;
+  if (stampToPaint.count === 0) return fromTheFuture === 0 ? "Waiting for an update…" : future;
+  const within = (percent: number): string => {
+    const ms = percentile(stampToPaint, percent);
+    return ms === undefined || ms === Infinity ? "more than 5 s" : `at most ${String(ms)} ms`;
+  };
+  const of = counted(stampToPaint.count, "update");
+  return [
+    `half of ${of}: ${within(50)}; 99 %: ${within(99)} from the IOC's time stamp to this screen`,
+    ...(fromTheFuture === 0 ? [] : [future]),
+  ].join("; ");
+}
