@@ -172,11 +172,14 @@ function useServer(id: string | undefined): string {
     const look = async (attempt: number): Promise<void> => {
       const status = await readStatus(leaving.signal);
       if (leaving.signal.aborted || !status.ok) return;
-      const server = status.data.list.find(({ name }) => isSameName(name, id))?.server;
+      const { list, pvs } = status.data;
+      const server = list.find(({ name }) => isSameName(name, id))?.server;
       if (server != null) setFound({ id, server });
       // The relay renews its status once a second, and a new PV isn't in it yet.
       else if (attempt < SERVER_ATTEMPTS) {
         timer = setTimeout(() => void look(attempt + 1).catch(() => undefined), SERVER_EVERY_MS);
+      } else if (list.length < pvs.connected) {
+        setFound({ id, server: `not among the ${String(list.length)} PVs of the relay's status` });
       }
     };
     look(1).catch(() => undefined);

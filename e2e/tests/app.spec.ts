@@ -397,6 +397,24 @@ test("health: the relay's numbers, and what is said when it doesn't show them", 
   await expect(page.getByRole("region", { name: "The relay" })).toContainText("No status");
 });
 
+test("a PV that the relay's status has no room for has a server that isn't known here", async ({
+  app,
+  page,
+  prefix,
+}) => {
+  await page.route("**/status", async (route) => {
+    const answer = await route.fetch();
+    const status = (await answer.json()) as Record<string, unknown>;
+    const pvs = { connected: 501, connecting: 0, disconnected: 0, notFound: 0 };
+    const list = Array.from({ length: 500 }, (_, at) => ({ name: `ca://${String(at)}` }));
+    await route.fulfill({ json: { ...status, pvs, list } });
+  });
+  await app.open(`#/pv/${prefix}:RING:TUNE`);
+  await expect(page.getByRole("region", { name: "About this PV" })).toContainText(
+    /Server\s*not among the 500 PVs of the relay's status/,
+  );
+});
+
 test("pages are complete from a phone to a wall", async ({ app, ioc, page, prefix }) => {
   await ioc.hold("RING:CURRENT");
   await ioc.put("RING:CURRENT", 300);
