@@ -96,6 +96,38 @@ impl OpenChunk {
         &self.marks
     }
 
+    /// Time of the first row.
+    pub(super) fn begin_ns(&self) -> Option<i64> {
+        match &self.rows {
+            Rows::Numbers(rows) => rows.first().map(|(time_ns, _)| *time_ns),
+            Rows::Mixed(rows) => rows.first().map(|(time_ns, _)| *time_ns),
+        }
+    }
+
+    /// Removes all rows but the last, which has this number.
+    pub(super) fn keep_last(&mut self, number: Option<Position>) {
+        let Some(last) = self.len().checked_sub(1) else {
+            return;
+        };
+        self.text_bytes = match &mut self.rows {
+            Rows::Numbers(rows) => {
+                *rows = rows.split_off(last);
+                0
+            }
+            Rows::Mixed(rows) => {
+                *rows = rows.split_off(last);
+                rows.iter().map(|(_, value)| value.text_bytes()).sum()
+            }
+        };
+        self.alarms = vec![(0, self.alarm)];
+        let is_last = |row: u32| row as usize == last;
+        let skips = self.skips.iter().filter(|(row, _)| is_last(*row));
+        self.skips = skips.map(|(_, skips)| (0, *skips)).collect();
+        let marks = self.marks.iter().filter(|mark| is_last(mark.row));
+        self.marks = marks.map(|mark| Mark { row: 0, ..*mark }).collect();
+        self.first = number;
+    }
+
     /// Memory that it uses.
     pub(super) fn bytes(&self) -> usize {
         let rows = match &self.rows {

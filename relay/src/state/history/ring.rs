@@ -30,7 +30,9 @@ const SERVERS: [&str; 2] = ["ca://", "pva://"];
 pub(super) struct Age {
     /// Orders the chunks of all rings by their first sample.
     pub(super) order: u64,
-    /// When its last sample arrived, in nanoseconds past the POSIX epoch.
+    /// When its first sample arrived, in nanoseconds past the POSIX epoch.
+    begin_ns: i64,
+    /// The same of its last one.
     pub(super) last_ns: i64,
     /// Number of its first sample, when it is sealed.
     first: u64,
@@ -145,9 +147,12 @@ impl Ring {
         self.numbers.written = content.next;
         for (first, (last_ns, chunk)) in content.sealed {
             self.bytes += chunk.bytes();
+            // The disk doesn't have it, and only clocks make the difference.
+            let begin_ns = chunk.span_ns().0.min(last_ns);
             let order = 0;
             let age = Age {
                 order,
+                begin_ns,
                 last_ns,
                 first,
             };
@@ -155,6 +160,8 @@ impl Ring {
         }
         self.bytes += content.open.bytes();
         self.open = content.open;
+        let begin_ns = self.open.begin_ns().unwrap_or(content.open_ns);
+        self.open_age.begin_ns = begin_ns.min(content.open_ns);
         self.open_age.last_ns = content.open_ns;
         for gap in content.gaps {
             match gap.to_ns {
@@ -286,7 +293,7 @@ impl Ring {
         }
         let pushed = match self.open.len() {
             0 => {
-                self.open_age.order = order;
+                (self.open_age.order, self.open_age.begin_ns) = (order, now_ns);
                 Pushed::BegunChunk
             }
             _ => Pushed::Appended,
@@ -424,11 +431,34 @@ impl Ring {
         (open.len() > 0).then_some((self.open_age.order, open.len()))
     }
 
-    /// Whether the last sample of the oldest chunk arrived more than `keep` ago.
+    /// Whether the last value of the oldest chunk ceased to hold more than `keep` ago. That of the newest chunk holds until
+    /// a gap begins that lasts.
     pub(super) fn has_expired(&self, now_ns: i64) -> bool {
         let open = (self.open.len() > 0).then_some(&self.open_age);
-        let oldest = self.sealed.front().map(|(age, _)| age).or(open);
-        oldest.is_some_and(|age| age.last_ns < self.oldest_ns(now_ns))
+        let mut ages = self.sealed.iter().map(|(age, _)| age).chain(open);
+        let Some(oldest) = ages.next() else {
+            return false;
+        };
+        let until_ns = match (ages.next(), self.open_gap) {
+            (Some(next), _) => next.begin_ns,
+            (None, Some((_, from_ns))) => from_ns,
+            (None, None) => return false,
+        };
+        until_ns.max(oldest.last_ns) < self.oldest_ns(now_ns)
+    }
+
+    /// Removes all samples of the open chunk but the newest, if that arrived more than `keep` ago and nothing else is kept;
+    /// returns how many. So a value that still holds is known, however old it is.
+    pub(super) fn keep_newest(&mut self, now_ns: i64) -> usize {
+        let is_old = self.open_age.last_ns < self.oldest_ns(now_ns);
+        if !is_old || self.open.len() < 2 || !self.sealed.is_empty() {
+            return 0;
+        }
+        let (samples, before) = (self.open.len(), self.open.bytes());
+        self.open.keep_last(self.newest);
+        self.open_age.begin_ns = self.open_age.last_ns;
+        self.bytes = self.bytes + self.open.bytes() - before;
+        samples - self.open.len()
     }
 
     /// Removes gaps that ended more than `keep` ago.

@@ -616,7 +616,7 @@ impl Store {
         }
     }
 
-    /// Removes chunks and gaps that are older than their PVs are kept.
+    /// Removes chunks and gaps that are older than their PVs are kept. Values that still hold remain.
     pub(super) fn expire(&mut self, now_ns: i64) {
         let rings: Vec<usize> = self.rings.iter().map(|(index, _)| index).collect();
         for index in rings {
@@ -629,6 +629,7 @@ impl Store {
             }
             if let Some(ring) = self.rings.get_mut(index) {
                 let before = ring.bytes();
+                self.evicted_total += ring.keep_newest(now_ns) as u64;
                 ring.expire_gaps(now_ns);
                 self.bytes = self.bytes + ring.bytes() - before;
             }

@@ -1,5 +1,6 @@
 //! Rings against a plain model, and what ticks do to them.
 
+mod held;
 mod parts;
 mod sequel;
 
@@ -545,6 +546,15 @@ fn past_ends_after_the_time_of_its_pattern() {
         SECOND,
     );
     assert!(store.view("ca://NONE:1").is_none());
+    let connected = |state, now_ns| {
+        let connections = (0..3).map(|pv| (PvId(pv), connection(state, now_ns)));
+        Changes {
+            connections: connections.collect(),
+            ..Changes::default()
+        }
+    };
+    let lost = connected(ConnectionState::Disconnected, SECOND);
+    store.take(&tick(lost, SECOND));
     store.expire(60 * SECOND);
     assert_eq!(all(&store, "ca://SR:A").len(), 1);
     store.expire(62 * SECOND);
@@ -553,13 +563,8 @@ fn past_ends_after_the_time_of_its_pattern() {
     store.expire(602 * SECOND);
     assert_eq!((store.rings(), store.bytes(), store.samples()), (0, 0, 0));
     assert_eq!(store.to_hold, Vec::<Arc<str>>::new(), "no PV has connected");
-    let changes = Changes {
-        connections: (0..3)
-            .map(|pv| (PvId(pv), connection(ConnectionState::Connected, 1)))
-            .collect(),
-        ..Changes::default()
-    };
-    store.take(&tick(changes, 603 * SECOND));
+    let found = connected(ConnectionState::Connected, 603 * SECOND);
+    store.take(&tick(found, 603 * SECOND));
     assert_eq!(
         store.to_hold,
         ["ca://SR:A".into()],

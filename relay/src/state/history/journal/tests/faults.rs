@@ -197,13 +197,17 @@ fn slots_that_wait_for_the_disk_are_as_many_as_rings_and_each_is_written() {
     let scratch = Scratch::new();
     let begin = wall_ns();
     let (store, mut journal) = started(&scratch, 1 << 30, begin);
+    let mut last_ns = begin;
     for round in 0..50 {
         let now_ns = begin + round * 2 * 3600 * SECOND;
+        connect(&store, ConnectionState::Disconnected, last_ns);
         store.lock().unwrap().expire(now_ns);
         add(&store, 0, now_ns);
+        last_ns = now_ns;
     }
     let queue = store.lock().unwrap().take_queue();
     assert_eq!(queue.len(), 1);
+    connect(&store, ConnectionState::Disconnected, last_ns);
     store.lock().unwrap().expire(i64::MAX);
     assert!(store.lock().unwrap().take_new(&queue).is_empty());
     let now_ns = begin + 200 * 3600 * SECOND;
