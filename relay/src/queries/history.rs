@@ -337,20 +337,20 @@ impl Reading {
     /// Begins to answer with what this relay has.
     fn begin(&mut self) {
         if let Some(range) = &self.range {
-            let (since, newest) = (range.kept_since_ns(), range.newest_ns());
+            let newest = range.newest_ns();
             self.gaps = range.gaps().into();
-            self.thin(since, newest);
+            self.thin(newest);
         }
     }
 
-    /// Begins to thin, if that is wanted, what is kept since and until these times.
-    fn thin(&mut self, since_ns: Option<i64>, newest_ns: Option<i64>) {
-        let now_ns = self.now_ns;
+    /// Begins to thin, if that is wanted, what is kept until this time.
+    fn thin(&mut self, newest_ns: Option<i64>) {
         let limits = self.preface.as_ref();
         let (from, to) = limits.map_or((None, None), |all| (all.from_ns, all.to_ns));
-        let from = from.or(since_ns).unwrap_or(now_ns);
-        let to = to.unwrap_or_else(|| newest_ns.unwrap_or(now_ns).max(now_ns));
-        self.thinner = self.points.map(|points| Thinner::new((from, to), points));
+        // A range up to now ends now, unless a time stamp is later.
+        let is_now = newest_ns.is_some_and(|newest_ns| newest_ns <= self.now_ns);
+        let limits = from.zip(to.or_else(|| is_now.then_some(self.now_ns)));
+        self.thinner = self.points.map(|points| Thinner::new(limits, points));
     }
 
     /// What follows. Takes about a millisecond.
@@ -393,7 +393,7 @@ impl Reading {
                 self.begin();
                 return Ok(());
             }
-            self.thin(part.kept_since_ns, part.newest_ns);
+            self.thin(part.newest_ns);
             self.gaps = part.gaps.into();
             asking.own = self.preface.clone();
             if let Some(preface) = &mut self.preface {

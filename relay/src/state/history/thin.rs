@@ -15,7 +15,7 @@ type Numbered = (u64, PastSample);
 /// The samples of one interval.
 #[derive(Debug)]
 struct Bin {
-    /// Intervals are numbered by their time.
+    /// Intervals are numbered in their order.
     interval: usize,
     first: Numbered,
     last: Numbered,
@@ -26,11 +26,19 @@ struct Bin {
     skips: Skips,
 }
 
+/// How samples are divided.
+#[derive(Debug)]
+enum Division {
+    /// By their times, into intervals of equal length from this time on.
+    Times { from_ns: i64, span_ns: i128 },
+    /// By their numbers, into intervals of 2 to the power of this.
+    Numbers { power: u32 },
+}
+
 /// Thins the samples that are pushed.
 #[derive(Debug)]
 pub struct Thinner {
-    from_ns: i64,
-    span_ns: i128,
+    division: Division,
     points: usize,
     pushed: u64,
     /// All samples, as long as they are no more than `points`.
@@ -39,12 +47,20 @@ pub struct Thinner {
 }
 
 impl Thinner {
-    /// Returns at most about `points` samples of a range: all of them, without bins, if they are no more.
+    /// Returns at most about `points` samples of a range: all of them, without bins, if they are no more. The intervals
+    /// of a range without limits have about equal numbers of samples: a single time stamp that is years off would
+    /// otherwise leave all others in one of them.
     #[must_use]
-    pub fn new((from_ns, to_ns): (i64, i64), points: usize) -> Self {
+    pub fn new(limits: Option<(i64, i64)>, points: usize) -> Self {
+        let division = match limits {
+            Some((from_ns, to_ns)) => Division::Times {
+                from_ns,
+                span_ns: i128::from(to_ns).saturating_sub(from_ns.into()).max(1),
+            },
+            None => Division::Numbers { power: 0 },
+        };
         Self {
-            from_ns,
-            span_ns: i128::from(to_ns).saturating_sub(from_ns.into()).max(1),
+            division,
             points: points.max(PER_BIN),
             pushed: 0,
             all: Vec::new(),
@@ -67,26 +83,40 @@ impl Thinner {
     }
 
     fn bin(&mut self, sample: PastSample) {
-        let most = self.points / PER_BIN;
-        let along = i128::from(sample.time_ns) - i128::from(self.from_ns);
-        let along = along.clamp(0, self.span_ns - 1);
-        let interval = (along * most as i128 / self.span_ns) as usize;
+        let is_new = |last: &Bin, interval: usize| last.interval != interval;
+        let mut interval = self.interval(sample.time_ns);
+        let is_full = self.bins.len() == self.points / PER_BIN;
+        if is_full && (self.bins.last()).is_some_and(|last| is_new(last, interval)) {
+            // By times: the IOC's clock has stepped back, so that intervals are met several times.
+            self.halve();
+            interval = self.interval(sample.time_ns);
+        }
         let bin = Bin::new(interval, (self.pushed, sample));
         self.pushed += 1;
         match self.bins.last_mut() {
-            Some(last) if last.interval == interval => last.join(bin),
-            _ => {
-                if self.bins.len() == most {
-                    // The IOC's clock has stepped back, so that intervals of time are met several times.
-                    self.halve();
-                }
-                self.bins.push(bin);
+            Some(last) if !is_new(last, interval) => last.join(bin),
+            _ => self.bins.push(bin),
+        }
+    }
+
+    /// The interval of the next sample.
+    fn interval(&self, time_ns: i64) -> usize {
+        match self.division {
+            Division::Times { from_ns, span_ns } => {
+                let most = (self.points / PER_BIN) as i128;
+                let along = i128::from(time_ns) - i128::from(from_ns);
+                (along.clamp(0, span_ns - 1) * most / span_ns) as usize
             }
+            Division::Numbers { power } => (self.pushed >> power) as usize,
         }
     }
 
     /// Joins each two bins that follow each other.
     fn halve(&mut self) {
+        if let Division::Numbers { power } = &mut self.division {
+            *power += 1;
+            self.bins.iter_mut().for_each(|bin| bin.interval /= 2);
+        }
         let mut bins = std::mem::take(&mut self.bins).into_iter();
         while let Some(mut bin) = bins.next() {
             if let Some(next) = bins.next() {
@@ -180,10 +210,10 @@ mod tests {
 
     fn thinned(
         samples: Vec<PastSample>,
-        range: (i64, i64),
+        range: impl Into<Option<(i64, i64)>>,
         points: usize,
     ) -> (Vec<PastSample>, Vec<PastBin>) {
-        let mut thinner = Thinner::new(range, points);
+        let mut thinner = Thinner::new(range.into(), points);
         samples.into_iter().for_each(|sample| thinner.push(sample));
         thinner.finish()
     }
@@ -229,6 +259,27 @@ mod tests {
         let (kept, bins) = thinned(samples, (0, 100), 400);
         assert!(kept.len() <= 400 && bins.len() <= 100);
         assert_eq!(kept[kept.len() - 1].value, PastValue::Number(9_999.0));
+    }
+
+    #[test]
+    fn time_stamps_that_are_years_off_leave_a_curve_of_the_others() {
+        let mut samples: Vec<_> = (0..10_000).map(|n| sample(n, 0.0)).collect();
+        samples[0].time_ns = -1_000_000_000_000;
+        samples[5_000].time_ns = 1_000_000_000_000;
+        samples[7_001].value = PastValue::Number(7.0);
+        for points in [400, 37] {
+            let (kept, bins) = thinned(samples.clone(), None::<(i64, i64)>, points);
+            assert!(kept.len() <= points && bins.len() >= points / PER_BIN / 2);
+            let most = bins.iter().map(|bin| bin.updates).max().unwrap();
+            assert!(most as usize <= 4 * 10_000 / bins.len(), "{most}");
+            let updates: u32 = bins.iter().map(|bin| bin.updates).sum();
+            assert_eq!(updates, 10_000);
+            assert!(kept.contains(&samples[7_001]));
+            assert_eq!(
+                (kept[0].time_ns, kept[kept.len() - 1].time_ns),
+                (samples[0].time_ns, 9_999)
+            );
+        }
     }
 
     #[test]
