@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use pvwire_schema::decode::{BlobView, FrameView};
+use pvwire_schema::decode::{BlobView, FrameView, NumberRow};
 use pvwire_schema::types::{
     Alarm, BlobValue, Connection, ConnectionState, Detail, Expected, FrameKind, Metadata, Node,
     NodeValue, PvId, SkipCause, ValueType,
@@ -29,6 +29,8 @@ pub struct Feed {
     has_value: bool,
     /// Updates came after the last one that was shown.
     is_behind: bool,
+    /// The last of them, with its time.
+    newest: Option<(i64, RowValue)>,
     /// The line's number of the last one that was shown; 0 before the first.
     shown: u32,
     /// Number of the newest update at the other relay.
@@ -46,6 +48,7 @@ pub struct Feed {
 }
 
 /// An update as a frame has it.
+#[derive(Default)]
 struct Update {
     /// Its number, except in a frame of the kind `Update`.
     sequence: Option<u32>,
@@ -72,6 +75,7 @@ impl Feed {
             has_begun: false,
             has_value: false,
             is_behind: false,
+            newest: None,
             shown: 0,
             sequence: 0,
             offset: 0,
@@ -140,7 +144,7 @@ impl Feed {
     fn begin_epoch(&mut self) {
         self.line.withdraw();
         self.has_begun = true;
-        (self.has_value, self.is_behind) = (false, false);
+        (self.has_value, self.is_behind, self.newest) = (false, false, None);
         (self.sequence, self.offset, self.shown) = (0, 0, 0);
         self.whole = None;
     }
@@ -213,7 +217,7 @@ impl Feed {
         } else if update.sequence.is_some() {
             self.offset = sequence.wrapping_sub(1);
         }
-        let Some(mut value) = self.whole_of(value) else {
+        let Some(value) = self.whole_of(value) else {
             return false;
         };
         self.alarm = update.alarm.unwrap_or(self.alarm);
@@ -223,8 +227,33 @@ impl Feed {
         self.sequence = sequence;
         if !is_shown {
             self.is_behind = true;
+            self.newest = Some((update.time_ns, value));
             return true;
         }
+        self.show_as_newest(update.time_ns, value, squashed);
+        true
+    }
+
+    /// Numbers came that are not shown, the last of them with this time.
+    pub fn passed(&mut self, updates: u32, (time_ns, number): (i64, f64)) {
+        if !self.has_begun {
+            self.begin_epoch();
+        }
+        self.sequence = self.sequence.wrapping_add(updates);
+        self.is_behind = true;
+        self.newest = Some((time_ns, RowValue::Number(number)));
+        self.whole = None;
+    }
+
+    /// Shows the newest update, if it isn't shown.
+    pub fn show(&mut self) {
+        if let Some((time_ns, value)) = self.newest.take() {
+            self.show_as_newest(time_ns, value, 0);
+        }
+    }
+
+    fn show_as_newest(&mut self, time_ns: i64, mut value: RowValue, mut squashed: u32) {
+        let sequence = self.sequence;
         if std::mem::take(&mut self.is_behind) {
             // The line counts it as the next one: nothing was lost.
             self.offset = sequence.wrapping_sub(self.shown.wrapping_add(1));
@@ -234,11 +263,11 @@ impl Feed {
             }
         }
         self.has_value = true;
+        self.newest = None;
         self.shown = sequence.wrapping_sub(self.offset);
         let number = (self.shown, squashed);
         let detail = self.detail.clone();
-        (self.line).update_at(number, update.time_ns, value, self.alarm, detail);
-        true
+        (self.line).update_at(number, time_ns, value, self.alarm, detail);
     }
 
     /// The value with the fields of a structure that did not change.
@@ -282,9 +311,14 @@ pub trait Feeds {
     /// The feed of a PV that takes the frame.
     fn feed(&mut self, pv: PvId) -> Option<&mut Feed>;
 
-    /// Whether the next row of a PV is shown. One that isn't only brings the feed up to date.
-    fn shows(&mut self, _pv: PvId) -> bool {
+    /// Whether updates are shown. One that isn't only brings the feed up to date.
+    fn are_shown(&self) -> bool {
         true
+    }
+
+    /// Notes a number that has nothing besides; returns whether its feed need not take it.
+    fn passes(&mut self, _number: NumberRow) -> bool {
+        false
     }
 }
 
@@ -301,7 +335,15 @@ pub fn apply(frame: &FrameView<'_>, message: &Bytes, feeds: &mut impl Feeds) -> 
     let mut skips = frame.skips().peekable();
     let mut sequences = frame.sequences();
     let is_gap_squashed = frame.skip_cause() == SkipCause::Source;
-    let mut update = |row: u32, time_ns: i64| {
+    // What a row has besides time and value: most have nothing.
+    let mut marks = |row: u32| {
+        let is_plain = sequences.is_none()
+            && alarms.peek().is_none_or(|alarm| alarm.row != row)
+            && details.peek().is_none_or(|detail| detail.row != row)
+            && skips.peek().is_none_or(|skip| skip.row != row);
+        if is_plain {
+            return None;
+        }
         let detail = details.next_if(|detail| detail.row == row);
         let (mut skipped, mut squashed) = (0_u32, 0_u32);
         while let Some(skip) = skips.next_if(|skip| skip.row == row) {
@@ -310,12 +352,12 @@ pub fn apply(frame: &FrameView<'_>, message: &Bytes, feeds: &mut impl Feeds) -> 
                 squashed = squashed.wrapping_add(skip.count);
             }
         }
-        Update {
+        Some(Update {
             sequence: sequences.as_mut().and_then(Iterator::next),
             skipped,
             squashed,
             is_gap_squashed,
-            time_ns,
+            time_ns: 0,
             alarm: (alarms.next_if(|alarm| alarm.row == row)).map(|alarm| alarm.alarm),
             detail: detail.map(|detail| {
                 Arc::new(Detail {
@@ -323,22 +365,29 @@ pub fn apply(frame: &FrameView<'_>, message: &Bytes, feeds: &mut impl Feeds) -> 
                     message: detail.message.to_owned(),
                 })
             }),
-        }
+        })
     };
-    let (mut row, mut is_whole) = (0, true);
+    let at = |marks: Option<Update>, time_ns: i64| Update {
+        time_ns,
+        ..marks.unwrap_or_default()
+    };
+    let (mut row, mut is_whole, is_shown) = (0, true, feeds.are_shown());
     for number in frame.numbers() {
-        let update = update(row, number.time_ns);
+        let marks = marks(row);
         row += 1;
-        let is_shown = feeds.shows(number.id);
+        if marks.is_none() && feeds.passes(number) {
+            continue;
+        }
         if let Some(feed) = feeds.feed(number.id) {
+            let update = at(marks, number.time_ns);
             is_whole &= feed.update(kind, update, RowValue::Number(number.value), is_shown);
         }
     }
     for blob in frame.blobs() {
-        let update = update(row, blob.time_ns);
+        let marks = marks(row);
         row += 1;
-        let is_shown = feeds.shows(blob.id);
         if let Some(feed) = feeds.feed(blob.id) {
+            let update = at(marks, blob.time_ns);
             let value = RowValue::Blob(Arc::new(value_of(&blob, message)));
             is_whole &= feed.update(kind, update, value, is_shown);
         }

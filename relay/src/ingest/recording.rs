@@ -3,12 +3,14 @@
 //! `docs/how-to/replay.md#the-format` describes the format. A file is only appended to, one checked chunk at a time, so a
 //! program that is killed loses the frames of the last second and never leaves a file that can't be read.
 
+mod by_pv;
 mod frames;
-mod grid;
+pub(crate) mod grid;
 mod rows;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -16,10 +18,13 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use pvwire_schema::decode::NumberRow;
 use pvwire_schema::limits::MAX_FRAME_BYTES;
+use pvwire_schema::types::PvId;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+pub(crate) use self::by_pv::ByPv;
 use self::frames::{Cut, cut};
+pub(crate) use self::rows::Content;
 use self::rows::{Packer, Unpacker};
 use crate::ops::file_reads::open_to_read;
 use crate::ops::latency::wall_ns;
@@ -94,6 +99,23 @@ pub enum Item {
     Frame(Bytes),
     /// The connection to the relay was lost.
     Lost,
+}
+
+/// What came together, for one who wants only the state that it leaves.
+#[derive(Debug)]
+pub(crate) struct Past {
+    pub(crate) parts: Vec<PastPart>,
+    /// PVs of all numbers, and the numbers with their times.
+    pub(crate) ids: Vec<PvId>,
+    pub(crate) numbers: Vec<Content>,
+}
+
+/// A part of what came.
+#[derive(Debug)]
+pub(crate) enum PastPart {
+    Item(Timed),
+    /// A frame that has only numbers, each of which is the next update of its PV.
+    Numbers(Range<usize>),
 }
 
 /// An item with the time at which it came, in nanoseconds past the POSIX epoch.
@@ -393,6 +415,34 @@ impl Reader {
     /// # Errors
     /// When the file can't be read.
     pub fn next_items(&mut self) -> Result<Option<Vec<Timed>>, RecordingError> {
+        let Some(past) = self.next_chunk(|_| false)? else {
+            return Ok(None);
+        };
+        let item = |part| match part {
+            PastPart::Item(item) => Some(item),
+            PastPart::Numbers(_) => None,
+        };
+        Ok(Some(past.parts.into_iter().filter_map(item).collect()))
+    }
+
+    /// What came in the next chunk, if all of it came until this time; `None` otherwise, and at the end. Frames with
+    /// numbers alone, which are most, are not made again.
+    ///
+    /// # Errors
+    /// When the file can't be read.
+    pub(crate) fn next_past(&mut self, until_ns: i64) -> Result<Option<Past>, RecordingError> {
+        let head = self.chunks.get(self.next).map(|(head, _)| head);
+        if head.is_none_or(|head| head.last_ns > until_ns) {
+            return Ok(None);
+        }
+        self.next_chunk(Cut::is_plain)
+    }
+
+    /// What came in the next chunk. Of those frames that `is_plain` finds to be, only the numbers are given.
+    fn next_chunk(
+        &mut self,
+        is_plain: fn(&mut Cut) -> bool,
+    ) -> Result<Option<Past>, RecordingError> {
         let Some((head, at)) = self.chunks.get(self.next).copied() else {
             return Ok(None);
         };
@@ -401,22 +451,33 @@ impl Reader {
             self.unpacker.restart();
             self.is_lost = false;
         }
+        let of_parts = |parts| Past {
+            parts,
+            ids: Vec::new(),
+            numbers: Vec::new(),
+        };
         if self.is_lost {
-            return Ok(Some(Vec::new()));
+            return Ok(Some(of_parts(Vec::new())));
         }
         let mut packed = vec![0; head.packed];
         self.file.seek(SeekFrom::Start(at))?;
         self.file.read_exact(&mut packed)?;
         let is_whole = crc32fast::hash(&packed) == head.checksum;
-        let items = is_whole.then(|| self.items(&packed, head.plain)).flatten();
-        self.is_lost = items.is_none();
-        Ok(Some(
-            items.unwrap_or_else(|| vec![(head.first_ns, Item::Lost)]),
-        ))
+        let past = is_whole
+            .then(|| self.unpacked(&packed, head.plain, is_plain))
+            .flatten();
+        self.is_lost = past.is_none();
+        let lost = || of_parts(vec![PastPart::Item((head.first_ns, Item::Lost))]);
+        Ok(Some(past.unwrap_or_else(lost)))
     }
 
-    /// The items of a chunk. `None` if the bytes are not those of a chunk.
-    fn items(&mut self, packed: &[u8], plain_bytes: usize) -> Option<Vec<Timed>> {
+    /// What a chunk has. `None` if the bytes are not those of a chunk.
+    fn unpacked(
+        &mut self,
+        packed: &[u8],
+        plain_bytes: usize,
+        is_plain: fn(&mut Cut) -> bool,
+    ) -> Option<Past> {
         let (length, rest) = packed.split_first_chunk()?;
         let (items, columns) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
         let plain = lz4_flex::block::decompress(items, plain_bytes).ok()?;
@@ -428,20 +489,28 @@ impl Reader {
             })
             .copied()
             .collect();
-        let rows = self.unpacker.unpack(columns, &ids)?;
-        let mut rows = rows.as_slice();
+        let numbers = self.unpacker.unpack(columns, &ids)?;
+        let mut at = 0;
         let whole = |(time_ns, part)| {
             let item = match part {
                 Part::Item(item) => item,
-                Part::Cut(cut) => {
-                    let (of_frame, rest) = rows.split_at_checked(cut.ids.len())?;
-                    rows = rest;
-                    Item::Frame(Bytes::from(cut.join(of_frame)?))
+                Part::Cut(mut cut) => {
+                    let of_frame = at..at + cut.ids.len();
+                    at = of_frame.end;
+                    if is_plain(&mut cut) {
+                        return Some(PastPart::Numbers(of_frame));
+                    }
+                    Item::Frame(Bytes::from(cut.join(numbers.get(of_frame)?)?))
                 }
             };
-            Some((time_ns, item))
+            Some(PastPart::Item((time_ns, item)))
         };
-        items.into_iter().map(whole).collect()
+        let parts = items.into_iter().map(whole).collect::<Option<_>>()?;
+        Some(Past {
+            parts,
+            ids,
+            numbers,
+        })
     }
 }
 
@@ -481,7 +550,7 @@ mod tests {
     use std::path::PathBuf;
 
     use pvwire_schema::encode::{FrameEncoder, RowMarks};
-    use pvwire_schema::types::{FrameKind, PvId};
+    use pvwire_schema::types::FrameKind;
 
     fn path(name: &str) -> PathBuf {
         let name = format!("pvwire-{name}-{}", std::process::id());

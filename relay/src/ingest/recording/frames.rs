@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use pvwire_schema::decode::{self, NumberRow};
 use pvwire_schema::limits::MAX_FRAME_BYTES;
-use pvwire_schema::types::PvId;
+use pvwire_schema::types::{FrameKind, PvId};
 use pvwire_schema::varint::{DeltaColumn, Deltas, holds};
 
 use super::rows::Content;
@@ -166,6 +166,30 @@ impl Cut {
         })
     }
 
+    /// Whether the frame has nothing but numbers, each of which is the next update of its PV.
+    pub(super) fn is_plain(&mut self) -> bool {
+        let rows = self.columns.rows();
+        let times = &mut self.bytes[self.columns.times.clone()];
+        let Some(longer) = times.len().checked_sub(rows) else {
+            return false;
+        };
+        // As many differences as there are rows, whatever they are.
+        times[..longer].fill(0x80);
+        times[longer..].fill(0);
+        decode::frame(&self.bytes).is_ok_and(|frame| {
+            frame.kind() == FrameKind::Update
+                && frame.numbers_len() == rows
+                && frame.blobs_len() == 0
+                && frame.reply().is_none()
+                && frame.metadata().next().is_none()
+                && frame.connections().next().is_none()
+                && frame.sequences().is_none()
+                && frame.alarms().next().is_none()
+                && frame.details().next().is_none()
+                && frame.skips().next().is_none()
+        })
+    }
+
     /// The frame; `None` if these are not its rows.
     pub(super) fn join(mut self, rows: &[Content]) -> Option<Vec<u8>> {
         let mut times = DeltaColumn::default();
@@ -190,7 +214,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use pvwire_schema::encode::{FrameEncoder, RowMarks};
-    use pvwire_schema::types::{Alarm, BlobValue, FrameKind, Severity};
+    use pvwire_schema::types::{Alarm, BlobValue, Severity};
 
     fn frame(rows: &[(u32, i64, f64)], is_packed: bool) -> Vec<u8> {
         let mut encoder = FrameEncoder::new();
@@ -234,6 +258,39 @@ mod tests {
             let head = words.into_iter().flat_map(u16::to_le_bytes).collect::<Vec<_>>();
             let _ = Cut::read(&[&head, &*bytes].concat());
         }
+    }
+
+    #[test]
+    fn frame_is_plain_if_it_has_numbers_alone() {
+        let is_plain = |frame: &[u8]| {
+            let (mut out, mut rows) = (Vec::new(), Vec::new());
+            assert!(cut(frame, &mut out, &mut rows));
+            let mut cut = Cut::read(&out).unwrap();
+            let is_plain = cut.is_plain();
+            let rows: Vec<Content> = rows.iter().map(|row| (row.time_ns, row.value)).collect();
+            assert_eq!(cut.join(&rows).as_deref(), Some(frame));
+            is_plain
+        };
+        let mut encoder = FrameEncoder::new();
+        let mut numbers = |kind, marks: RowMarks<'_>| {
+            encoder.begin(kind, 7, 6);
+            for id in 0..3 {
+                encoder.number(PvId(id), i64::from(id) << 30, 0.5, RowMarks::default());
+            }
+            encoder.number(PvId(3), 0, 0.5, marks);
+            encoder.finish().to_vec()
+        };
+        let alarm = RowMarks {
+            alarm: Some(Alarm::NONE),
+            ..RowMarks::default()
+        };
+        assert!(is_plain(&numbers(FrameKind::Update, RowMarks::default())));
+        assert!(!is_plain(&numbers(FrameKind::Update, alarm)));
+        assert!(!is_plain(&numbers(
+            FrameKind::Snapshot,
+            RowMarks::default()
+        )));
+        assert!(!is_plain(&frame(&[(1, 2, 3.0)], false)), "it has a text");
     }
 
     #[test]

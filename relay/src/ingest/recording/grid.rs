@@ -32,18 +32,18 @@ const NEAR: f64 = 0.05;
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Grid {
+pub(crate) struct Grid {
     /// The number at step 0.
-    pub(super) origin: f64,
+    pub(crate) origin: f64,
     /// The distance of two steps.
-    pub(super) unit: f64,
+    pub(crate) unit: f64,
     /// What trims count, a power of two; 0 if they count doubles.
-    pub(super) quantum: f64,
+    pub(crate) quantum: f64,
 }
 
 impl Grid {
     /// The step and the trim of a number; `None` if it isn't on the grid.
-    pub(super) fn find(&self, number: f64) -> Option<(i64, i64)> {
+    pub(crate) fn find(&self, number: f64) -> Option<(i64, i64)> {
         let step = ((number - self.origin) / self.unit).round();
         let is_step = number.is_finite() && step.abs() <= MAX_STEP;
         if !is_step {
@@ -61,7 +61,7 @@ impl Grid {
     }
 
     /// The number that has this step and trim.
-    pub(super) fn number(&self, step: i64, trim: i64) -> f64 {
+    pub(crate) fn number(&self, step: i64, trim: i64) -> f64 {
         if self.quantum == 0.0 {
             return of_rank(rank(self.at(step)).wrapping_add(trim));
         }
@@ -88,12 +88,12 @@ impl Grid {
 }
 
 /// The place of a double among all doubles in ascending order. Those of consecutive doubles differ by 1.
-pub(super) fn rank(number: f64) -> i64 {
+pub(crate) fn rank(number: f64) -> i64 {
     turned(number.to_bits() as i64)
 }
 
 /// The double with this rank.
-pub(super) fn of_rank(rank: i64) -> f64 {
+pub(crate) fn of_rank(rank: i64) -> f64 {
     f64::from_bits(turned(rank) as u64)
 }
 
@@ -104,12 +104,12 @@ fn turned(bits: i64) -> i64 {
 
 /// Numbers of a PV, of which a grid is made.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Samples {
+pub(crate) struct Samples {
     recent: [f64; RECENT],
     smallest: f64,
     largest: f64,
     /// Changes of the number so far.
-    pub(super) count: u64,
+    pub(crate) count: u64,
 }
 
 impl Default for Samples {
@@ -125,7 +125,7 @@ impl Default for Samples {
 
 impl Samples {
     /// Adds a number.
-    pub(super) fn push(&mut self, number: f64) {
+    pub(crate) fn push(&mut self, number: f64) {
         let last = self.recent[(self.count as usize).wrapping_sub(1) % RECENT];
         if !number.is_finite() || number == last {
             return;
@@ -137,17 +137,17 @@ impl Samples {
     }
 
     /// Forgets all numbers.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
 
     /// Distance of the smallest and the largest number.
-    pub(super) fn span(&self) -> f64 {
+    pub(crate) fn span(&self) -> f64 {
         self.largest - self.smallest
     }
 
     /// The grid that most of the numbers are on.
-    pub(super) fn grid(&self) -> Option<Grid> {
+    pub(crate) fn grid(&self) -> Option<Grid> {
         let numbers = self.recent.iter().chain([&self.smallest, &self.largest]);
         let mut numbers: Vec<f64> = numbers
             .copied()

@@ -5,13 +5,12 @@
 //! and otherwise the difference of its rank. What is known of PVs goes on from chunk to chunk; chunks that can be read without
 //! those before start again.
 
-use std::collections::HashMap;
-
 use pco::ChunkConfig;
 use pco::standalone::{simple_compress, simple_decompress_into};
 use pvwire_schema::decode::NumberRow;
 use pvwire_schema::types::PvId;
 
+use super::by_pv::ByPv;
 use super::grid::{Grid, Samples, of_rank, rank};
 
 /// Effort of pco, of 12.
@@ -151,7 +150,7 @@ impl Packed {
 /// Packs rows.
 #[derive(Debug, Default)]
 pub(super) struct Packer {
-    pvs: HashMap<PvId, Packed>,
+    pvs: ByPv<Packed>,
     chunk: u64,
     /// The first chunk that can be read without those before.
     begin: u64,
@@ -167,13 +166,12 @@ impl Packer {
     pub(super) fn pack(&mut self, rows: &[NumberRow]) -> Vec<u8> {
         self.chunk += 1;
         for row in rows {
-            self.pvs.entry(row.id).or_default().samples.push(row.value);
+            self.pvs.of(row.id).samples.push(row.value);
         }
         let (mut grids, mut columns) = (Vec::new(), Columns::default());
         let mut time_ns = 0;
         for row in rows {
-            // It was inserted above.
-            let pv = self.pvs.entry(row.id).or_default();
+            let pv = self.pvs.of(row.id);
             if pv.chunk != self.chunk {
                 pv.chunk = self.chunk;
                 let is_begin = pv.since < self.begin;
@@ -231,12 +229,12 @@ fn put_grid(out: &mut Vec<u8>, pv: PvId, grid: Option<Grid>) {
 }
 
 /// Time and value of a row.
-pub(super) type Content = (i64, f64);
+pub(crate) type Content = (i64, f64);
 
 /// Reads what a [`Packer`] has written.
 #[derive(Debug, Default)]
 pub(super) struct Unpacker {
-    pvs: HashMap<PvId, Last>,
+    pvs: ByPv<Last>,
 }
 
 impl Unpacker {
@@ -268,7 +266,7 @@ impl Unpacker {
         let (is_by_pv, mut before_ns) = (*is_by_pv == 1, 0_i64);
         let mut rows = Vec::with_capacity(ids.len());
         for (row, (id, difference_ns)) in (0_i64..).zip(ids.iter().zip(times)) {
-            let last = self.pvs.entry(*id).or_default();
+            let last = self.pvs.of(*id);
             let from_ns = if is_by_pv { last.time_ns } else { before_ns };
             let time_ns = from_ns.wrapping_add(difference_ns);
             (before_ns, last.time_ns) = (time_ns, time_ns);
@@ -301,7 +299,7 @@ impl Unpacker {
             let (id, rest) = grid.split_first_chunk()?;
             let (numbers, _) = rest.as_chunks();
             let [origin, unit, quantum] = [0, 1, 2].map(|at| f64::from_le_bytes(numbers[at]));
-            let last = self.pvs.entry(PvId(u32::from_le_bytes(*id))).or_default();
+            let last = self.pvs.of(PvId(u32::from_le_bytes(*id)));
             last.set_grid((unit != 0.0).then_some(Grid {
                 origin,
                 unit,

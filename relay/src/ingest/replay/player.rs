@@ -9,10 +9,7 @@ use std::time::{Duration, Instant};
 use super::control::Control;
 use super::locked;
 use super::recorded::Recorded;
-use crate::ingest::recording::{Item, Reader, Timed};
-
-/// Frames before a seek's time are taken together, up to this many bytes: they have arrays, too.
-const TOGETHER_BYTES: usize = 64 << 20;
+use crate::ingest::recording::{Reader, RecordingError, Timed};
 
 /// How often the position is shown.
 const SHOW_EVERY: Duration = Duration::from_millis(250);
@@ -84,11 +81,7 @@ impl Player {
         while self.items.is_empty() && !self.is_broken {
             match self.reader.next_items() {
                 Ok(items) => self.items.extend(items?),
-                Err(error) => {
-                    let until = "its last state stays until the position is set";
-                    log::error!("the recording can't be read: {error}; {until}");
-                    self.is_broken = true;
-                }
+                Err(error) => self.break_off(&error),
             }
         }
         self.items.front().map(|(time_ns, _)| *time_ns)
@@ -100,36 +93,30 @@ impl Player {
         self.is_broken = false;
         self.reader.go_to(to_ns);
         locked(&self.recorded).restart();
-        let (mut together, mut bytes) = (Vec::new(), 0);
+        self.pass_chunks(to_ns);
         while self.next_ns().is_some_and(|next_ns| next_ns <= to_ns) {
-            let Some(timed) = self.items.pop_front() else {
-                break;
-            };
-            let is_last = match &timed.1 {
-                Item::Frame(message) => {
-                    bytes += message.len();
-                    bytes >= TOGETHER_BYTES
-                }
-                Item::Lost => true,
-            };
-            together.push(timed);
-            if is_last {
-                self.take_past(&mut together);
-                bytes = 0;
+            if let Some(timed) = self.items.pop_front() {
+                locked(&self.recorded).pass_item(&timed);
             }
         }
-        self.take_past(&mut together);
+        locked(&self.recorded).show_passed();
         self.control.go_to(to_ns, Instant::now());
     }
 
-    /// Takes items of the past, of which the last one may be the loss of the relay.
-    fn take_past(&mut self, together: &mut Vec<Timed>) {
-        let mut recorded = locked(&self.recorded);
-        let lost = together.pop_if(|(_, item)| matches!(item, Item::Lost));
-        recorded.take_together(together);
-        together.clear();
-        if let Some(lost) = lost {
-            recorded.take(lost);
+    /// Takes the chunks that came before a time.
+    fn pass_chunks(&mut self, to_ns: i64) {
+        loop {
+            match self.reader.next_past(to_ns) {
+                Ok(Some(past)) => locked(&self.recorded).pass(&past),
+                Ok(None) => return,
+                Err(error) => return self.break_off(&error),
+            }
         }
+    }
+
+    fn break_off(&mut self, error: &RecordingError) {
+        let until = "its last state stays until the position is set";
+        log::error!("the recording can't be read: {error}; {until}");
+        self.is_broken = true;
     }
 }
