@@ -1,16 +1,17 @@
 //! Columns of past samples as compressed bytes: times, numbers and other values.
 //!
 //! Times are offsets from a straight line in as few bits as the largest needs, because most PVs are processed
-//! periodically. Numbers are compressed by pco, or as runs if they seldom change. The measurements are in
+//! periodically. Numbers are compressed by pco, as runs if they seldom change, or as steps of a grid. The measurements are in
 //! `docs/explanations/decisions.md#the-past-is-kept-in-columns-of-pco-lines-and-runs`.
 
 use std::sync::Arc;
 
-use pco::ChunkConfig;
 use pco::data_types::Number;
 use pco::standalone::{simple_compress, simple_decompress_into};
+use pco::{ChunkConfig, DeltaSpec};
 
 use super::PastValue;
+use crate::ingest::recording::grid::{Grid, Samples, rank};
 
 /// Effort of pco, of 12.
 const PCO_LEVEL: usize = 4;
@@ -28,9 +29,42 @@ const LINE: u8 = 0;
 const PCO: u8 = 1;
 const RUNS: u8 = 2;
 const RAW: u8 = 3;
+const GRID: u8 = 4;
 
-fn config() -> ChunkConfig {
-    ChunkConfig::default().with_compression_level(PCO_LEVEL)
+/// Most times that differences are taken of numbers.
+const MAX_ORDER: usize = 6;
+
+/// Numbers of a chunk from which a grid is made.
+const GRID_SAMPLES: usize = 24;
+
+fn config(order: usize) -> ChunkConfig {
+    ChunkConfig::default()
+        .with_compression_level(PCO_LEVEL)
+        .with_delta_spec(DeltaSpec::TryConsecutive(order))
+}
+
+/// How often differences are taken of numbers until they are shortest. Pco would try by compressing them, which takes
+/// longer than all the rest.
+fn shortest_order(numbers: &[f64]) -> usize {
+    let mut ranks: Vec<i64> = numbers.iter().map(|number| rank(*number)).collect();
+    let sum: i128 = ranks.iter().map(|rank| i128::from(*rank)).sum();
+    let mean = (sum / ranks.len().max(1) as i128) as i64;
+    let bits = |difference: i64| u64::from(u64::BITS - difference.unsigned_abs().leading_zeros());
+    let mut shortest = ranks.iter().map(|rank| bits(rank.wrapping_sub(mean))).sum();
+    let mut order = 0;
+    while order < MAX_ORDER && ranks.len() > 1 {
+        let mut sum = 0;
+        for at in 1..ranks.len() {
+            ranks[at - 1] = ranks[at].wrapping_sub(ranks[at - 1]);
+            sum += bits(ranks[at - 1]);
+        }
+        ranks.pop();
+        if sum >= shortest {
+            break;
+        }
+        (shortest, order) = (sum, order + 1);
+    }
+    order
 }
 
 /// Longest column of values before its compression: a full chunk of the longest texts.
@@ -45,6 +79,10 @@ impl<'a> Reader<'a> {
         let (bytes, rest) = self.0.split_at(count.min(self.0.len()));
         self.0 = rest;
         bytes
+    }
+
+    fn byte(&mut self) -> u8 {
+        self.bytes(1).first().copied().unwrap_or_default()
     }
 
     fn word(&mut self) -> u64 {
@@ -94,30 +132,14 @@ pub(super) fn pack_times(times: &[i64]) -> Vec<u8> {
         (time.wrapping_sub(base) / unit).wrapping_sub(along)
     };
     let offsets: Vec<i64> = times.iter().enumerate().map(offset).collect();
-    let least = offsets.iter().min().copied().unwrap_or_default();
-    let above = |offset: &i64| offset.wrapping_sub(least) as u64;
-    let largest = offsets.iter().map(above).max().unwrap_or_default();
-    let bits = u64::BITS - largest.leading_zeros();
+    let (least, bits) = width(&offsets);
     let mut out = vec![LINE, bits as u8];
     for number in [base, unit, step, least] {
         out.extend(number.to_le_bytes());
     }
-    let mut pending = 0_u128;
-    let mut pending_bits = 0;
-    for offset in &offsets {
-        pending |= u128::from(above(offset)) << pending_bits;
-        pending_bits += bits;
-        while pending_bits >= 8 {
-            out.push(pending as u8);
-            pending >>= 8;
-            pending_bits -= 8;
-        }
-    }
-    if pending_bits > 0 {
-        out.push(pending as u8);
-    }
+    put_bits(&mut out, &offsets, (least, bits));
     if bits > MANY_BITS
-        && let Ok(smaller) = simple_compress(times, &config())
+        && let Ok(smaller) = simple_compress(times, &config(1))
         && smaller.len() + 1 < out.len()
     {
         out = vec![PCO];
@@ -141,24 +163,74 @@ pub(super) fn unpack_times(bytes: &[u8], count: usize) -> Vec<i64> {
     if reader.bytes(1) == [PCO] {
         return decompressed(reader.0, count);
     }
-    let bits = u32::from(reader.bytes(1).first().copied().unwrap_or_default()).min(u64::BITS);
+    let bits = u32::from(reader.byte());
     let [base, unit, step, least] = [(); 4].map(|()| reader.word() as i64);
-    let mask = u128::from(u64::MAX >> (64 - bits.max(1))) * u128::from(bits > 0);
-    let (mut pending, mut pending_bits) = (0_u128, 0);
+    let mut offsets = BitReader::new(&mut reader, (least, bits));
     let time = |index: usize| {
-        while pending_bits < bits {
-            let byte = reader.bytes(1).first().copied().unwrap_or_default();
-            pending |= u128::from(byte) << pending_bits;
-            pending_bits += 8;
-        }
-        let above = (pending & mask) as u64;
-        pending >>= bits;
-        pending_bits -= bits;
-        let along = step.wrapping_mul(index as i64).wrapping_add(least);
-        let units = along.wrapping_add(above as i64);
+        let units = step.wrapping_mul(index as i64).wrapping_add(offsets.next());
         base.wrapping_add(units.wrapping_mul(unit))
     };
     (0..count).map(time).collect()
+}
+
+/// The least of these numbers, and the bits that each needs above it.
+fn width(numbers: &[i64]) -> (i64, u32) {
+    let least = numbers.iter().min().copied().unwrap_or_default();
+    let above = numbers
+        .iter()
+        .map(|number| number.wrapping_sub(least) as u64);
+    let largest = above.max().unwrap_or_default();
+    (least, u64::BITS - largest.leading_zeros())
+}
+
+/// Appends numbers, each in as many bits.
+fn put_bits(out: &mut Vec<u8>, numbers: &[i64], (least, bits): (i64, u32)) {
+    let mut pending = 0_u128;
+    let mut pending_bits = 0;
+    for number in numbers {
+        pending |= u128::from(number.wrapping_sub(least) as u64) << pending_bits;
+        pending_bits += bits;
+        while pending_bits >= 8 {
+            out.push(pending as u8);
+            pending >>= 8;
+            pending_bits -= 8;
+        }
+    }
+    if pending_bits > 0 {
+        out.push(pending as u8);
+    }
+}
+
+/// Reads what [`put_bits`] has appended.
+struct BitReader<'a, 'b> {
+    bytes: &'b mut Reader<'a>,
+    least: i64,
+    bits: u32,
+    pending: u128,
+    pending_bits: u32,
+}
+
+impl<'a, 'b> BitReader<'a, 'b> {
+    fn new(bytes: &'b mut Reader<'a>, (least, bits): (i64, u32)) -> Self {
+        Self {
+            bytes,
+            least,
+            bits: bits.min(u64::BITS),
+            pending: 0,
+            pending_bits: 0,
+        }
+    }
+
+    fn next(&mut self) -> i64 {
+        while self.pending_bits < self.bits {
+            self.pending |= u128::from(self.bytes.byte()) << self.pending_bits;
+            self.pending_bits += 8;
+        }
+        let above = self.pending & ((1 << self.bits) - 1);
+        self.pending >>= self.bits;
+        self.pending_bits -= self.bits;
+        self.least.wrapping_add(above as u64 as i64)
+    }
 }
 
 /// Compresses numbers without a change of any bit.
@@ -172,15 +244,76 @@ pub(super) fn pack_numbers(numbers: &[f64]) -> Vec<u8> {
         }
         return out;
     }
+    let steps = pack_steps(numbers);
+    if let Some((steps, true)) = steps {
+        return steps;
+    }
     let mut out = vec![PCO];
-    match simple_compress(numbers, &config()) {
+    match simple_compress(numbers, &config(shortest_order(numbers))) {
         Ok(compressed) => out.extend(compressed),
         Err(_) => {
             out = vec![RAW];
             out.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
         }
     }
-    out
+    match steps {
+        Some((steps, _)) if steps.len() < out.len() => steps,
+        _ => out,
+    }
+}
+
+/// Numbers as steps of a grid; `None` if they have none. Returns whether they are a noise of exact steps, which pco makes
+/// no shorter.
+fn pack_steps(numbers: &[f64]) -> Option<(Vec<u8>, bool)> {
+    let mut samples = Samples::default();
+    let every = numbers.len().div_ceil(GRID_SAMPLES).max(1);
+    let some = numbers.iter().step_by(every);
+    some.for_each(|number| samples.push(*number));
+    let grid = samples.grid()?;
+    let points = numbers.iter().map(|number| grid.find(*number));
+    let points = points.collect::<Option<Vec<_>>>()?;
+    let (steps, trims): (Vec<i64>, Vec<i64>) = points.into_iter().unzip();
+    let of_grid = [grid.origin, grid.unit, grid.quantum].map(f64::to_bits);
+    // Exact numbers have an origin of 0 and no quantum.
+    let is_there = (0..)
+        .zip(of_grid)
+        .map(|(at, bits)| u8::from(bits != 0) << at);
+    let mut out = vec![GRID, is_there.sum()];
+    for bits in of_grid.into_iter().filter(|bits| *bits != 0) {
+        out.extend(bits.to_le_bytes());
+    }
+    let differences: Vec<i64> = steps.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let is_noise = width(&steps).1 <= width(&differences).1;
+    let is_exact = width(&trims).1 == 0;
+    for column in [steps, trims] {
+        let (least, bits) = width(&column);
+        put_varint(&mut out, ((least << 1) ^ (least >> 63)) as usize);
+        out.push(bits as u8);
+        put_bits(&mut out, &column, (least, bits));
+    }
+    Some((out, is_noise && is_exact))
+}
+
+fn unpack_steps(reader: &mut Reader<'_>, rows: usize) -> Vec<f64> {
+    let are_there = reader.byte();
+    let [origin, unit, quantum] = [1, 2, 4].map(|place| match are_there & place {
+        0 => 0.0,
+        _ => f64::from_bits(reader.word()),
+    });
+    let grid = Grid {
+        origin,
+        unit,
+        quantum,
+    };
+    let [steps, trims] = [(); 2].map(|()| {
+        let least = reader.varint();
+        let least = (least >> 1) as i64 ^ -((least & 1) as i64);
+        let width = (least, u32::from(reader.byte()));
+        let mut column = BitReader::new(reader, width);
+        (0..rows).map(|_| column.next()).collect::<Vec<_>>()
+    });
+    let points = steps.into_iter().zip(trims);
+    points.map(|(step, trim)| grid.number(step, trim)).collect()
 }
 
 /// The numbers of [`pack_numbers`].
@@ -188,6 +321,7 @@ pub(super) fn unpack_numbers(bytes: &[u8], rows: usize) -> Vec<f64> {
     let mut reader = Reader(bytes);
     match reader.bytes(1) {
         [PCO] => decompressed(reader.0, rows),
+        [GRID] => unpack_steps(&mut reader, rows),
         [RUNS] => {
             let mut numbers = Vec::new();
             while !reader.0.is_empty() {
@@ -314,13 +448,13 @@ mod tests {
     #[test]
     fn column_that_claims_more_rows_than_its_chunk_has_takes_no_memory_for_them() {
         let (bytes, rows) = (
-            simple_compress(&vec![7_i64; 1 << 20], &config()).unwrap(),
+            simple_compress(&vec![7_i64; 1 << 20], &config(0)).unwrap(),
             512,
         );
         assert!(bytes.len() < 200, "{} bytes", bytes.len());
         let times = unpack_times(&[&[PCO], &*bytes].concat(), rows);
         assert_eq!((times.len(), times.capacity(), times[511]), (rows, rows, 7));
-        let bytes = simple_compress(&vec![0.5; 1 << 20], &config()).unwrap();
+        let bytes = simple_compress(&vec![0.5; 1 << 20], &config(0)).unwrap();
         let numbers = unpack_numbers(&[&[PCO], &*bytes].concat(), rows);
         assert_eq!((numbers.len(), numbers.capacity()), (rows, rows));
         let numbers = unpack_numbers(&[RAW; 8_001], rows);
