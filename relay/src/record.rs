@@ -271,7 +271,7 @@ impl<'a> Recorder<'a> {
             thread::sleep(AGAIN_AFTER);
             socket = connect(&self.options.url).ok();
         }
-        self.writer.flush()?;
+        self.writer.finish()?;
         Ok(None)
     }
 

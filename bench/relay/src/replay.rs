@@ -112,7 +112,7 @@ pub(crate) fn write(plan: &Recording) -> Result<Value, Box<dyn Error>> {
         1 => recorder.curve(plan.seconds)?,
         _ => recorder.day(plan)?,
     };
-    recorder.writer.flush()?;
+    recorder.writer.finish()?;
     Ok(json!({
         "bytes": recorder.writer.bytes,
         "chunks": chunks,
