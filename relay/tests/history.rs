@@ -364,7 +364,7 @@ fn past_is_read_only_by_clients_that_may_read_the_pv_and_errors_say_what_was_exp
         ("from=-1m&to=-2m", 400, "from is later than to"),
         ("points=3", 400, "points is 3: expected 4 to 20000"),
         ("points=many", 400, "or all for every update"),
-        ("format=xml", 400, "expected json or csv"),
+        ("format=xml", 400, "expected json, csv or pb"),
     ] {
         let answer = by_http(&relay, &n, query);
         assert_eq!(answer.status, status, "{query}");

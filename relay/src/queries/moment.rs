@@ -113,6 +113,25 @@ fn days(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
+/// The year of a time in UTC, and the seconds since it began.
+#[must_use]
+pub fn second_of_year(ns: i64) -> (i64, i64) {
+    let seconds = ns.div_euclid(SECOND_NS);
+    let year = year_of(seconds.div_euclid(DAY_SECONDS));
+    (year, seconds - days(year, 1, 1) * DAY_SECONDS)
+}
+
+/// The year of a day after 1970-01-01.
+fn year_of(day: i64) -> i64 {
+    // Not later than the year, and at most a year before it: 64 bits are three centuries around 1970.
+    let longest = if day < 0 { 365 } else { 366 };
+    let mut year = 1970 + day.div_euclid(longest);
+    while days(year + 1, 1, 1) <= day {
+        year += 1;
+    }
+    year
+}
+
 /// Nanoseconds past the POSIX epoch as ISO 8601 in UTC, with nine digits after the seconds.
 #[must_use]
 pub fn text(ns: i64) -> String {
@@ -121,12 +140,7 @@ pub fn text(ns: i64) -> String {
         seconds.div_euclid(DAY_SECONDS),
         seconds.rem_euclid(DAY_SECONDS),
     );
-    // Not later than the year, and at most a year before it: 64 bits are three centuries around 1970.
-    let longest = if day < 0 { 365 } else { 366 };
-    let mut year = 1970 + day.div_euclid(longest);
-    while days(year + 1, 1, 1) <= day {
-        year += 1;
-    }
+    let year = year_of(day);
     let month = (1..=12)
         .rev()
         .find(|month| days(year, *month, 1) <= day)

@@ -1,4 +1,6 @@
-//! `GET /pv/NAME/history`: past updates of a PV as JSON or CSV.
+//! `GET /pv/NAME/history`: past updates of a PV as JSON, CSV, or PB as an archiver sends them.
+
+mod pb;
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -11,6 +13,7 @@ use pvwire_http::{Route, Value, push_json, push_text};
 use pvwire_schema::types::{Outcome, Severity, Skips};
 use tokio::sync::oneshot;
 
+use self::pb::Pb;
 use crate::compute::Size;
 use crate::http::server::answer::{Answer, Refusal, shared_with, with_type};
 use crate::http::server::caller::charged;
@@ -30,13 +33,31 @@ const ALL: &str = "all";
 
 const JSON: &str = "application/json";
 const CSV: &str = "text/csv; charset=utf-8";
+const PB: &str = "application/x-protobuf";
 
 /// The first line of CSV.
 const COLUMNS: &str = "time,time_ns,value,severity,status,skipped,gap,until\n";
 
+/// The form of an answer.
+enum Form {
+    Json,
+    Csv,
+    Pb(Pb),
+}
+
+impl Form {
+    fn content_type(&self) -> &'static str {
+        match self {
+            Self::Json => JSON,
+            Self::Csv => CSV,
+            Self::Pb(_) => PB,
+        }
+    }
+}
+
 /// The answer as text, as far as it is written.
 struct Text {
-    is_csv: bool,
+    form: Form,
     out: Vec<u8>,
     rows: usize,
     /// Gaps that begin after the samples so far.
@@ -90,9 +111,9 @@ fn push_field(text: &str, out: &mut Vec<u8>) {
 }
 
 impl Text {
-    fn new(is_csv: bool) -> Self {
+    fn new(form: Form) -> Self {
         Self {
-            is_csv,
+            form,
             out: Vec::new(),
             rows: 0,
             gaps: VecDeque::new(),
@@ -106,21 +127,8 @@ impl Text {
         if let Some(preface) = piece.preface {
             self.is_kept = preface.kept_since_ns.is_some();
             self.incomplete = preface.incomplete;
-            if self.is_csv {
-                self.out.extend(COLUMNS.as_bytes());
-            } else {
-                self.out.extend(br#"{"name":"#);
-                push_text(name, &mut self.out);
-                let since = preface.kept_since_ns.unwrap_or_default();
-                let since = moment::text(since);
-                // Writing to memory can't fail.
-                let _ = write!(self.out, r#","keptSince":"{since}""#);
-                if let Some(why) = &self.incomplete {
-                    self.out.extend(br#","incomplete":"#);
-                    push_text(why, &mut self.out);
-                }
-                self.out.extend(br#","rows":["#);
-            }
+            let since = preface.kept_since_ns.unwrap_or_default();
+            self.begin(name, since);
         }
         self.gaps.extend(piece.gaps);
         self.bins.extend(piece.bins);
@@ -136,20 +144,42 @@ impl Text {
         }
     }
 
+    fn begin(&mut self, name: &str, since_ns: i64) {
+        match self.form {
+            Form::Pb(_) => {}
+            Form::Csv => self.out.extend(COLUMNS.as_bytes()),
+            Form::Json => {
+                self.out.extend(br#"{"name":"#);
+                push_text(name, &mut self.out);
+                let since = moment::text(since_ns);
+                // Writing to memory can't fail.
+                let _ = write!(self.out, r#","keptSince":"{since}""#);
+                if let Some(why) = &self.incomplete {
+                    self.out.extend(br#","incomplete":"#);
+                    push_text(why, &mut self.out);
+                }
+                self.out.extend(br#","rows":["#);
+            }
+        }
+    }
+
     fn separate(&mut self) {
-        if self.rows > 0 && !self.is_csv {
+        if self.rows > 0 && matches!(self.form, Form::Json) {
             self.out.push(b',');
         }
         self.rows += 1;
     }
 
     fn sample(&mut self, sample: &PastSample) {
+        if let Form::Pb(pb) = &mut self.form {
+            return pb.sample(sample, &mut self.out);
+        }
         self.separate();
         let (ns, alarm) = (sample.time_ns, sample.alarm);
         let (time, severity, status) = (moment::text(ns), severity(alarm.severity), alarm.status);
         let skipped = sample.skips.total();
         let out = &mut self.out;
-        if self.is_csv {
+        if matches!(self.form, Form::Csv) {
             let _ = write!(out, "{time},{ns},");
             match &sample.value {
                 PastValue::Number(number) if number.is_finite() => {
@@ -188,11 +218,14 @@ impl Text {
     }
 
     fn gap(&mut self, gap: &PastGap) {
+        if let Form::Pb(pb) = &mut self.form {
+            return pb.gap(gap);
+        }
         self.separate();
         let (cause, ns) = (gap.cause.token(), gap.from_ns);
         let (time, until) = (moment::text(ns), gap.to_ns.map(moment::text));
         let out = &mut self.out;
-        if self.is_csv {
+        if matches!(self.form, Form::Csv) {
             let _ = writeln!(out, "{time},{ns},,,,,{cause},{}", until.unwrap_or_default());
             return;
         }
@@ -210,8 +243,10 @@ impl Text {
         while let Some(gap) = self.gaps.pop_front() {
             self.gap(&gap);
         }
-        if self.is_csv {
-            return;
+        match &mut self.form {
+            Form::Json => {}
+            Form::Csv => return,
+            Form::Pb(pb) => return pb.finish(&mut self.out),
         }
         self.out.push(b']');
         if !self.bins.is_empty() {
@@ -245,18 +280,20 @@ fn points(request: &Request<Incoming>) -> Result<Option<usize>, Refusal> {
     }
 }
 
-/// Whether a request wants CSV.
-fn is_csv(request: &Request<Incoming>) -> Result<bool, Refusal> {
+/// The form that a request wants for the past of this PV.
+fn form(request: &Request<Incoming>, name: &str) -> Result<Form, Refusal> {
+    let accept = request.headers().get(header::ACCEPT);
+    let accept = accept.and_then(|accept| accept.to_str().ok());
+    let accepts = |kind: &str| accept.is_some_and(|accept| accept.starts_with(kind));
     match argument(request, "format").as_deref() {
-        Some("csv") => Ok(true),
-        Some("json") => Ok(false),
-        None => {
-            let accept = request.headers().get(header::ACCEPT);
-            let accept = accept.and_then(|accept| accept.to_str().ok());
-            Ok(accept.is_some_and(|accept| accept.starts_with("text/csv")))
-        }
+        Some("json") => Ok(Form::Json),
+        Some("csv") => Ok(Form::Csv),
+        Some("pb") => Ok(Form::Pb(Pb::new(name))),
+        None if accepts("text/csv") => Ok(Form::Csv),
+        None if accepts(PB) => Ok(Form::Pb(Pb::new(name))),
+        None => Ok(Form::Json),
         Some(other) => {
-            let message = format!("format is {other:?}: expected json or csv\n");
+            let message = format!("format is {other:?}: expected json, csv or pb\n");
             Err((StatusCode::BAD_REQUEST, message).into())
         }
     }
@@ -278,7 +315,8 @@ impl Server {
     ) -> Result<Answer, Refusal> {
         let headers = request.headers();
         let caller = self.gate.authenticated(headers, visit)?;
-        let is_csv = is_csv(request)?;
+        let form = form(request, &route.name)?;
+        let kind = form.content_type();
         let query = Query {
             name: route.name.clone(),
             from: argument(request, "from"),
@@ -290,7 +328,7 @@ impl Server {
         let begun = self.pool.compute(caller.cpu(), Size::Short, begin);
         let reading = begun.await??;
         let mut charge = caller.owner.charge(0)?;
-        let (mut text, mut rest) = (Text::new(is_csv), Rest::Reading(Box::new(reading)));
+        let (mut text, mut rest) = (Text::new(form), Rest::Reading(Box::new(reading)));
         loop {
             let reading = match rest {
                 Rest::Last => break,
@@ -320,7 +358,6 @@ impl Server {
             }
             return Err((StatusCode::NOT_FOUND, message).into());
         }
-        let kind = if is_csv { CSV } else { JSON };
         let answer = with_type(charged(text.out, charge), kind);
         Ok(shared_with(answer, headers))
     }
