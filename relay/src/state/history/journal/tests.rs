@@ -450,10 +450,13 @@ fn pv_whose_past_memory_had_removed_has_all_of_it_after_any_restarts() {
     }
 }
 
+/// Each kill reads all of it twice; it is enough for some segments, and for rings that are written again.
+const BYTES_OF_KILLS: u64 = 400_000;
+
 /// Writes without end what the test that kills it reads.
 fn write_without_end(scratch: &Scratch) {
     let mut now_ns = wall_ns();
-    let (store, mut journal) = started(scratch, 1_500_000, now_ns);
+    let (store, mut journal) = started(scratch, BYTES_OF_KILLS, now_ns);
     let last = |past: &Vec<PastSample>| past.last().map_or(0, |sample| sample.time_ns);
     let mut number = pasts(&store).iter().map(last).max().unwrap_or(0);
     let mut out = std::io::stdout();
@@ -516,7 +519,7 @@ fn writer_killed_at_any_moment_leaves_all_that_was_written() {
         writer.wait().unwrap();
         known = numbers.last().unwrap_or(known);
 
-        let (store, journal) = started(&scratch, 1_500_000, wall_ns());
+        let (store, journal) = started(&scratch, BYTES_OF_KILLS, wall_ns());
         assert_eq!(
             journal.state.damaged.load(Ordering::Relaxed),
             0,
