@@ -95,7 +95,7 @@ export function SnapshotRows(props: SnapshotRowsProps): ReactNode {
   );
 }
 
-/** A narrow window shows so many columns; a cell of more would add empty ones. */
+/** Columns that a narrow window shows; a cell with more of them would add empty ones. */
 const LEAST_COLUMNS = 6;
 
 interface WhyViewProps {
