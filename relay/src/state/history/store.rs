@@ -629,7 +629,9 @@ impl Store {
             }
             if let Some(ring) = self.rings.get_mut(index) {
                 let before = ring.bytes();
-                self.evicted_total += ring.keep_newest(now_ns) as u64;
+                let removed = ring.keep_newest(now_ns);
+                self.samples -= removed;
+                self.evicted_total += removed as u64;
                 ring.expire_gaps(now_ns);
                 self.bytes = self.bytes + ring.bytes() - before;
             }
