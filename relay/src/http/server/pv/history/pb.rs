@@ -3,6 +3,8 @@
 //! A header begins each chunk, which has the samples of one year and of one type: a number is a double, as an appliance
 //! has integers of 64 bits too. A gap is told with the first sample after it; one that lasts, in a header at the end.
 
+use pvwire_schema::types::Alarm;
+
 use crate::queries::moment;
 use crate::state::history::{PastGap, PastSample, PastValue};
 
@@ -121,7 +123,8 @@ impl Pb {
         if severity > 0 {
             message = message.number(4, severity.into());
         }
-        if status > 0 {
+        // A server without alarms has no status.
+        if status > 0 && status != Alarm::NONE.status {
             message = message.number(5, status.into());
         }
         if let Some((from, to)) = self.gap.take() {
@@ -159,8 +162,7 @@ impl Pb {
 
 #[cfg(test)]
 mod tests {
-    use pvwire_archiver::{Decoder, Limits, Rows};
-    use pvwire_schema::types::{Alarm, Severity, Skips};
+    use pvwire_schema::types::{Severity, Skips};
 
     use super::*;
     use crate::state::history::GapCause;
@@ -174,70 +176,84 @@ mod tests {
         }
     }
 
+    /// Lines of messages; an empty one before each header but the first.
+    fn stream(chunks: &[&[&[&[u8]]]]) -> Vec<u8> {
+        let mut out = Vec::new();
+        for (at, lines) in chunks.iter().enumerate() {
+            if at > 0 {
+                out.push(b'\n');
+            }
+            for line in *lines {
+                for byte in line.concat() {
+                    match byte {
+                        0x1b => out.extend([0x1b, 1]),
+                        0x0a => out.extend([0x1b, 2]),
+                        0x0d => out.extend([0x1b, 3]),
+                        other => out.push(other),
+                    }
+                }
+                out.push(b'\n');
+            }
+        }
+        out
+    }
+
     #[test]
-    fn reader_of_an_archivers_answers_gets_all_samples_over_the_turn_of_a_year() {
+    fn bytes_are_those_of_an_archiver_over_the_turn_of_a_year() {
         let new_year_ns = 1_798_761_600 * SECOND_NS;
         assert_eq!(moment::text(new_year_ns), "2027-01-01T00:00:00.000000000Z");
-        let numbers = [
-            (new_year_ns - 1, 1.5),
-            (new_year_ns, f64::from_bits(0x0a0d_1b0a_0d1b_0a0d)),
-            (new_year_ns + 13 * SECOND_NS + 10, -0.0),
-        ];
-        let mut samples: Vec<_> = numbers
-            .iter()
-            .map(|(ns, number)| sample(*ns, PastValue::Number(*number)))
-            .collect();
-        samples[2].alarm = Alarm {
-            severity: Severity::Major,
-            status: 13,
+        let escaped = [0x0d, 0x0a, 0x1b, 0x0d, 0x0a, 0x1b, 0x0d, 0x0a];
+        let after_gap = PastSample {
+            alarm: Alarm {
+                severity: Severity::Major,
+                status: 13,
+            },
+            ..sample(new_year_ns + 13 * SECOND_NS + 10, PastValue::Number(-0.0))
         };
         let text = PastValue::Text("a\n\r\u{1b}ä".into());
-        samples.push(sample(new_year_ns + 20 * SECOND_NS, text.clone()));
         let gap = PastGap {
             cause: GapCause::Disconnected,
             from_ns: new_year_ns + 2 * SECOND_NS,
             to_ns: Some(new_year_ns + 5 * SECOND_NS),
         };
         let (mut pb, mut out) = (Pb::new("SR:A"), Vec::new());
-        for (at, sample) in samples.iter().enumerate() {
-            if at == 2 {
-                pb.gap(&gap);
-            }
-            pb.sample(sample, &mut out);
-        }
+        pb.sample(&sample(new_year_ns - 1, PastValue::Number(1.5)), &mut out);
+        let number = PastValue::Number(f64::from_le_bytes(escaped));
+        pb.sample(&sample(new_year_ns, number), &mut out);
+        pb.gap(&gap);
+        pb.sample(&after_gap, &mut out);
+        pb.sample(&sample(new_year_ns + 20 * SECOND_NS, text), &mut out);
         pb.gap(&PastGap { to_ns: None, ..gap });
         pb.finish(&mut out);
 
-        let mut decoder = Decoder::new(Limits::default());
-        let mut rows = Rows::new((0, i64::MAX), false);
-        let mut rest = &out[..];
-        while !rest.is_empty() {
-            rest = &rest[decoder.push(rest)..];
-            while let Some(piece) = decoder.take() {
-                assert_eq!(piece.pv, "SR:A");
-                rows.add(&piece);
-            }
-        }
-        assert_eq!(decoder.finish().damaged_lines, 0);
-        while let Some(piece) = decoder.take() {
-            rows.add(&piece);
-        }
-        rows.finish();
-        let times: Vec<_> = samples.iter().map(|sample| sample.time_ns).collect();
-        assert_eq!(rows.time_ns, times);
-        for (number, (_, expected)) in rows.numbers.iter().zip(&numbers) {
-            assert_eq!(number.to_bits(), expected.to_bits());
-        }
-        assert_eq!(rows.texts, [(3, "a\n\r\u{1b}ä".to_owned())]);
-        assert_eq!(
-            (&rows.severities[..], rows.statuses[2]),
-            (&[0, 0, 2, 0][..], 13)
-        );
-        let gaps = rows.gaps.iter().map(|gap| (gap.from_ns, gap.to_ns));
-        // It lasts until the value that came after it.
-        let expected = (gap.from_ns, Some(samples[2].time_ns));
-        assert_eq!(gaps.collect::<Vec<_>>(), [expected]);
-        let last = out.split(|byte| *byte == b'\n').nth_back(1).unwrap();
-        assert!(last.windows(13).any(|word| word == b"cnxlostepsecs"));
+        let name: &[u8] = b"\x12\x04SR:A";
+        let lost: &[u8] = b"\x1b\x0a\x0dcnxlostepsecs\x12\x0a1798761602";
+        let regained: &[u8] = b"\x1f\x0a\x11cnxregainedepsecs\x12\x0a1798761605";
+        let expected = stream(&[
+            &[
+                &[b"\x08\x06", name, b"\x18\xea\x0f"],
+                &[
+                    b"\x08\xff\xe6\x84\x0f\x10\xff\x93\xeb\xdc\x03",
+                    b"\x19\0\0\0\0\0\0\xf8\x3f",
+                ],
+            ],
+            &[
+                &[b"\x08\x06", name, b"\x18\xeb\x0f"],
+                &[b"\x08\0\x10\0\x19", &escaped],
+                &[
+                    b"\x08\x0d\x10\x0a\x19\0\0\0\0\0\0\0\x80",
+                    b"\x20\x02\x28\x0d\x3a",
+                    lost,
+                    b"\x3a",
+                    regained,
+                ],
+            ],
+            &[
+                &[b"\x08\0", name, b"\x18\xeb\x0f"],
+                &[b"\x08\x14\x10\0\x1a\x06a\n\r\x1b\xc3\xa4"],
+            ],
+            &[&[b"\x08\0", name, b"\x18\xeb\x0f\x7a", lost]],
+        ]);
+        assert_eq!(out, expected);
     }
 }
