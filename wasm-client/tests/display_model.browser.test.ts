@@ -705,7 +705,8 @@ describe("a number as text", () => {
     [12.5, "COMPACT", 2, "12.50"],
     [-1.5, "SEXAGESIMAL", 4, "-1:30:00"],
     [NaN, "DECIMAL", 2, "NaN"],
-    [-Infinity, "EXPONENTIAL", 2, "-∞"],
+    [-Infinity, "EXPONENTIAL", 2, "-Infinity"],
+    [NaN, "HEX", 2, "NaN"],
     [9007199254740993n, "DECIMAL", -1, "9007199254740993"],
   ])("%s as %s with %s digits is %s", (number, format, precision, shown) => {
     expect(text(number, format, precision)).toBe(shown);
@@ -746,6 +747,38 @@ describe("a number as text", () => {
     ]).toEqual(["0.0004321", "1.23456E5", "1.23456E5", "0.7", "0.70"]);
   });
 
+  const scalar = (number: number, string: string, type: string, format: string) =>
+    valueText(
+      { array: null, bigint: null, number, string, text: null },
+      display(type),
+      how(format),
+    );
+
+  it("that isn't finite is written as Phoebus writes it, whatever the relay's text is", () => {
+    expect(scalar(NaN, "nan", "Float64", "DEFAULT")).toBe("NaN");
+    expect(scalar(Infinity, "inf", "Float64", "DECIMAL")).toBe("Infinity");
+    expect(scalar(-Infinity, "-inf", "Float32", "HEX")).toBe("-Infinity");
+  });
+
+  it("that is negative has in HEX the bits of its type, in BINARY 64", () => {
+    expect(scalar(-1, "-1", "Int8", "HEX")).toBe("0xFF");
+    expect(scalar(-2, "-2", "Int16", "HEX")).toBe("0xFFFE");
+    expect(scalar(-2, "-2", "Int32", "HEX")).toBe("0xFFFFFFFE");
+    expect(scalar(-2, "-2", "Float64", "HEX")).toBe("0xFFFFFFFFFFFFFFFE");
+    expect(scalar(-1, "-1", "Int8", "BINARY")).toBe(`0b${"1".repeat(64)}`);
+  });
+
+  it("of an enum is its label only in the default format and as a string", () => {
+    const formats = ["DEFAULT", "STRING", "COMPACT", "DECIMAL"];
+    expect(formats.map((format) => scalar(1, "On", "Enum", format))).toEqual([
+      "On",
+      "On",
+      "1",
+      "1",
+    ]);
+    expect(scalar(1, "true", "Boolean", "DECIMAL")).toBe("true");
+  });
+
   it("is read back", () => {
     expect(["0xff", "-0x10", "0b101", "1e3", "", "x"].map((each) => typedNumber(each))).toEqual([
       255,
@@ -764,6 +797,11 @@ describe("what is typed", () => {
     ["0b1", "HEX", "Int32", 0xb1],
     ["-0x20", "HEX", "Int32", -0x20],
     ["FFFFFFFFFFFFFFFF", "HEX", "Int32", -1],
+    ["0xFFFFFFFE", "HEX", "Int32", -2],
+    ["0xFFFFFFFE", "HEX", "UInt32", 0xfffffffe],
+    ["0xFFFFFFFE", "HEX", "Int64", 0xfffffffe],
+    ["0x80", "HEX", "Int8", -128],
+    ["0x80", "HEX", "Int16", 128],
     ["101", "BINARY", "Int32", 5],
     ["-1:30", "SEXAGESIMAL", "Float64", -1.5],
     ["6:00:00", "SEXAGESIMAL_HMS", "Float64", Math.PI / 2],

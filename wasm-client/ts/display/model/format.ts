@@ -51,10 +51,9 @@ function plainText(value: Value, display: Display, how: ValueFormat): string {
   const { array, bigint, number, string, text } = value;
   if (text !== null) return text;
   if (array !== null) return arrayText(array, display, how);
-  if (number === null || how.format === "STRING") return string;
-  if (display?.type === "Enum" || display?.type === "Boolean") {
-    return how.format === "DEFAULT" || how.format === "COMPACT" ? string : String(number);
-  }
+  if (number === null || how.format === "STRING" || display?.type === "Boolean") return string;
+  if (display?.type === "Enum") return how.format === "DEFAULT" ? string : String(number);
+  if (!Number.isFinite(number)) return String(number);
   // The relay's text has the PV's digits, or all digits without a precision.
   const isOfPv = how.precision < 0 && (how.format === "DEFAULT" || how.format === "DECIMAL");
   return isOfPv ? string : numberText(bigint ?? number, display, how);
@@ -81,8 +80,10 @@ function arrayText(array: NonNullable<Value["array"]>, display: Display, how: Va
 export function numberText(value: number | bigint, display: Display, how: ValueFormat): string {
   const { format } = how;
   const number = Number(value);
-  if (format === "HEX" || format === "BINARY") return bitsText(value, format, how.precision);
-  if (!Number.isFinite(number)) return Number.isNaN(number) ? "NaN" : `${number < 0 ? "-" : ""}∞`;
+  if (!Number.isFinite(number)) return String(number);
+  if (format === "HEX" || format === "BINARY") {
+    return bitsText(value, { bits: format === "HEX" ? bitsOf(display?.type) : 64, how });
+  }
   const given = how.precision < 0 ? display?.precision : how.precision;
   if (given == null && ALL_DIGITS.has(format)) {
     return shortest(display?.type === "Float32" ? ofSingle(number) : value, format);
@@ -138,11 +139,19 @@ const fixed = (number: number, digits: number): string =>
 const exponential = (number: number, digits?: number): string =>
   number.toExponential(digits).replace("e", "E").replace("E+", "E");
 
-function bitsText(value: number | bigint, format: "HEX" | "BINARY", precision: number): string {
-  if (typeof value === "number" && !Number.isFinite(value)) return String(value);
+/** How many bits a negative integer of a type has in HEX. In BINARY all have 64. */
+export const bitsOf = (type: string | undefined): number =>
+  Number(/^Int(8|16|32)$/.exec(type ?? "")?.[1] ?? 64);
+
+interface Bits {
+  readonly bits: number;
+  readonly how: ValueFormat;
+}
+
+function bitsText(value: number | bigint, { bits, how: { format, precision } }: Bits): string {
   const integer = typeof value === "bigint" ? value : BigInt(Math.trunc(value));
   const radix = format === "HEX" ? 16 : 2;
-  const least = integer < 0n ? BigInt.asUintN(64, integer) : integer;
+  const least = integer < 0n ? BigInt.asUintN(bits, integer) : integer;
   const digits = least.toString(radix).toUpperCase().padStart(Math.max(0, precision), "0");
   return (format === "HEX" ? "0x" : "0b") + digits;
 }

@@ -1,7 +1,7 @@
 /** What an operator typed or an action says, as the PV takes it. */
 
 import type { PutValue, PvDisplay, PvValue } from "../../types.js";
-import { isBytes, type ValueFormat } from "./format.js";
+import { bitsOf, isBytes, type ValueFormat } from "./format.js";
 
 type Format = ValueFormat["format"];
 
@@ -102,12 +102,12 @@ function integerIn(plain: string, format: Format): bigint | undefined {
   return sign === "-" ? -BigInt(written) : BigInt(written);
 }
 
-/** Negative integers are shown in HEX and BINARY as 64 bits, and read back so. */
+/** Negative integers are shown in HEX in the bits of their type, in BINARY in 64, and read back so. */
 function signed(integer: bigint, plain: string, format: Format, type: string | undefined): bigint {
-  const isOfBits = format === "HEX" || format === "BINARY";
-  const isWrapped =
-    isOfBits && type !== "UInt64" && integer >> 63n === 1n && !plain.startsWith("-");
-  return isWrapped ? BigInt.asIntN(64, integer) : integer;
+  if (type === "UInt64" || plain.startsWith("-")) return integer;
+  const widths = format === "HEX" ? [bitsOf(type), 64] : format === "BINARY" ? [64] : [];
+  const width = widths.find((bits) => integer >> BigInt(bits - 1) === 1n);
+  return width === undefined ? integer : BigInt.asIntN(width, integer);
 }
 
 function exactly(integer: bigint, type: string | undefined): number | bigint {
