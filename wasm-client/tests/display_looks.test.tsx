@@ -492,6 +492,39 @@ it("a plot says in words why a trace is missing", async () => {
   await when(() => box("plot").textContent.includes("GONE: no read access"));
 });
 
+it("many traces without values leave a small plot and its title visible", async () => {
+  const names = ["A", "B", "C", "D", "E"];
+  const traces = names.map((name) => `<trace><y_pv>GONE:${name}</y_pv></trace>`).join("");
+  const plot = (name: string, title: string, height: number): string =>
+    `<widget type="xyplot"><name>${name}</name><title>${title}</title><width>160</width><height>${String(height)}</height>
+      <traces>${traces}</traces></widget>`;
+  await open(plot("low", "Orbit", 90) + plot("high", "Orbit", 160) + plot("bare", "", 90));
+  const problems = (name: string): HTMLElement => part(name, ".pvwire-display-plot-problem");
+  const lines = (name: string): (string | null)[] =>
+    [...problems(name).children].map(({ textContent }) => textContent);
+  await when(() =>
+    ["low", "high", "bare"].every((name) => isShown(name) && problems(name) !== null),
+  );
+  expect(lines("low")).toEqual(["5 PVs have no value"]);
+  expect(lines("high")).toHaveLength(3);
+  expect(lines("high").at(-1)).toBe("3 more PVs have no value");
+  // All of them are in the tooltip.
+  expect(names.every((name) => box("low").title.includes(`GONE:${name}`))).toBe(true);
+  const below = (name: string): number =>
+    problems(name).getBoundingClientRect().top - box(name).getBoundingClientRect().top;
+  expect(below("low")).toBeGreaterThanOrEqual(24);
+  expect(below("bare")).toBeLessThan(6);
+  expect(problems("low").getBoundingClientRect().height).toBeLessThan(30);
+});
+
+it("a plot without its error bars says so", async () => {
+  const trace = (type: string, more: string): string =>
+    `<widget type="xyplot"><traces><trace><y_pv>WAVE</y_pv><trace_type>${type}</trace_type>${more}</trace></traces></widget>`;
+  await open(trace("4", "<err_pv>WAVE</err_pv>") + trace("1", "") + trace("4", "<err_pv/>"));
+  await when(() => notes.length > 0);
+  expect(notes).toEqual([{ kind: "property", text: "a plot without its error bars", count: 1 }]);
+});
+
 it("a limit outside the scale isn't marked at the scale's end", async () => {
   // TEMP warns at 60 and alarms at 80.
   const limits = `<limits_from_pv>false</limits_from_pv><minimum>0</minimum><maximum>70</maximum>

@@ -69,6 +69,16 @@ export interface Placed {
 /** Curves may reach this far beyond their axis, in pixels: a canvas takes no larger numbers. */
 const FAR = 1e5;
 
+/** The room of the title, above the curves. */
+export function titleHeight({
+  fontSize,
+  title,
+  titleFont,
+}: Pick<Drawing, "fontSize" | "title" | "titleFont">): number {
+  const size = Number(/([\d.]+)px/.exec(titleFont)?.[1] ?? 0);
+  return title === "" ? 4 : Math.max(fontSize + 12, size + 4);
+}
+
 /** Draws in a context whose units are pixels of the page. Returns `undefined` where there is no room for curves. */
 export function draw(
   context: CanvasRenderingContext2D,
@@ -89,7 +99,8 @@ export function draw(
     ),
   );
   const legend = drawing.withLegend && curves.length > 0 ? fontSize + 8 : 0;
-  const top = (drawing.title === "" ? 4 : fontSize + 12) + 2;
+  const above = titleHeight(drawing);
+  const top = above + 2;
   const bottom =
     height -
     legend -
@@ -109,7 +120,7 @@ export function draw(
     context.font = titleFont;
     context.fillStyle = ink;
     context.textAlign = "center";
-    context.fillText(drawing.title, width / 2, (fontSize + 12) / 2, width);
+    context.fillText(drawing.title, width / 2, above / 2, width);
     context.font = font;
   }
   drawXAxis(context, drawing, xRange, room);

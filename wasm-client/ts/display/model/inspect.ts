@@ -61,6 +61,7 @@ function findNotes(widget: WidgetSource): Note[] {
     note("property", "the path of a file is typed: a page sees no files of the control system");
   }
   if (type === "image") noteImage(node, note);
+  if (type === "xyplot" && hasErrorBars(node)) note("property", "a plot without its error bars");
   if (type === "databrowser") {
     note("property", "a data browser shows values since it was opened, not those of an archive");
   }
@@ -106,6 +107,16 @@ function noteImage(node: XmlNode, note: (kind: DisplayNote["kind"], text: string
     note("property", "an image is shown without its axes");
   }
 }
+
+/** Types of traces with error bars: by number, or as they are named. */
+const ERROR_BARS = /^[34]$|ERRORBARS/;
+
+const hasErrorBars = (plot: XmlNode): boolean =>
+  (childOf(plot, "traces")?.children ?? []).some(
+    (trace) =>
+      ERROR_BARS.test(textOf(trace, "trace_type")?.trim() ?? "") &&
+      (textOf(trace, "err_pv")?.trim() ?? "") !== "",
+  );
 
 /** The notes of a file, equal ones counted, the most frequent first. */
 export function inspect(file: DisplayFile): DisplayNote[] {

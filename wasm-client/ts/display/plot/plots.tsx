@@ -3,7 +3,7 @@
 import { useEffect, useMemo, useState, type ReactNode } from "react";
 
 import { Canvas } from "../../plots/Canvas.js";
-import type { Curve } from "../../plots/draw.js";
+import { titleHeight, type Curve } from "../../plots/draw.js";
 import { useClient, usePvs } from "../../react/index.js";
 import type { PvConnectionState, PvData } from "../../types.js";
 import { History, STEP_MS } from "../../widgets/history.js";
@@ -126,11 +126,35 @@ function Plotted({ problems, props, view, widget }: PlottedProps) {
       style={{ backgroundColor: cssColour(props.colour("background_color")) }}
     >
       {view}
-      {problems !== "" && <span className="pvwire-display-plot-problem">{problems}</span>}
+      {problems !== "" && (
+        // Below the title, where no axis is.
+        <span
+          className="pvwire-display-plot-problem"
+          style={{ top: titleHeight(lookOf(props, props.font("scale_font"))) }}
+        >
+          {someOf(problems.split("\n"), placeOf(props).height).map((problem, at) => (
+            <span key={at}>{problem}</span>
+          ))}
+        </span>
+      )}
     </Box>
   );
 }
 
+/** Height of a line of the problems, of the style sheet. */
+const LINE = 15;
+
+/** Share of a plot's height that problems may cover. */
+const COVERED = 0.3;
+
+/** The first problems, as many as leave a plot visible, and how many more there are. */
+function someOf(problems: readonly string[], height: number): readonly string[] {
+  const room = Math.max(1, Math.floor((COVERED * height) / LINE));
+  if (problems.length <= room) return problems;
+  const shown = problems.slice(0, room - 1);
+  const others = `${String(problems.length - shown.length)} ${shown.length > 0 ? "more " : ""}PVs`;
+  return [...shown, `${others} have no value`];
+}
 const keyOf = (traces: readonly Trace[]): string =>
   JSON.stringify(traces.map(({ yName }) => nameOf(yName)));
 
