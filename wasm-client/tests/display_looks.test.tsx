@@ -419,6 +419,37 @@ describe("a label that is longer than its place", () => {
   });
 });
 
+it("a label whose words don't wrap is cut with an ellipsis, and one that wraps isn't", async () => {
+  const long = "<text>Temperature of the third cavity</text><width>90</width><height>20</height>";
+  const label = (name: string, more: string): string =>
+    `<widget type="label"><name>${name}</name>${long}${more}</widget>`;
+  await open(label("cut", "<wrap_words>false</wrap_words>") + label("wrapped", ""));
+  const [cut, wrapped] = [part("cut", "span > span"), part("wrapped", "span > span")];
+  expect(getComputedStyle(cut).textOverflow).toBe("ellipsis");
+  expect(getComputedStyle(cut).overflowX).toBe("clip");
+  expect(cut.scrollWidth).toBeGreaterThan(cut.clientWidth);
+  expect(cut.getBoundingClientRect().width).toBeLessThanOrEqual(90);
+  expect(wrapped.scrollWidth).toBe(wrapped.clientWidth);
+});
+
+it("widgets that take the size of their content are as large as it is", async () => {
+  const size = "<width>30</width><height>60</height><auto_size>true</auto_size>";
+  const label = "<label>Enable the orbit feedback</label>";
+  const types = ["checkbox", "slide_button", "symbol"];
+  await open(types.map((type) => pv(type, "TEMP", size + label)).join(""));
+  await when(() => isShown("symbol"));
+  expect(box("symbol").style.width).toBe("fit-content");
+  for (const name of ["checkbox", "slide_button"]) {
+    await when(() => isShown(name));
+    const text = part(name, "label > span");
+    expect(text.scrollWidth, name).toBe(text.clientWidth);
+    const { height, right, width } = box(name).getBoundingClientRect();
+    expect(right, name).toBeGreaterThanOrEqual(text.getBoundingClientRect().right);
+    expect(width, name).toBeGreaterThan(100);
+    expect(height, name).toBeLessThan(40);
+  }
+});
+
 it("the list of what isn't shown breaks no words of its first and last column", async () => {
   await open('<widget type="3dviewer"/><widget type="thumbwheel"/>');
   (page.querySelector(".pvwire-display-notes-button") as HTMLElement).click();

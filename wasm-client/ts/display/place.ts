@@ -72,6 +72,10 @@ function at(props: Props, name: string, choices: readonly string[]): number {
   return Math.max(0, choices.indexOf(props.choice(name, choices)));
 }
 
+/** The size of a widget that takes that of its content. */
+export const autoSize = (props: Props): CSSProperties =>
+  props.flag("auto_size") ? { width: "fit-content", height: "fit-content" } : {};
+
 /** A border of the widget's own, which is inside its box. */
 export function borderOf(props: Props): CSSProperties {
   const width = props.integer("border_width");

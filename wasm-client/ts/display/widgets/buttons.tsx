@@ -14,7 +14,7 @@ import { useDialogs } from "../dialogs.js";
 import { pressOnce } from "../keys.js";
 import { brightnessOf, cssColour, type Rgba } from "../model/palette.js";
 import type { Props } from "../model/props.js";
-import { alignmentOf, inkOf } from "../place.js";
+import { alignmentOf, autoSize, inkOf } from "../place.js";
 import { useActions } from "../use_actions.js";
 import { useWidgetPv } from "../use_widget_pv.js";
 import type { WidgetProps } from "../widget.js";
@@ -196,7 +196,7 @@ export function CheckBox(of: WidgetProps): ReactNode {
       problem={why}
       outcome={outcome}
       className="pvwire-display-check"
-      style={inkOf(props, "open")}
+      style={{ ...inkOf(props, "open"), ...autoSize(props) }}
     >
       <label>
         <input
@@ -230,7 +230,7 @@ export function SlideButton(of: WidgetProps): ReactNode {
       problem={why}
       outcome={outcome}
       className="pvwire-display-check"
-      style={inkOf(props, "open")}
+      style={{ ...inkOf(props, "open"), ...autoSize(props) }}
     >
       <label>
         <button

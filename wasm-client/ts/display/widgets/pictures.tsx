@@ -6,6 +6,7 @@ import { useScope, useShown } from "../context.js";
 import { pressOnce } from "../keys.js";
 import { resolveFile } from "../model/address.js";
 import { cssColour } from "../model/palette.js";
+import { autoSize } from "../place.js";
 import { useActions } from "../use_actions.js";
 import { useWidgetPv, type WidgetPv } from "../use_widget_pv.js";
 import type { WidgetProps } from "../widget.js";
@@ -104,11 +105,12 @@ export function Symbol(of: WidgetProps): ReactNode {
       name={name}
       problem={problem}
       className="pvwire-display-symbol"
-      style={
-        props.flag("transparent")
+      style={{
+        ...autoSize(props),
+        ...(props.flag("transparent")
           ? {}
-          : { backgroundColor: cssColour(props.colour("background_color")) }
-      }
+          : { backgroundColor: cssColour(props.colour("background_color")) }),
+      }}
     >
       {file !== "" && <ImageOf file={file} style={style} />}
       {isKnown && file === "" && (

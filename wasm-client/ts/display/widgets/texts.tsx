@@ -5,7 +5,7 @@ import { useMemo, useRef, type CSSProperties, type ReactNode } from "react";
 import { writeAttribute, writeText } from "../box_state.js";
 import { useLiveBox } from "../live_box.js";
 import { formatOf, valueText, type ValueFormat } from "../model/format.js";
-import { inkOf, alignmentOf, borderOf, placeOf } from "../place.js";
+import { alignmentOf, autoSize, borderOf, inkOf, placeOf } from "../place.js";
 import type { Props } from "../model/props.js";
 import type { WidgetData } from "../use_widget_pv.js";
 import type { WidgetProps } from "../widget.js";
@@ -43,15 +43,12 @@ function plainTextStyle(props: Props): CSSProperties | undefined {
 }
 
 export function Label({ props, widget }: WidgetProps): ReactNode {
-  const auto: CSSProperties = props.flag("auto_size")
-    ? { width: "fit-content", height: "fit-content" }
-    : {};
   return (
     <Box
       widget={widget}
       props={props}
       className="pvwire-display-text"
-      style={{ ...inkOf(props), ...borderOf(props), ...auto }}
+      style={{ ...inkOf(props), ...borderOf(props), ...autoSize(props) }}
     >
       <span style={textStyle(props)}>
         <span>{props.text("text")}</span>
