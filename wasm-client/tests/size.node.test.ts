@@ -33,6 +33,9 @@ const MAX_WIDGETS_GZIP_BYTES = 13.4 * 1024;
 /** What `pvwire/display` may be beside the client, React and the widgets' style sheet; plots are loaded on demand. */
 const MAX_DISPLAY_GZIP_BYTES = 60 * 1024;
 
+/** What a display with hundreds of widgets loads besides. */
+const MAX_PAINTING_GZIP_BYTES = 2.75 * 1024;
+
 /** A plain page with `<pv-value>`: all that it loads, the WebAssembly module included. */
 const MAX_PLAIN_PAGE_GZIP_BYTES = 90 * 1024;
 
@@ -100,8 +103,13 @@ it("adds at most 3 KB for React, and 13.4 KB for all widgets", async () => {
 
 it("adds at most 60 KiB for displays, and loads their plots on demand", async () => {
   const { core, lazy } = await bundle("../ts/display/index.ts");
-  const bytes = weigh([...core, ...lazy]);
+  const paints = (part: (typeof lazy)[number]): boolean =>
+    codeOf([part]).includes("pvwire-display-canvases");
+  const bytes = weigh([...core, ...lazy.filter((part) => !paints(part))]);
   expect(bytes).toBeLessThanOrEqual(MAX_DISPLAY_GZIP_BYTES);
+  const painting = weigh(lazy.filter(paints));
+  expect(painting).toBeGreaterThan(0);
+  expect(painting).toBeLessThanOrEqual(MAX_PAINTING_GZIP_BYTES);
   // The lazy part draws the curves.
   expect(codeOf(lazy)).toContain("setLineDash");
   expect(codeOf(core)).not.toContain("setLineDash");

@@ -11,6 +11,7 @@ import {
 } from "react";
 
 import type { PvClient } from "../types.js";
+import { ScaleContext } from "./canvases.js";
 import { displayScope, ScopeContext, useShown } from "./context.js";
 import { fileName } from "./model/address.js";
 import { defaultsOf } from "./model/defaults.js";
@@ -108,7 +109,9 @@ function Opened({ file, fit, outer }: OpenedProps) {
         }}
       >
         <ScopeContext.Provider value={scope}>
-          <Widgets widgets={file.widgets} />
+          <ScaleContext.Provider value={scale}>
+            <Widgets widgets={file.widgets} />
+          </ScaleContext.Provider>
         </ScopeContext.Provider>
       </div>
     </div>

@@ -7,7 +7,6 @@ import {
   useEffect,
   useMemo,
   useState,
-  type CSSProperties,
   type ReactNode,
 } from "react";
 
@@ -23,8 +22,9 @@ import { Props, type Overrides } from "./model/props.js";
 import { evaluate, rulesOf, type RulePv, type Rules } from "./model/rules.js";
 import { usePaced } from "./paced.js";
 import { textOf } from "./model/xml.js";
+import { CanvasesContext, MANY, painting, ScaleContext } from "./canvases.js";
 import { placeOf } from "./place.js";
-import { ChunkSight, extentOf, SightContext } from "./sight.js";
+import { ChunkSight, extentOf, SightContext, type Box as Extent } from "./sight.js";
 import { ComponentsContext, type Widget, type WidgetProps } from "./widget.js";
 import { Box } from "./widgets/Box.js";
 
@@ -40,6 +40,14 @@ const CHUNKS_AT_A_TIME = 20;
 /** All widgets of a display or a group, in drawing order; of many, those in the window first. */
 export function Widgets({ widgets }: { readonly widgets: readonly WidgetSource[] }): ReactNode {
   const chunks = useMemo(() => chunksOf(widgets), [widgets]);
+  // What is scaled in two directions isn't painted.
+  const isScaled = useContext(ScaleContext) === undefined;
+  const canvases = useMemo(() => {
+    if (isScaled || painting === undefined || widgets.length < MANY) return undefined;
+    const code = painting;
+    const bands = code.bandsOf(widgets);
+    return bands.size === 0 ? undefined : { code, bands };
+  }, [isScaled, widgets]);
   const [count, setCount] = useState(FIRST_CHUNKS);
   const isPart = count < chunks.length;
   useEffect(() => {
@@ -51,8 +59,13 @@ export function Widgets({ widgets }: { readonly widgets: readonly WidgetSource[]
       clearTimeout(timer);
     };
   }, [isPart, count]);
-  return chunks.map(({ rank, ...chunk }, at) =>
-    rank < count ? <Chunk key={at} {...chunk} isOneOfMany={chunks.length > 1} /> : null,
+  return (
+    <CanvasesContext.Provider value={canvases}>
+      {chunks.map(({ rank, ...chunk }, at) =>
+        rank < count ? <Chunk key={at} {...chunk} isOneOfMany={chunks.length > 1} /> : null,
+      )}
+      {canvases && <canvases.code.BandCanvases bands={canvases.bands} />}
+    </CanvasesContext.Provider>
   );
 }
 
@@ -80,7 +93,7 @@ function chunksOf(widgets: readonly WidgetSource[]): readonly ChunkOf[] {
 interface ChunkProps {
   readonly sources: readonly WidgetSource[];
   /** The box around them; `undefined` if they may leave it. */
-  readonly extent: CSSProperties | undefined;
+  readonly extent: Extent | undefined;
   /** It has a separate element. */
   readonly isOneOfMany: boolean;
 }

@@ -45,19 +45,25 @@ export function writeStyle(
 export type TitleOf = Pick<WidgetProps, "props" | "widget"> &
   Partial<Pick<WidgetProps, "name" | "problem">>;
 
-/** The attributes of a box for a condition. */
-export function boxState(
+/** The severity that a box's border shows. */
+export function severityOf(
   { props }: Pick<WidgetProps, "props">,
   condition: Condition | undefined,
+): Condition["severity"] {
+  const severity = condition?.severity;
+  const isSensitive = props.flag("border_alarm_sensitive") && props.flag("alarm_border");
+  return severity !== undefined && isSensitive ? severity : undefined;
+}
+
+/** The attributes of a box for a condition. */
+export function boxState(
+  of: Pick<WidgetProps, "props">,
+  condition: Condition | undefined,
 ): Readonly<Record<string, string | undefined>> {
-  const isSensitive =
-    condition?.severity !== undefined &&
-    props.flag("border_alarm_sensitive") &&
-    props.flag("alarm_border");
   return {
     "data-state": condition?.state,
     "data-present": condition?.isPresent === true ? "true" : undefined,
-    "data-severity": isSensitive ? condition.severity : undefined,
+    "data-severity": severityOf(of, condition),
     "data-stale": condition?.isStale === true ? "true" : undefined,
   };
 }

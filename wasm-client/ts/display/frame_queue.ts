@@ -9,6 +9,9 @@
  */
 const FRAME_MS = { most: 9, least: 3 };
 
+/** The same while more changes of alarm or connection wait than this, as when a display is opened: better one long frame than many. */
+const MANY_URGENT = { updates: 200, frameMs: 40 };
+
 /** The time after the frame before by which a frame is late. */
 const LATE_MS = 20;
 
@@ -208,7 +211,9 @@ export class FrameQueue {
     if (this.#frame.updates > 0) this.#frameMs = nextFrameMs(this.#frameMs, sinceMs);
     const due = (this.#waiting.size * Math.min(ROUND_MS, sinceMs)) / ROUND_MS;
     this.#frame = { began: now, updates: 0 };
-    this.#left = Math.max(LEAST, this.#costs.updatesIn(this.#frameMs), Math.ceil(due));
+    const isBusy = this.#urgent.size > MANY_URGENT.updates;
+    const frameMs = isBusy ? MANY_URGENT.frameMs : this.#frameMs;
+    this.#left = Math.max(LEAST, this.#costs.updatesIn(frameMs), Math.ceil(due));
     this.#drain();
     if (!isActive) return;
     this.#tickSoon();

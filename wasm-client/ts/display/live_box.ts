@@ -6,8 +6,10 @@ import { useClient } from "../react/index.js";
 import { NO_PV } from "../react/pv.js";
 import type { ConnectionSnapshot, PvClient, Readable } from "../types.js";
 import { conditionOf, unreachedText, type Condition } from "../widgets/condition.js";
-import { writeBox } from "./box_state.js";
+import { severityOf, writeBox } from "./box_state.js";
 import { frameQueue } from "./frame_queue.js";
+import { CanvasesContext } from "./canvases.js";
+import type { Band, Cell, Painter } from "./painting.js";
 import { BoxSight, SightContext, type ChunkSight } from "./sight.js";
 import { FIELDS, isUrgent, type WidgetData } from "./use_widget_pv.js";
 import type { WidgetProps } from "./widget.js";
@@ -24,18 +26,29 @@ export interface LiveValue {
 /** Writes all that a PV changes inside a widget's box, except what is right. */
 export type WriteValue = (now: LiveValue, box: HTMLElement) => void;
 
+/** What may be painted of a present value in place of a widget's content. */
+export interface LivePainter extends Painter {
+  /** What is to be seen, for `paint`; `undefined` if the content shows more than is painted. */
+  readonly seenOf: (now: LiveValue) => string | undefined;
+}
+
 /**
  * A function to use as the `boxRef` of a widget's box, whose attributes and content then follow the PV
  * without rendering. `write` is also called after each render. React must not render what it writes.
- * Out of view both happen at most every two seconds.
+ * Out of view both happen at most every two seconds. With a `painter`, which changes only if what it paints
+ * of the same value does, present values of large displays are painted.
  */
 export function useLiveBox(
   of: WidgetProps,
   write: WriteValue,
+  painter?: LivePainter,
 ): (box: HTMLDivElement | null) => void {
   const client = useClient();
   const chunk = useContext(SightContext);
+  const canvases = useContext(CanvasesContext);
   const { name } = of;
+  const { missing, source } = of.widget;
+  const band = missing === "" ? canvases?.bands.get(source) : undefined;
   const store: Store = useMemo(
     () => (name === undefined ? NO_PV : client.pv<WidgetData>(name, FIELDS)),
     [client, name],
@@ -43,8 +56,14 @@ export function useLiveBox(
   const state = useMemo(() => new LiveBox(chunk), [chunk]);
   const [failure, fail] = useState<Error>();
   useLayoutEffect(() => {
-    state.show(of, write, store, client);
+    state.show({ of, write, store, client, painter, band });
   });
+  useEffect(
+    () => () => {
+      state.end();
+    },
+    [state],
+  );
   useEffect(() => state.follow(store, client, fail), [state, client, store]);
   // The widget's boundary says so in its place: it must not keep an old value.
   if (failure !== undefined) throw failure;
@@ -56,15 +75,24 @@ type Store = Readable<WidgetData | undefined>;
 /** Tests of applications may have a client without it. */
 type Connection = Partial<Pick<PvClient, "connection">>;
 
+/** What a box shows, and how. */
+interface Live {
+  readonly of: WidgetProps;
+  readonly write: WriteValue;
+  readonly store: Store;
+  readonly client: Connection;
+  readonly painter: LivePainter | undefined;
+  readonly band: Band | undefined;
+}
+
 class LiveBox {
   #sight: BoxSight;
   #box: HTMLDivElement | null = null;
-  #of: WidgetProps | undefined;
-  #write: WriteValue | undefined;
-  #store: Store | undefined;
-  #client: Connection = {};
+  #live: Live | undefined;
+  #cell: Cell | undefined;
   #seen: WidgetData | undefined;
   #condition: Condition | undefined;
+  #border: Condition["severity"];
 
   constructor(chunk: ChunkSight | undefined) {
     this.#sight = new BoxSight(chunk);
@@ -75,8 +103,12 @@ class LiveBox {
     this.#sight.watch(box);
   };
 
-  show(of: WidgetProps, write: WriteValue, store: Store, client: Connection): void {
-    [this.#of, this.#write, this.#store, this.#client] = [of, write, store, client];
+  show(live: Live): void {
+    if (live.band !== this.#live?.band) {
+      this.#cell?.hide();
+      this.#cell = live.band?.cell();
+    }
+    this.#live = live;
     this.#now(true);
   }
 
@@ -112,22 +144,61 @@ class LiveBox {
   }
 
   #now(isRendered: boolean): void {
-    const [box, of] = [this.#box, this.#of];
-    if (box === null || of === undefined) return;
-    const pv = this.#store?.getSnapshot();
+    const [box, live] = [this.#box, this.#live];
+    if (box === null || live === undefined) return;
+    const { of, store } = live;
+    const pv = store.getSnapshot();
     const before = this.#seen;
     if (pv === before && !isRendered) return;
     this.#seen = pv;
-    if (isRendered || !isAlike(before, pv)) this.#condition = this.#conditionNow(pv);
-    const condition = of.name === undefined ? undefined : this.#condition;
-    const value = this.#condition?.isPresent === true ? (pv?.value ?? undefined) : undefined;
-    writeBox(box, of, condition);
-    this.#write?.({ pv, condition, value }, box);
+    if (isRendered || !isAlike(before, pv)) {
+      this.#condition = this.#conditionNow(live);
+      this.#border = severityOf(of, this.#condition);
+    }
+    writeBox(box, of, of.name === undefined ? undefined : this.#condition);
+    const now = this.#value(live);
+    // What is rendered is written at once: React knows nothing of what was.
+    if (isRendered || !this.#paint(box, live, now)) this.#write();
+    if (isRendered) this.#paint(box, live, now);
   }
 
-  #conditionNow(pv: WidgetData | undefined): Condition {
+  #value({ of }: Live): LiveValue {
+    const pv = this.#seen;
+    const condition = of.name === undefined ? undefined : this.#condition;
+    const value = this.#condition?.isPresent === true ? (pv?.value ?? undefined) : undefined;
+    return { pv, condition, value };
+  }
+
+  /** The widget is gone. */
+  end(): void {
+    this.#cell?.hide();
+  }
+
+  /** Whether it is painted, and its content follows later. */
+  #paint(box: HTMLElement, { of, painter }: Live, now: LiveValue): boolean {
+    const cell = this.#cell;
+    if (cell === undefined || painter === undefined) return false;
+    const isPlain = now.condition?.isPresent === true && !now.condition.isStale;
+    const seen = isPlain && of.widget.lost === undefined ? painter.seenOf(now) : undefined;
+    if (seen !== undefined) {
+      cell.show(box, painter, seen, this.#border, this.#write);
+      return true;
+    }
+    cell.hide();
+    return false;
+  }
+
+  /** Writes the content. */
+  #write = (): void => {
+    if (this.#box !== null && this.#live !== undefined) {
+      this.#live.write(this.#value(this.#live), this.#box);
+    }
+  };
+
+  #conditionNow({ client, store }: Live): Condition {
+    const pv = store.getSnapshot();
     const isAway = pv === undefined || pv.connection.state === "relayLost";
-    const unreached = isAway ? unreachedText(this.#client.connection?.getSnapshot()) : undefined;
+    const unreached = isAway ? unreachedText(client.connection?.getSnapshot()) : undefined;
     return conditionOf(pv, pv?.connection.unresponsive === true, unreached);
   }
 }

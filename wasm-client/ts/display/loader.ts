@@ -1,5 +1,6 @@
 /** Reads display files, each once. */
 
+import { preparePainting } from "./canvases.js";
 import { presentFormat } from "./model/address.js";
 import { DisplayError } from "./model/xml.js";
 import { parseDisplay, type DisplayFile, type FileKind } from "./model/file.js";
@@ -37,7 +38,10 @@ export function createLoader(read: (address: string) => Promise<string> = fetchT
       const why = error instanceof Error ? error.message : String(error);
       throw new DisplayError("UNREADABLE", `${address} can't be read: ${why}`);
     }
-    return parseDisplay(text, address, kind);
+    const prepared = preparePainting(text);
+    const file = parseDisplay(text, address, kind);
+    await prepared;
+    return file;
   };
   return {
     load: async (named, kind) => {

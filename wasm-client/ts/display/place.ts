@@ -28,6 +28,9 @@ export function placeOf(props: Props): Place {
   };
 }
 
+/** Of the style sheet, in sizes of the font. */
+export const LINE_HEIGHT = 1.15;
+
 /** A font as CSS. Liberation Sans has the widths of Arial, and Liberation Mono those of Courier New. */
 export function cssFont({ bold, family, italic, size }: Font): CSSProperties {
   const plain = family.replace(/["\\]/g, "");
@@ -83,3 +86,9 @@ export function borderOf(props: Props): CSSProperties {
   const colour = cssColour(props.colour("border_color"));
   return { boxShadow: `inset 0 0 0 ${String(width)}px ${colour}` };
 }
+
+/** Width of the line around a lamp, in pixels. */
+export const lampLine = (props: Props): number => {
+  const { height, width } = placeOf(props);
+  return Math.max(1, Math.min(width, height) / 10);
+};

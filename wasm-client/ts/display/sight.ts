@@ -1,6 +1,6 @@
 /** Which widgets are in view: those of a chunk are found out together, because each one that is watched takes time of every frame. */
 
-import { createContext, type CSSProperties } from "react";
+import { createContext } from "react";
 
 import { Sight } from "../widgets/seen.js";
 import { defaultsOf } from "./model/defaults.js";
@@ -78,25 +78,52 @@ function isPlacedLater(node: XmlNode): boolean {
   );
 }
 
+/** A place in the pixels of what the widgets are in. */
+export interface Box {
+  readonly left: number;
+  readonly top: number;
+  readonly width: number;
+  readonly height: number;
+}
+
+const boxes = new WeakMap<WidgetSource, { readonly box: Box | undefined }>();
+
+/** The box of a widget as its file places it; `undefined` if macros, rules or its content do. */
+export function boxOf(widget: WidgetSource): Box | undefined {
+  let found = boxes.get(widget);
+  if (found === undefined) boxes.set(widget, (found = { box: placedBox(widget) }));
+  return found.box;
+}
+
+function placedBox({ node, type }: WidgetSource): Box | undefined {
+  if (isPlacedLater(node)) return undefined;
+  const [left = NaN, top = NaN, width = NaN, height = NaN] = SIDES.map((side) => {
+    const text = textOf(node, side)?.trim() ?? "";
+    return Number(text === "" ? (defaultsOf(type)?.[side] ?? 0) : text);
+  });
+  return Number.isFinite(left + top + width + height) ? { left, top, width, height } : undefined;
+}
+
+/** The box around boxes. */
+export function around(boxes: readonly Box[]): Box {
+  let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
+  for (const box of boxes) {
+    left = Math.min(left, box.left);
+    top = Math.min(top, box.top);
+    right = Math.max(right, box.left + box.width);
+    bottom = Math.max(bottom, box.top + box.height);
+  }
+  return { left, top, width: right - left, height: bottom - top };
+}
+
 /**
  * The box around some widgets as their file places them; `undefined` if macros, rules or their content do, or if
  * it is larger than the window, because then it is seldom out of view as a whole.
  */
-export function extentOf(widgets: readonly WidgetSource[]): CSSProperties | undefined {
+export function extentOf(widgets: readonly WidgetSource[]): Box | undefined {
   if (widgets.length < LEAST_WIDGETS) return undefined;
-  let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
-  for (const { node, type } of widgets) {
-    if (isPlacedLater(node)) return undefined;
-    const [x = NaN, y = NaN, width = NaN, height = NaN] = SIDES.map((side) => {
-      const text = textOf(node, side)?.trim() ?? "";
-      return Number(text === "" ? (defaultsOf(type)?.[side] ?? 0) : text);
-    });
-    left = Math.min(left, x);
-    top = Math.min(top, y);
-    right = Math.max(right, x + width);
-    bottom = Math.max(bottom, y + height);
-  }
-  const [width, height] = [right - left, bottom - top];
-  // Also if one of them is no number.
-  return width <= innerWidth && height <= innerHeight ? { left, top, width, height } : undefined;
+  const boxes = widgets.map(boxOf);
+  if (!boxes.every((box) => box !== undefined)) return undefined;
+  const extent = around(boxes);
+  return extent.width <= innerWidth && extent.height <= innerHeight ? extent : undefined;
 }

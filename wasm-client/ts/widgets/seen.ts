@@ -13,6 +13,9 @@ const TURN_MS = LAG_MS / GROUPS;
  */
 const MARGIN = "100px";
 
+/** Number of widgets beside each other in a group. */
+const TOGETHER = 50;
+
 let sights = 0;
 
 /**
@@ -20,7 +23,8 @@ let sights = 0;
  * seconds.
  */
 export class Sight {
-  readonly group = sights++ % GROUPS;
+  /** The same as that of those beside it: a browser draws them together. */
+  readonly group = Math.floor(sights++ / TOGETHER) % GROUPS;
   #element: Element | null = null;
   #isSeen = true;
 

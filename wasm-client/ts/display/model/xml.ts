@@ -42,6 +42,8 @@ export function parseXml(text: string): XmlNode {
   return convert(document.documentElement, { left: MAX_ELEMENTS }, 0);
 }
 
+const [ELEMENT, TEXT, CDATA] = [1, 3, 4];
+
 function convert(element: Element, count: { left: number }, depth: number): XmlNode {
   count.left -= 1;
   if (count.left < 0 || depth > MAX_DEPTH) {
@@ -50,16 +52,17 @@ function convert(element: Element, count: { left: number }, depth: number): XmlN
       `the file has more than ${String(MAX_ELEMENTS)} elements or ${String(MAX_DEPTH)} levels`,
     );
   }
+  // Iterators would take most of the time of a large file.
   const attributes: Record<string, string> = {};
-  for (const { name, value } of element.attributes) attributes[name] = value;
+  if (element.hasAttributes()) {
+    for (const { name, value } of element.attributes) attributes[name] = value;
+  }
   const children: XmlNode[] = [];
   let text = "";
-  for (const node of element.childNodes) {
-    if (node.nodeType === Node.ELEMENT_NODE) {
-      children.push(convert(node as Element, count, depth + 1));
-    } else if (node.nodeType === Node.TEXT_NODE || node.nodeType === Node.CDATA_SECTION_NODE) {
-      text += node.nodeValue ?? "";
-    }
+  for (let node = element.firstChild; node !== null; node = node.nextSibling) {
+    const { nodeType } = node;
+    if (nodeType === ELEMENT) children.push(convert(node as Element, count, depth + 1));
+    else if (nodeType === TEXT || nodeType === CDATA) text += node.nodeValue ?? "";
   }
   return { name: element.tagName, attributes, children, text };
 }

@@ -1,9 +1,18 @@
 /** Bars: progress, tank, thermometer and linear meter; and sliders. */
 
-import { useRef, useState, type CSSProperties, type KeyboardEvent, type ReactNode } from "react";
+import {
+  useContext,
+  useMemo,
+  useRef,
+  useState,
+  type CSSProperties,
+  type KeyboardEvent,
+  type ReactNode,
+} from "react";
 
 import { writeAttribute, writeStyle } from "../box_state.js";
 import { ARROWS } from "../keys.js";
+import { CanvasesContext } from "../canvases.js";
 import { useLiveBox, type LiveValue } from "../live_box.js";
 import { cssColour } from "../model/palette.js";
 import { inkOf, placeOf } from "../place.js";
@@ -29,16 +38,25 @@ function Bar({ look, of }: { readonly of: WidgetProps; readonly look: BarLook })
   const { height, width } = placeOf(props);
   const range = rangeOf(props, display);
   const isLog = props.flag("log_scale");
-  const { isAcross } = look;
-  const ref = useLiveBox(of, ({ pv, value }) => {
+  const { empty, fill, isAcross } = look;
+  const withLevels = props.flag("show_alarm_limits", props.flag("show_limits", false));
+  const isPlain = !withLevels && !look.withScale && look.isNeedle !== true;
+  const isSquare = look.className === undefined;
+  const paint = useContext(CanvasesContext)?.code;
+  const painter = useMemo(() => {
+    if (!isPlain || !isSquare) return undefined;
+    return paint?.barPainter(props, { isAcross, fill, empty }, ({ pv, value }) =>
+      positionOn(rangeOf(props, pv?.display), value?.number, isLog),
+    );
+  }, [paint, props, isPlain, isSquare, isAcross, fill, empty, isLog]);
+  const write = ({ pv, value }: LiveValue): void => {
     // The scale is rendered.
     setDisplay(pv?.display ?? null);
     if (room.current === null) return;
     writeBar(room.current, look, { position: positionOn(range, value?.number, isLog), value });
-  });
-  const levels = props.flag("show_alarm_limits", props.flag("show_limits", false))
-    ? levelsOf(props, display, range)
-    : [];
+  };
+  const ref = useLiveBox(of, write, painter);
+  const levels = withLevels ? levelsOf(props, display, range) : [];
   return (
     <Box
       widget={widget}

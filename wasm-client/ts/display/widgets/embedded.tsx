@@ -1,10 +1,11 @@
 /** Widgets that show other displays: embedded ones, navigation tabs, and templates. */
 
-import { type CSSProperties, type ReactNode, useEffect, useMemo } from "react";
+import { type CSSProperties, type ReactNode, useContext, useEffect, useMemo } from "react";
 
 import { resolveFile, webPage } from "../model/address.js";
 import type { WidgetProps } from "../widget.js";
 import { Box } from "./Box.js";
+import { ScaleContext } from "../canvases.js";
 import { displayScope, ScopeContext, useScope, useShown } from "../context.js";
 import { defaultsOf } from "../model/defaults.js";
 import { type DisplayFile, macrosOf, type WidgetSource } from "../model/file.js";
@@ -86,6 +87,7 @@ function useContent(file: DisplayFile | undefined, macros: Macros) {
 function Content(content: ContentProps) {
   const { file, group, height, isTransparent, macros, resize, width } = content;
   const inner = useContent(file, macros);
+  const outer = useContext(ScaleContext);
   const widgets = useMemo(() => widgetsOf(file, group), [file, group]);
   if (inner === undefined) return null;
   const [across, down] = [width / Math.max(1, inner.width), height / Math.max(1, inner.height)];
@@ -107,7 +109,9 @@ function Content(content: ContentProps) {
   return (
     <ScopeContext.Provider value={inner.scope}>
       <div className="pvwire-display-content" style={style}>
-        <Widgets widgets={widgets} />
+        <ScaleContext.Provider value={isScaled ? undefined : outer}>
+          <Widgets widgets={widgets} />
+        </ScaleContext.Provider>
       </div>
     </ScopeContext.Provider>
   );

@@ -1,12 +1,13 @@
 /** Lamps: of one bit, of one of some states, and of the bits of an integer. */
 
-import { useMemo, useRef, type CSSProperties, type ReactNode } from "react";
+import { useContext, useMemo, useRef, type CSSProperties, type ReactNode } from "react";
 
 import { writeAttribute, writeStyle, writeText } from "../box_state.js";
+import { CanvasesContext } from "../canvases.js";
 import { useLiveBox, type LiveValue } from "../live_box.js";
 import { brightnessOf, cssColour, type Rgba } from "../model/palette.js";
 import type { Props } from "../model/props.js";
-import { cssFont, placeOf } from "../place.js";
+import { cssFont, lampLine, placeOf } from "../place.js";
 import type { WidgetProps } from "../widget.js";
 import { bitOf, wholeOf } from "./use_bit.js";
 import { Box } from "./Box.js";
@@ -24,16 +25,25 @@ interface LampProps {
 
 function Lamp({ of, stateOf }: LampProps) {
   const { name, problem, props, widget } = of;
-  const { height, width } = placeOf(props);
   const lamp = useRef<HTMLElement>(null);
-  const ref = useLiveBox(of, (now) => {
+  const paint = useContext(CanvasesContext)?.code;
+  const painter = useMemo(
+    () =>
+      paint?.lampPainter(props, (now) => {
+        const { colour, label } = stateOf(now);
+        return label === "" ? colour : undefined;
+      }),
+    [paint, props, stateOf],
+  );
+  const write = (now: LiveValue): void => {
     if (lamp.current !== null) writeLamp(lamp.current, props, stateOf(now));
-  });
+  };
+  const ref = useLiveBox(of, write, painter);
   // What doesn't change is the box's: each style that changes is worked out with all others of its element.
   const style: CSSProperties = {
     ...cssFont(props.font()),
     ["--pvwire-display-lamp-line" as string]: cssColour(props.colour("line_color")),
-    ["--pvwire-display-lamp-width" as string]: `${String(Math.max(1, Math.min(width, height) / 10))}px`,
+    ["--pvwire-display-lamp-width" as string]: `${String(lampLine(props))}px`,
   };
   return (
     <Box

@@ -1,11 +1,12 @@
 /** Labels, and values as text. Values are written into the page without rendering. */
 
-import { useMemo, useRef, type CSSProperties, type ReactNode } from "react";
+import { useContext, useMemo, useRef, type CSSProperties, type ReactNode } from "react";
 
 import { writeAttribute, writeText } from "../box_state.js";
-import { useLiveBox } from "../live_box.js";
+import { CanvasesContext } from "../canvases.js";
+import { useLiveBox, type LiveValue } from "../live_box.js";
 import { formatOf, valueText, type ValueFormat } from "../model/format.js";
-import { alignmentOf, autoSize, borderOf, inkOf, placeOf } from "../place.js";
+import { alignmentOf, autoSize, borderOf, inkOf, LINE_HEIGHT, placeOf } from "../place.js";
 import type { Props } from "../model/props.js";
 import type { WidgetData } from "../use_widget_pv.js";
 import type { WidgetProps } from "../widget.js";
@@ -64,9 +65,6 @@ function textOf(pv: WidgetData | undefined, how: ValueFormat): string {
   return pv?.value == null ? NO_VALUE : valueText(pv.value, pv.display, how) || " ";
 }
 
-/** Of the style sheet. */
-const LINE_HEIGHT = 1.15;
-
 /** Widths of characters at most, in sizes of the font. */
 const FIGURE = 0.7;
 const CHARACTER = 1.05;
@@ -105,16 +103,25 @@ export function TextUpdate(of: WidgetProps): ReactNode {
   const how = formatOf(props);
   const span = useRef<HTMLSpanElement>(null);
   const fits = useMemo(() => fitsIn(props), [props]);
+  const paint = useContext(CanvasesContext)?.code;
+  const painter = useMemo(() => {
+    const format = formatOf(props);
+    return paint?.textPainter(props, ({ pv }) => {
+      const text = textOf(pv, format);
+      return fits(text) ? text : undefined;
+    });
+  }, [paint, props, fits]);
   const fitted = useRef<typeof fits>(undefined);
   const isPointed = useRef(false);
-  const ref = useLiveBox(of, ({ pv }, box) => {
+  const write = ({ pv }: LiveValue, box: HTMLElement): void => {
     const text = name === undefined ? NO_VALUE : textOf(pv, how);
     const isSame = !writeText(span.current, text);
     if (isPointed.current && span.current !== null) writeTip(span.current);
     if (isSame && fitted.current === fits) return;
     fitted.current = fits;
     writeAttribute(box, "data-wide", fits(text) ? undefined : "true");
-  });
+  };
+  const ref = useLiveBox(of, write, painter);
   // Only while the pointer is there: a tooltip that changes with each update makes it dearer.
   const value = (
     <span
