@@ -450,7 +450,7 @@ it("widgets that take the size of their content are as large as it is", async ()
   }
 });
 
-it("the list of what isn't shown breaks no words of its first and last column", async () => {
+it("the list of what isn't shown breaks no words", async () => {
   await open('<widget type="3dviewer"/><widget type="thumbwheel"/>');
   (page.querySelector(".pvwire-display-notes-button") as HTMLElement).click();
   await when(() => page.querySelector(".pvwire-display-notes") !== null);
@@ -463,6 +463,19 @@ it("the list of what isn't shown breaks no words of its first and last column", 
   };
   expect(heightOf(line?.cells[0])).toBeLessThan(20);
   expect(heightOf(line?.cells[2])).toBeLessThan(20);
+  const words = [...page.querySelectorAll(".pvwire-display-notes td:nth-child(2)")].flatMap(
+    (cell) => {
+      const text = cell.firstChild as globalThis.Text;
+      return [...text.data.matchAll(/\S+/g)].map(({ 0: word, index }) => {
+        const range = document.createRange();
+        range.setStart(text, index);
+        range.setEnd(text, index + word.length);
+        return range.getClientRects().length;
+      });
+    },
+  );
+  expect(words.length).toBeGreaterThan(5);
+  expect(new Set(words)).toEqual(new Set([1]));
 });
 
 it("labels at the ends of a scale are inside their widget", async () => {
