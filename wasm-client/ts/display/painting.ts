@@ -99,7 +99,8 @@ export class Band {
   readonly #waiting = new Set<Cell>();
   #values: Context | undefined;
   #borders: Context | undefined;
-  #style: CSSStyleDeclaration | undefined;
+  /** Colours of severities: to ask a style for one takes as long as to paint a text. */
+  #colours: Readonly<Record<string, string>> = {};
   #font: string | undefined;
   #ratio = 1;
   /** Its corner in pixels of the screen. */
@@ -122,7 +123,12 @@ export class Band {
     for (const canvas of canvases) {
       Object.assign(canvas, { width: w, height: h });
       Object.assign(canvas.style, { left: l, top: t, width: across, height: down });
-      this.#style = getComputedStyle(canvas);
+      const style = getComputedStyle(canvas);
+      const colours = Object.keys(BORDERS).map((severity) => {
+        const name = `--pvwire-display-${severity.toLowerCase()}`;
+        return [severity, style.getPropertyValue(name)] as const;
+      });
+      this.#colours = Object.fromEntries(colours);
     }
     [this.#borders, this.#values] = canvases.map((canvas) => canvas.getContext("2d") ?? undefined);
     this.#font = undefined;
@@ -187,15 +193,14 @@ export class Band {
     context.clip();
     for (const other of this.#cells) {
       const { border = "" } = other;
-      const [thickness = 0, distances = [], dashes = []] = BORDERS[border] ?? [];
+      const drawn = BORDERS[border];
+      if (drawn === undefined || !areNear(cell, other)) continue;
+      const [thickness, distances, dashes] = drawn;
+      context.strokeStyle = this.#colours[border] ?? "";
+      context.lineWidth = thickness * this.#ratio;
+      context.setLineDash(dashes.map((dash) => dash * this.#ratio));
       for (const distance of distances) {
-        const [left, top, across, down] = this.#roomOf(other, distance * this.#ratio);
-        if (left > x + width || left + across < x || top > y + height || top + down < y) continue;
-        const colour = this.#style?.getPropertyValue(`--pvwire-display-${border.toLowerCase()}`);
-        context.strokeStyle = colour ?? "";
-        context.lineWidth = thickness * this.#ratio;
-        context.setLineDash(dashes.map((dash) => dash * this.#ratio));
-        context.strokeRect(left, top, across, down);
+        context.strokeRect(...this.#roomOf(other, distance * this.#ratio));
       }
     }
     context.restore();
@@ -211,6 +216,18 @@ export class Band {
     const [across, down] = [right - left + 2 * edge, bottom - top + 2 * edge];
     return [left - first - edge, top - highest - edge, across, down];
   }
+}
+
+/** Whether borders of both may be over each other. */
+function areNear({ painter: one }: Cell, { painter: other }: Cell): boolean {
+  if (one === undefined || other === undefined) return false;
+  const [a, b] = [one.place, other.place];
+  return (
+    a.x <= b.x + b.width + 2 * EDGE &&
+    b.x <= a.x + a.width + 2 * EDGE &&
+    a.y <= b.y + b.height + 2 * EDGE &&
+    b.y <= a.y + a.height + 2 * EDGE
+  );
 }
 
 type Rectangle = readonly [x: number, y: number, width: number, height: number];
