@@ -1,6 +1,8 @@
 //! The records of the demo's IOC, as files for as long as it loads them.
 
 use std::fmt::Write as _;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::{env, fs, io};
 
@@ -27,7 +29,8 @@ impl Records {
         getrandom::fill(&mut random)?;
         let number = u64::from_ne_bytes(random);
         let folder = env::temp_dir().join(format!("pvwire-demo-{number:016x}"));
-        fs::create_dir(&folder)?;
+        // No other user may replace what the IOC reads, whatever the mask of new files is.
+        DirBuilder::new().mode(0o700).create(&folder)?;
         let records = Self { folder };
         fs::write(records.machine(), MACHINE)?;
         fs::write(records.counters(), counters())?;
@@ -71,4 +74,18 @@ fn counters() -> String {
         );
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn folder_of_the_records_is_writable_by_its_user_alone() {
+        let records = Records::write().unwrap();
+        let mode = fs::metadata(&records.folder).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+    }
 }
