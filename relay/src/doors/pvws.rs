@@ -8,8 +8,8 @@ pub mod site;
 mod spellings;
 mod texts;
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use pvwire_pvws::{Dialect, Message, Reply, Settings, Socket, Target, read, text_message};
 use pvwire_schema::types::{Filter, NameProblem, Outcome, PvId, Request};
@@ -22,6 +22,7 @@ use crate::fanout::door_session::{
 use crate::fanout::encoding::{BadRequest, Format, MessageEncoder, MessageKind};
 use crate::fanout::frame::Frame;
 use crate::ingest::{Form, OpEnd};
+use crate::limits::lines::Lines;
 
 /// Path of the handshake.
 pub const PATH: &str = "/pvws/pv";
@@ -32,14 +33,20 @@ const PING: u8 = 0x9;
 /// Maximum number of names that are subscribed in one request.
 const MOST_AT_A_TIME: usize = 10_000;
 
+/// Lines of the log about names that have no value: a second, and at once.
+const NAMES_PER_S: usize = 1;
+const NAMES_AT_ONCE: usize = 10;
+
 /// The door.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Pvws {
     settings: Settings,
     /// Minimum interval between two updates of a PV.
     interval_ms: u32,
     /// The same while the value is an array.
     array_interval_ms: u32,
+    /// Of the log, about names that have no value: each client that connects again may ask for one.
+    names: Arc<Mutex<Lines>>,
 }
 
 impl Pvws {
@@ -58,8 +65,17 @@ impl Pvws {
             },
             interval_ms: millis(config.pvws_throttle),
             array_interval_ms: millis(config.pvws_array_throttle),
+            names: lines(),
         }
     }
+}
+
+fn lines() -> Arc<Mutex<Lines>> {
+    Arc::new(Mutex::new(Lines::new(
+        NAMES_PER_S,
+        NAMES_AT_ONCE,
+        Instant::now(),
+    )))
 }
 
 impl Format for Pvws {
@@ -82,7 +98,7 @@ impl Format for Pvws {
     fn door_session(&self) -> Option<Box<dyn DoorSession>> {
         Some(Box::new(PvwsSession {
             socket: Socket::new(self.settings),
-            door: *self,
+            door: self.clone(),
             has_logged: false,
         }))
     }
@@ -156,6 +172,7 @@ impl DoorSession for PvwsSession {
             settings,
             interval_ms,
             array_interval_ms,
+            ..
         } = self.door;
         let wanted = self.socket.wanted(MOST_AT_A_TIME).into_iter();
         let wanted = wanted.map(|wanted| WantedPv {
@@ -196,9 +213,14 @@ impl DoorSession for PvwsSession {
         }
         // PVWS doesn't answer invalid names. Only the first of a client is logged.
         if !std::mem::replace(&mut self.has_logged, true) {
-            log::info!(
-                "a client of PVWS asks for {:?}, which has no value: {message}",
-                form.spelling
+            let mut names = (self.door.names.lock()).unwrap_or_else(PoisonError::into_inner);
+            let spelling = &form.spelling;
+            names.say(
+                log::Level::Info,
+                format_args!(
+                    "a client of PVWS asks for {spelling:?}, which has no value: {message}"
+                ),
+                Instant::now(),
             );
         }
     }
@@ -236,6 +258,7 @@ mod tests {
             },
             interval_ms: 0,
             array_interval_ms: 0,
+            names: lines(),
         };
         let mut session = door.door_session().expect("PVWS has sessions");
         let names: Vec<_> = (0..100).map(|n| format!("\"X{n}\"")).collect();

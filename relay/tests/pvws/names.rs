@@ -297,3 +297,24 @@ fn simulated_pvs_need_the_operators_consent() {
     let seen = client.until("the good one", |update| update["pv"] == "loc://good(1)");
     assert_eq!(seen.len(), 1, "{seen:?}");
 }
+
+#[test]
+fn clients_that_connect_again_and_again_with_a_wrong_name_do_not_flood_the_log() {
+    let (mut relay, _client) = start(&["--max-new-connections-per-s=1000"]);
+    let begun = Instant::now();
+    for _ in 0..60 {
+        let mut client = Pvws::connect(&relay);
+        // An update of another one shows that the relay has looked for both.
+        client.subscribe(&["sim://nosuch(1)", "sim://ramp(0,10,1)"]);
+        client.update("sim://ramp(0,10,1)", "its value", |_| true);
+    }
+    // A line a second may be written, and ten at once.
+    let most = 11 + begun.elapsed().as_secs() as usize;
+    relay.signal("TERM");
+    relay.wait_end(DEADLINE);
+    let line = "a client of PVWS asks for";
+    relay.says(line);
+    let output = relay.output();
+    let lines = output.lines().filter(|text| text.contains(line));
+    assert!(lines.count() <= most, "{output}");
+}
