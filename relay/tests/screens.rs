@@ -78,6 +78,25 @@ fn list_of_many_displays_is_written_by_the_computing_threads() {
 }
 
 #[test]
+fn list_that_a_client_has_already_is_compared_by_the_computing_threads() {
+    let folder = folder("known");
+    for number in 0..3_000 {
+        fs::write(folder.join(format!("{number}.bob")), "").unwrap();
+    }
+    let relay = Relay::start(Network::new(), &[&screens("", &folder)]);
+    let list = get(relay.address(), "/screens/", &[]);
+    let known = [("If-None-Match", header(&list, "etag"))];
+    let cpu = || ["pvwire-relay", "compute"].map(|thread| relay.thread_cpu(thread));
+    let before = cpu();
+    for _ in 0..50 {
+        assert_eq!(get(relay.address(), "/screens/", &known).status, 304);
+    }
+    let after = cpu();
+    let [http, computed] = [0, 1].map(|thread| after[thread] - before[thread]);
+    assert!(http < computed, "{http:?} beside {computed:?}");
+}
+
+#[test]
 fn file_of_a_display_is_served_once_and_again_only_when_it_has_changed() {
     let folder = folder("a");
     fs::create_dir(folder.join("vacuum")).unwrap();

@@ -86,6 +86,12 @@ struct Folder {
     readers: Option<Vec<String>>,
 }
 
+/// The files of all folders.
+pub struct Listing {
+    files: Arc<[ListedFile]>,
+    folders: Arc<[Folder]>,
+}
+
 /// An open file, not read yet.
 pub struct OpenFile {
     file: File,
@@ -136,25 +142,12 @@ impl Screens {
         }))
     }
 
-    /// The folder of a path below `/screens/`, and the rest of the path.
-    fn folder_of<'a>(&self, path: &'a str) -> Option<(&Folder, &'a str)> {
-        let (first, rest) = path.split_once('/').unwrap_or((path, ""));
-        let named = self.folders.iter().find(|folder| folder.prefix == first);
-        match named.filter(|_| !first.is_empty()) {
-            Some(folder) => Some((folder, rest)),
-            None => {
-                let plain = self.folders.iter().find(|folder| folder.prefix.is_empty());
-                Some((plain?, path))
-            }
-        }
-    }
-
     /// Opens a file by its decoded path below `/screens/`.
     ///
     /// # Errors
     /// When there is no such file for this client.
     pub async fn open_file(&self, path: &str, reader: &Identity) -> Result<OpenFile, ScreenError> {
-        let (folder, rest) = self.folder_of(path).ok_or(ScreenError::NotFound)?;
+        let (folder, rest) = folder_of(&self.folders, path).ok_or(ScreenError::NotFound)?;
         if !folder.is_for(reader) {
             return Err(ScreenError::NotAllowed);
         }
@@ -200,24 +193,46 @@ impl Screens {
             .map_err(|_| ScreenError::Busy)
     }
 
-    /// The files that a client may read, at most a second old.
+    /// The files, at most a second old.
     ///
     /// # Errors
     /// When the disk doesn't answer in time.
-    pub async fn list(&self, reader: &Identity) -> Result<Vec<ListedFile>, ScreenError> {
-        let files = self
-            .list
-            .get(&self.folders)
-            .await
-            .ok_or(ScreenError::Busy)?;
+    pub async fn list(&self) -> Result<Listing, ScreenError> {
+        let files = self.list.get(&self.folders).await;
+        Ok(Listing {
+            files: files.ok_or(ScreenError::Busy)?,
+            folders: Arc::clone(&self.folders),
+        })
+    }
+}
+
+impl Listing {
+    /// Number of files.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.files.len()
+    }
+
+    /// Those that a client may read.
+    pub fn readable(&self, reader: &Identity) -> impl Iterator<Item = &ListedFile> {
         // A prefix hides a folder of the same name in the folder without a prefix.
-        let may_read = |file: &&ListedFile| {
-            let found = self.folder_of(&file.path);
-            let of =
-                |(folder, _): (&Folder, _)| folder.prefix == file.prefix && folder.is_for(reader);
-            found.is_some_and(of)
-        };
-        Ok(files.iter().filter(may_read).cloned().collect())
+        self.files.iter().filter(|file| {
+            let found = folder_of(&self.folders, &file.path);
+            found.is_some_and(|(folder, _)| folder.prefix == file.prefix && folder.is_for(reader))
+        })
+    }
+}
+
+/// The folder of a path below `/screens/`, and the rest of the path.
+fn folder_of<'a, 'b>(folders: &'a [Folder], path: &'b str) -> Option<(&'a Folder, &'b str)> {
+    let (first, rest) = path.split_once('/').unwrap_or((path, ""));
+    let named = folders.iter().find(|folder| folder.prefix == first);
+    match named.filter(|_| !first.is_empty()) {
+        Some(folder) => Some((folder, rest)),
+        None => {
+            let plain = folders.iter().find(|folder| folder.prefix.is_empty());
+            Some((plain?, path))
+        }
     }
 }
 

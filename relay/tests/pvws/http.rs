@@ -402,6 +402,26 @@ fn sockets_are_listed_with_times_names_and_values() {
 }
 
 #[test]
+fn sockets_with_many_names_are_written_by_the_computing_threads() {
+    let relay = Relay::start(Network::new(), &flags(&[]));
+    let mut client = Pvws::connect(&relay);
+    let names: Vec<_> = (0..3_000).map(|n| format!("loc://many{n}(1)")).collect();
+    client.subscribe(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    client.update("loc://many2999(1)", "its value", |update| {
+        update["value"] == 1.0
+    });
+    let cpu = || ["pvwire-relay", "compute"].map(|thread| relay.thread_cpu(thread));
+    let before = cpu();
+    for _ in 0..20 {
+        let all = sockets(relay.address(), "/pvws/socket", &[]);
+        assert_eq!(all[0]["pvs"].as_array().unwrap().len(), 3_000);
+    }
+    let after = cpu();
+    let [http, computed] = [0, 1].map(|thread| after[thread] - before[thread]);
+    assert!(http < computed, "{http:?} beside {computed:?}");
+}
+
+#[test]
 fn only_operators_close_sockets() {
     let relay = Relay::start(Network::new(), &flags(&["--admin-listen=127.0.0.1:0"]));
     let operators = admin_address(&relay);

@@ -70,9 +70,7 @@ impl Server {
         visit: &Visit,
     ) -> Result<Answer, Refusal> {
         let reader = self.reader_of_pages(request, visit)?;
-        let address = self.gate.address_of(request.headers(), visit);
-        let user = reader.as_ref().and_then(|reader| reader.user.as_deref());
-        let owner = self.admin.memory.owner(&address, user);
+        let cpu = self.cpu_of_reader(request, visit, reader.as_ref());
         let registry = Arc::clone(&self.admin.registry);
         let write = move || {
             let mut pvs = registry.list(LISTED_PVS);
@@ -82,7 +80,7 @@ impl Server {
                 .collect();
             site::pool(&pvs)
         };
-        let list = self.pool.compute(owner.cpu(), Size::Short, write).await?;
+        let list = self.pool.compute(&cpu, Size::Short, write).await?;
         Ok(with_type(list, JSON))
     }
 

@@ -1,6 +1,7 @@
 //! `GET /screens/…`: the files of displays, and their list.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
@@ -55,9 +56,11 @@ impl Server {
     ) -> Result<Answer, Refusal> {
         let caller = self.gate.authenticated(headers, visit)?;
         let (tag, body) = if path.is_empty() {
-            let files = screens.list(&caller.identity).await?;
-            let (size, known) = (Size::of(files.len()), headers.clone());
+            let listing = screens.list().await?;
+            let (size, known) = (Size::of(listing.count()), headers.clone());
+            let reader = Arc::clone(&caller.identity);
             let write = move || {
+                let files: Vec<_> = listing.readable(&reader).collect();
                 let tag = entity_tag(&files);
                 let list = (!has(&known, &tag)).then(|| list_json(&files));
                 (tag, list)
@@ -101,8 +104,8 @@ impl Server {
     }
 }
 
-fn list_json(files: &[ListedFile]) -> Vec<u8> {
-    let file = |file: &ListedFile| {
+fn list_json(files: &[&ListedFile]) -> Vec<u8> {
+    let file = |file: &&ListedFile| {
         json!({
             "path": file.path,
             "bytes": file.bytes,

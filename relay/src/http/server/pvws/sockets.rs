@@ -1,5 +1,6 @@
 //! The routes that show and close the sockets of clients of PVWS: `/pvws/summary` and `/pvws/socket`.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hyper::body::Incoming;
@@ -12,12 +13,15 @@ use super::super::answer::{Answer, Refusal, plain, with_type};
 use super::super::{Audience, Server, Visit};
 use super::{JSON, LISTED_PVS};
 use crate::access::rule::Identity;
+use crate::compute::Size;
 use crate::config::Access;
 use crate::doors::pvws::PATH;
 use crate::doors::pvws::site::{self, SocketSeen};
 use crate::fanout::control::{ControlRequest, TableRead};
 use crate::fanout::door_session::HeldName;
 use crate::fanout::encoding::Encoding;
+use crate::ingest::RowValue;
+use crate::limits::cpu::CpuShare;
 use crate::ops::latency::wall_ns;
 use crate::session::shard::{DoorClientSeen, DoorClients};
 use crate::state::registry::Registry;
@@ -92,13 +96,26 @@ impl Server {
         if request.method() == Method::DELETE {
             return Some(Ok(self.close(&all).await));
         }
-        let sockets = self.with_values(all, reader.as_ref()).await;
-        let text = if path == "/pvws/summary" {
-            site::summary(&sockets)
+        let write = if path == "/pvws/summary" {
+            site::summary
         } else {
-            site::sockets(&sockets)
+            site::sockets
         };
-        Some(Ok(with_type(text, JSON)))
+        let cpu = self.cpu_of_reader(request, visit, reader.as_ref());
+        let text = self.with_values(&cpu, (all, reader), write).await;
+        Some(text.map(|text| with_type(text, JSON)))
+    }
+
+    /// The CPU budgets of a client that may see the relay's pages.
+    pub(super) fn cpu_of_reader(
+        &self,
+        request: &Request<Incoming>,
+        visit: &Visit,
+        reader: Option<&Identity>,
+    ) -> CpuShare {
+        let address = self.gate.address_of(request.headers(), visit);
+        let user = reader.and_then(|reader| reader.user.as_deref());
+        self.admin.memory.owner(&address, user).cpu().clone()
     }
 
     /// The identity of a client that may see the relay's pages; `None` for operators.
@@ -151,24 +168,16 @@ impl Server {
         plain(StatusCode::OK, "closed\n")
     }
 
-    /// The sockets with the values of their PVs, of which at most `LISTED_PVS` are shown.
+    /// The sockets with the values of their PVs, of which at most `LISTED_PVS` are shown, as `write` writes them.
     async fn with_values(
         &self,
-        clients: Vec<DoorClientSeen>,
-        reader: Option<&Identity>,
-    ) -> Vec<SocketSeen> {
-        let is_seen = |held: &HeldName| {
-            let name = held.name.as_deref();
-            name.is_some_and(|name| may_see(&self.admin.registry, reader, name))
-        };
-        let mut left = LISTED_PVS;
-        let mut shown = Vec::new();
-        for mut seen in clients {
-            seen.names.truncate(left);
-            left -= seen.names.len();
-            seen.names.retain(is_seen);
-            shown.push(seen);
-        }
+        cpu: &CpuShare,
+        (clients, reader): (Vec<DoorClientSeen>, Option<Identity>),
+        write: fn(&[SocketSeen]) -> Vec<u8>,
+    ) -> Result<Vec<u8>, Refusal> {
+        let registry = Arc::clone(&self.admin.registry);
+        let choose = move || shown(clients, &registry, reader.as_ref());
+        let shown = self.pool.compute(cpu, Size::Short, choose).await?;
         let names = shown.iter().flat_map(|seen| &seen.names);
         let pvs: Vec<_> = names.map(|held| held.pv.unwrap_or(PvId::NONE)).collect();
         let (answer, asked) = oneshot::channel();
@@ -179,30 +188,57 @@ impl Server {
             let _ = answer.send(values.collect::<Vec<_>>());
         });
         self.admin.control.push(ControlRequest::Read(read));
-        let mut values = answered(asked).await.unwrap_or_default().into_iter();
-        let mut socket = |seen: DoorClientSeen| {
-            let mut socket = SocketSeen {
-                id: seen.client.to_string(),
-                created_ms: milliseconds(seen.since),
-                heard_ms: milliseconds(seen.heard),
-                sent_ms: milliseconds(seen.sent),
-                queued: seen.held_bytes,
-                pvs: Vec::new(),
-                arrays: 0,
-                max_size: 0,
-            };
-            for held in seen.names {
-                let value = values.next().flatten();
-                if let Some(elements) = value.as_ref().and_then(site::elements) {
-                    socket.arrays += 1;
-                    socket.max_size = socket.max_size.max(elements);
-                }
-                socket
-                    .pvs
-                    .push((held.spelling, site::brief(value.as_ref())));
-            }
-            socket
+        let values = answered(asked).await.unwrap_or_default();
+        let write = move || {
+            let mut values = values.into_iter();
+            let sockets = shown.into_iter().map(|seen| socket(seen, &mut values));
+            write(&sockets.collect::<Vec<_>>())
         };
-        shown.into_iter().map(&mut socket).collect()
+        Ok(self.pool.compute(cpu, Size::Short, write).await?)
     }
+}
+
+/// The clients with the names that are shown to a reader.
+fn shown(
+    clients: Vec<DoorClientSeen>,
+    registry: &Registry,
+    reader: Option<&Identity>,
+) -> Vec<DoorClientSeen> {
+    let is_seen = |held: &HeldName| {
+        let name = held.name.as_deref();
+        name.is_some_and(|name| may_see(registry, reader, name))
+    };
+    let mut left = LISTED_PVS;
+    let shown = clients.into_iter().map(|mut seen| {
+        seen.names.truncate(left);
+        left -= seen.names.len();
+        seen.names.retain(is_seen);
+        seen
+    });
+    shown.collect()
+}
+
+/// A client as it is shown, with the next of these values for each of its names.
+fn socket(seen: DoorClientSeen, values: &mut impl Iterator<Item = Option<RowValue>>) -> SocketSeen {
+    let mut socket = SocketSeen {
+        id: seen.client.to_string(),
+        created_ms: milliseconds(seen.since),
+        heard_ms: milliseconds(seen.heard),
+        sent_ms: milliseconds(seen.sent),
+        queued: seen.held_bytes,
+        pvs: Vec::new(),
+        arrays: 0,
+        max_size: 0,
+    };
+    for held in seen.names {
+        let value = values.next().flatten();
+        if let Some(elements) = value.as_ref().and_then(site::elements) {
+            socket.arrays += 1;
+            socket.max_size = socket.max_size.max(elements);
+        }
+        socket
+            .pvs
+            .push((held.spelling, site::brief(value.as_ref())));
+    }
+    socket
 }
