@@ -211,10 +211,10 @@ pub fn create_beside(path: &Path) -> io::Result<(File, PathBuf)> {
 /// When the folder can't be read.
 pub fn remove_left_over(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
-        let (path, metadata) = match entry.and_then(|entry| Ok((entry.path(), entry.metadata()?))) {
-            Ok(found) => found,
+        let found = entry.and_then(|entry| Ok((entry.path(), entry.metadata()?)));
+        let Ok((path, metadata)) = found else {
             // It was removed meanwhile.
-            Err(_) => continue,
+            continue;
         };
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let age = metadata.modified()?.elapsed().unwrap_or_default();
