@@ -69,10 +69,10 @@ async function difference(page: Page, one: Buffer, other: Buffer): Promise<numbe
       );
       let count = 0;
       for (let at = 0; at < (before?.length ?? 0); at += 4) {
-        const apart = [0, 1, 2].map((part) =>
+        const differences = [0, 1, 2].map((part) =>
           Math.abs((before?.[at + part] ?? 0) - (after?.[at + part] ?? 0)),
         );
-        if (Math.max(...apart) > 80) count += 1;
+        if (Math.max(...differences) > 80) count += 1;
       }
       return (4 * count) / (before?.length ?? 1);
     },

@@ -5,7 +5,7 @@ import { createContext } from "react";
 /** Of fewer widgets nothing is painted: their elements are quick enough. */
 export const MANY = 400;
 
-/** The text of a display of so many widgets is longer. */
+/** The text of a display of that many widgets is longer. */
 const LEAST_CHARACTERS = 50 * MANY;
 
 type Painting = typeof import("./painting.js");

@@ -111,7 +111,7 @@ export class Band {
     this.#box = box;
   }
 
-  /** The canvases are there, with so many of their pixels to one of the display. */
+  /** The canvases are there, with `ratio` of their pixels to one of the display. */
   use(canvases: readonly HTMLCanvasElement[], ratio: number): void {
     const { height, left, top, width } = this.#box;
     // Their pixels are those of the screen.
