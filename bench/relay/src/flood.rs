@@ -94,12 +94,8 @@ fn get(address: SocketAddr, path: &str) -> io::Result<bool> {
     let mut bytes = [0; 32 << 10];
     let length = tcp.read(&mut bytes)?;
     let is_served = bytes[..length].starts_with(b"HTTP/1.1 200 ");
-    loop {
-        match tcp.read(&mut bytes)? {
-            0 => return Ok(is_served),
-            _ => {}
-        }
-    }
+    while tcp.read(&mut bytes)? > 0 {}
+    Ok(is_served)
 }
 
 /// Attackers come from another address, because the clients of an address share what it may use.

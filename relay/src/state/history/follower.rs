@@ -171,7 +171,7 @@ impl History {
         self.0.up_to_date().sequel(name, after)
     }
 
-    /// Numbers for metrics, at most [`SWEEP_EVERY`] old. Doesn't wait for the thread.
+    /// Numbers for metrics, at most about a second old. Doesn't wait for the thread.
     #[must_use]
     pub fn readings(&self) -> HistoryReadings {
         let disk = self.0.disk.as_ref();
