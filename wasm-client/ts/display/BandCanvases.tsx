@@ -2,12 +2,18 @@
 
 import { useContext, useEffect, useMemo, useRef, useState, type ReactNode } from "react";
 
-import { ScaleContext, type Canvases } from "./canvases.js";
-import { useShown } from "./context.js";
+import { ScaleContext, useShown } from "./context.js";
 import type { Band } from "./painting.js";
 
+export { barPainter, lampPainter, textPainter } from "./painters.js";
+export { bandsOf } from "./painting.js";
+
+interface BandCanvasesProps {
+  readonly bands: ReadonlyMap<unknown, Band>;
+}
+
 /** The values that are painted; readers and searches find the widgets' elements. */
-export function BandCanvases({ bands }: Pick<Canvases, "bands">): ReactNode {
+export function BandCanvases({ bands }: BandCanvasesProps): ReactNode {
   const scale = useContext(ScaleContext) ?? 1;
   const [screen, setScreen] = useState(devicePixelRatio);
   useEffect(() => {

@@ -11,8 +11,7 @@ import {
 } from "react";
 
 import type { PvClient } from "../types.js";
-import { ScaleContext } from "./canvases.js";
-import { displayScope, ScopeContext, useShown } from "./context.js";
+import { displayScope, ScaleContext, ScopeContext, useShown } from "./context.js";
 import { fileName } from "./model/address.js";
 import { defaultsOf } from "./model/defaults.js";
 import type { DisplayFile } from "./model/file.js";

@@ -13,7 +13,7 @@ import {
 import { usePvKey } from "../react/provider.js";
 import { useClient } from "../react/index.js";
 import type { PvClient, PvData, Readable } from "../types.js";
-import { innerScope, ScopeContext, useScope, useShown } from "./context.js";
+import { innerScope, ScaleContext, ScopeContext, useScope, useShown } from "./context.js";
 import { defaultsOf, UNKNOWN_DEFAULTS } from "./model/defaults.js";
 import { isLegacy, macrosOf, type WidgetSource } from "./model/file.js";
 import { notesOf } from "./model/inspect.js";
@@ -22,9 +22,9 @@ import { Props, type Overrides } from "./model/props.js";
 import { evaluate, rulesOf, type RulePv, type Rules } from "./model/rules.js";
 import { usePaced } from "./paced.js";
 import { textOf } from "./model/xml.js";
-import { CanvasesContext, MANY, painting, ScaleContext } from "./canvases.js";
+import { CanvasesContext, painting } from "./canvases.js";
 import { placeOf } from "./place.js";
-import { ChunkSight, extentOf, SightContext, type Box as Extent } from "./sight.js";
+import { ChunkSight, extentOf, MANY, SightContext, type Box as Extent } from "./sight.js";
 import { ComponentsContext, type Widget, type WidgetProps } from "./widget.js";
 import { Box } from "./widgets/Box.js";
 

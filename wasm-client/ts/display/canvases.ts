@@ -2,13 +2,12 @@
 
 import { createContext } from "react";
 
-/** Of fewer widgets nothing is painted: their elements are quick enough. */
-export const MANY = 400;
+import { MANY } from "./sight.js";
 
 /** The text of a display of that many widgets is longer. */
 const LEAST_CHARACTERS = 50 * MANY;
 
-type Painting = typeof import("./painting.js");
+type Painting = typeof import("./BandCanvases.js");
 
 /** The canvas of each widget that may be painted, and the code that paints. */
 export interface Canvases {
@@ -18,14 +17,11 @@ export interface Canvases {
 
 export const CanvasesContext = createContext<Canvases | undefined>(undefined);
 
-/** How many pixels of the page one of the display is; `undefined` where it may be more than one number. */
-export const ScaleContext = createContext<number | undefined>(undefined);
-
 /** `undefined` until the first large display; and if it can't be loaded: then all elements are shown. */
 export let painting: Painting | undefined;
 
 /** Loads it if a display with this text may need it. */
 export async function preparePainting(text: string): Promise<void> {
   if (painting !== undefined || text.length < LEAST_CHARACTERS) return;
-  painting = await import("./painting.js").catch(() => undefined);
+  painting = await import("./BandCanvases.js").catch(() => undefined);
 }

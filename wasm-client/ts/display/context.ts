@@ -99,3 +99,6 @@ export function innerScope(scope: Scope, specs: MacroSpecs): Scope {
   const fixed = { id: scope.lookup("DID") ?? "", name: scope.lookup("DNAME") ?? "" };
   return scopeWith(scope.file, innerMacros(scope.macros, specs), fixed, scope.depth);
 }
+
+/** How many pixels of the page one of the display is; `undefined` where it may be more than one number. */
+export const ScaleContext = createContext<number | undefined>(undefined);

@@ -26,12 +26,6 @@ export interface LiveValue {
 /** Writes all that a PV changes inside a widget's box, except what is right. */
 export type WriteValue = (now: LiveValue, box: HTMLElement) => void;
 
-/** What may be painted of a present value in place of a widget's content. */
-export interface LivePainter extends Painter {
-  /** What is to be seen, for `paint`; `undefined` if the content shows more than is painted. */
-  readonly seenOf: (now: LiveValue) => string | undefined;
-}
-
 /**
  * A function to use as the `boxRef` of a widget's box, whose attributes and content then follow the PV
  * without rendering. `write` is also called after each render. React must not render what it writes.
@@ -41,7 +35,7 @@ export interface LivePainter extends Painter {
 export function useLiveBox(
   of: WidgetProps,
   write: WriteValue,
-  painter?: LivePainter,
+  painter?: Painter,
 ): (box: HTMLDivElement | null) => void {
   const client = useClient();
   const chunk = useContext(SightContext);
@@ -81,7 +75,7 @@ interface Live {
   readonly write: WriteValue;
   readonly store: Store;
   readonly client: Connection;
-  readonly painter: LivePainter | undefined;
+  readonly painter: Painter | undefined;
   readonly band: Band | undefined;
 }
 

@@ -1,10 +1,10 @@
 /** What is painted of present values, as a browser draws the elements that it stands for. */
 
-import type { LivePainter } from "./live_box.js";
 import { cssColour, type Rgba } from "./model/palette.js";
 import type { Props } from "./model/props.js";
-import type { Room } from "./painting.js";
+import type { Painter, Room } from "./painting.js";
 import { alignmentOf, cssFont, lampLine, LINE_HEIGHT, placeOf } from "./place.js";
+import type { WidgetPv } from "./use_widget_pv.js";
 
 /** Where the first line's letters stand in a line, by the font: as browsers round it. */
 const baselines = new Map<string, number>();
@@ -24,7 +24,7 @@ const ALONG = ["start", "center", "end"];
 const ALIGNED = ["left", "center", "right"];
 
 /** A text on one line that fits into its box, which `seenOf` tells. */
-export function textPainter(props: Props, seenOf: LivePainter["seenOf"]): LivePainter {
+export function textPainter(props: Props, seenOf: Painter["seenOf"]): Painter {
   const place = placeOf(props);
   const { fontFamily, fontSize, fontStyle, fontWeight } = cssFont(props.font());
   const size = Number(fontSize);
@@ -47,10 +47,7 @@ export function textPainter(props: Props, seenOf: LivePainter["seenOf"]): LivePa
 }
 
 /** A lamp without a label. */
-export function lampPainter(
-  props: Props,
-  colourOf: (now: Parameters<LivePainter["seenOf"]>[0]) => Rgba | undefined,
-): LivePainter {
+export function lampPainter(props: Props, colourOf: (now: WidgetPv) => Rgba | undefined): Painter {
   const place = placeOf(props);
   const edge = cssColour(props.colour("line_color"));
   const isSquare = props.flag("square");
@@ -97,8 +94,8 @@ const BAR_LINE = "rgb(0 0 0 / 0.35)";
 export function barPainter(
   props: Props,
   { empty, fill, isAcross }: BarColours,
-  positionOf: (now: Parameters<LivePainter["seenOf"]>[0]) => number | undefined,
-): LivePainter {
+  positionOf: (now: WidgetPv) => number | undefined,
+): Painter {
   const place = placeOf(props);
   const full = (isAcross ? place.width : place.height) - 2;
   return {

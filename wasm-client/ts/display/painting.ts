@@ -7,13 +7,10 @@
 
 import { Sight } from "../widgets/seen.js";
 import { writeAttribute } from "./box_state.js";
-import { MANY } from "./canvases.js";
 import type { WidgetSource } from "./model/file.js";
 import type { Place } from "./place.js";
-import { around, boxOf, type Box } from "./sight.js";
-
-export { BandCanvases } from "./BandCanvases.js";
-export { barPainter, lampPainter, textPainter } from "./painters.js";
+import { around, boxOf, MANY, type Box } from "./sight.js";
+import type { WidgetPv } from "./use_widget_pv.js";
 
 /** Number of widgets of one canvas: a browser takes a whole canvas again if something on it has changed. */
 const BAND = 400;
@@ -35,9 +32,11 @@ const BORDERS: Readonly<
 
 type Context = CanvasRenderingContext2D;
 
-/** What a widget paints in its box. */
+/** What may be painted of a present value in a widget's box, in place of its content. */
 export interface Painter {
   readonly place: Place;
+  /** What is to be seen, for `paint`; `undefined` if the content shows more than is painted. */
+  readonly seenOf: (now: WidgetPv) => string | undefined;
   /** The style of a text: to set it takes as long as to paint one. */
   readonly font?: string;
   /** Paints what the widget has said is to be seen in its room, which is empty before and begins at 0, 0. */

@@ -61,6 +61,9 @@ export class BoxSight {
   }
 }
 
+/** Of fewer widgets nothing is painted: their elements are quick enough. */
+export const MANY = 400;
+
 /** Fewer widgets are watched one by one. */
 const LEAST_WIDGETS = 4;
 

@@ -5,8 +5,7 @@ import { type CSSProperties, type ReactNode, useContext, useEffect, useMemo } fr
 import { resolveFile, webPage } from "../model/address.js";
 import type { WidgetProps } from "../widget.js";
 import { Box } from "./Box.js";
-import { ScaleContext } from "../canvases.js";
-import { displayScope, ScopeContext, useScope, useShown } from "../context.js";
+import { displayScope, ScaleContext, ScopeContext, useScope, useShown } from "../context.js";
 import { defaultsOf } from "../model/defaults.js";
 import { type DisplayFile, macrosOf, type WidgetSource } from "../model/file.js";
 import { inspect } from "../model/inspect.js";
