@@ -133,11 +133,8 @@ impl Feed {
         self.connection(Connection {
             state: ConnectionState::Disconnected,
             since_ns: at_ns,
-            read: false,
-            write: false,
-            puts: false,
             heard_ns: at_ns,
-            write_unknown: false,
+            ..Connection::default()
         });
     }
 

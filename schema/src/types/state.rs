@@ -18,7 +18,9 @@ wire_enum! {
 }
 
 /// Connection state and access rights of one PV.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///
+/// The default is that of a PV that is searched and from which nothing was heard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Connection {
     /// Connection state.
     pub state: ConnectionState,

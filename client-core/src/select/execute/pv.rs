@@ -272,15 +272,7 @@ impl<'a> Snapshot<'a> {
     /// A name that was refused, for this reason.
     #[must_use]
     pub fn refused(name: &'a str, reason: &'a str) -> Self {
-        let nothing = Connection {
-            state: pvwire_schema::types::ConnectionState::Connecting,
-            since_ns: 0,
-            read: false,
-            write: false,
-            puts: false,
-            heard_ns: 0,
-            write_unknown: false,
-        };
+        let nothing = Connection::default();
         Self {
             state: state::REFUSED,
             since_ms: f64::NAN,

@@ -70,7 +70,7 @@ impl Latest {
 }
 
 /// All parts of one PV, each with the tick of its last change.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Entry {
     /// The filtered PVs of this PV.
     pub(super) filtered_pvs: Vec<PvId>,
@@ -132,51 +132,6 @@ pub struct Entry {
     pub(super) is_left_out: bool,
     /// Charged with the memory that its value takes.
     pub(super) charge: Option<Arc<PvCharge>>,
-}
-
-impl Default for Entry {
-    fn default() -> Self {
-        Self {
-            filtered_pvs: Vec::new(),
-            filtered: None,
-            opening: 0,
-            line: 0,
-            epoch: 0,
-            handing: None,
-            searched_since: None,
-            rights: (false, false),
-            write_unknown: false,
-            returning: None,
-            is_described: false,
-            lost_on_bus: 0,
-            heard_ns: 0,
-            is_unresponsive: false,
-            server: None,
-            extra_bytes: 0,
-            connection: Connection {
-                state: ConnectionState::Connecting,
-                since_ns: 0,
-                read: false,
-                write: false,
-                puts: false,
-                heard_ns: 0,
-                write_unknown: false,
-            },
-            metadata: None,
-            latest: None,
-            connection_tick: 0,
-            metadata_tick: 0,
-            value_tick: 0,
-            alarm_tick: 0,
-            detail_tick: 0,
-            separate_tick: 0,
-            is_refused: false,
-            is_mirrored: false,
-            is_search_overdue: false,
-            is_left_out: false,
-            charge: None,
-        }
-    }
 }
 
 impl Entry {
