@@ -701,12 +701,8 @@ export interface PvHistoryBin {
   readonly skipped: number;
 }
 
-/**
- * Past updates of a PV, in the order in which the relay received them. Where the relay has kept none and its operator
- * has named an archiver, they are the archiver's samples; thinned, they are the smallest and largest value and the
- * mean of each bin. Columns have one element per update.
- */
-export interface PvHistory {
+/** Updates of a PV, in the order in which the relay received them. Columns have one element per update. */
+export interface PvUpdates {
   /** The PV's name. */
   readonly name: string;
   /** Time stamps of the IOC, in nanoseconds past 1970. */
@@ -723,6 +719,13 @@ export interface PvHistory {
   readonly statuses: Uint16Array;
   /** Updates that were left out just before a row, where there are any. */
   readonly skipped: ReadonlyMap<number, number>;
+}
+
+/**
+ * Past updates of a PV. Where the relay has kept none and its operator has named an archiver, they are the archiver's
+ * samples; thinned, they are the smallest and largest value and the mean of each bin.
+ */
+export interface PvHistory extends PvUpdates {
   /** By their begin. */
   readonly gaps: readonly PvHistoryGap[];
   /** Only of a thinned answer. */
@@ -748,18 +751,13 @@ export interface PvHistory {
     | undefined;
 }
 
-/** The past of a PV, continued by its live updates. Columns have one element per update. */
-export interface LivePvHistory {
-  /** The PV's name. */
-  readonly name: string;
+/** The past of a PV, continued by its live updates. */
+export interface LivePvHistory extends Pick<
+  PvUpdates,
+  "name" | "timeNs" | "numbers" | "severities"
+> {
   /** The relay has not answered yet; live updates are there already. */
   readonly isLoading: boolean;
-  /** Time stamps of the IOC, in nanoseconds past 1970. */
-  readonly timeNs: BigInt64Array;
-  /** Numbers; of an enum, its index; NaN for a text. */
-  readonly numbers: Float64Array;
-  /** 0 NO_ALARM, 1 MINOR, 2 MAJOR, 3 INVALID. */
-  readonly severities: Uint8Array;
   /** Times without updates. */
   readonly gaps: readonly PvHistoryGap[];
   /** Why there is no past, or why the archiver's samples are missing in it: see `history` of the client. */

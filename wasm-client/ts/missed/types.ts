@@ -1,6 +1,6 @@
 /** What an application gets of missed updates. */
 
-import type { Readable } from "../types.js";
+import type { PvUpdates, Readable } from "../types.js";
 
 /** Updates that a client has missed and can't have. */
 export interface PvAbsent {
@@ -24,30 +24,14 @@ export interface PvAbsent {
 }
 
 /**
- * Updates of a PV that the client has missed while it was cut off, in the order in which the relay received them. All are
- * older than the first update that came after the reconnect. Columns have one element per update.
+ * Updates of a PV that the client has missed while it was cut off. All are older than the first update that came after
+ * the reconnect.
  */
-export interface PvMissed {
-  /** The PV's name. */
-  readonly name: string;
+export interface PvMissed extends PvUpdates {
   /** Changes when the PV has another type, or the relay has begun a new monitor. */
   readonly epochs: Uint32Array;
   /** Numbers of the updates within their epoch, as `inspect` has them. */
   readonly sequences: Uint32Array;
-  /** Time stamps of the IOC, in nanoseconds past 1970. */
-  readonly timeNs: BigInt64Array;
-  /** Numbers; of an enum, its index; NaN for a text. */
-  readonly numbers: Float64Array;
-  /** Values that are texts, by row. */
-  readonly texts: ReadonlyMap<number, string>;
-  /** Integers outside ±2^53, by row. */
-  readonly integers: ReadonlyMap<number, bigint>;
-  /** 0 NO_ALARM, 1 MINOR, 2 MAJOR, 3 INVALID. */
-  readonly severities: Uint8Array;
-  /** Alarm conditions, 0 to 21 as in EPICS's alarm.h; 100 plus the status class of a pvAccess alarm. */
-  readonly statuses: Uint16Array;
-  /** Updates that no client got, just before a row, where there are any. */
-  readonly skipped: ReadonlyMap<number, number>;
   /** What else was missed. */
   readonly absent: readonly PvAbsent[];
 }
