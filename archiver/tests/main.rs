@@ -5,4 +5,3 @@
 mod common;
 mod damaged;
 mod recorded;
-mod vectors;

@@ -4,9 +4,14 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 
-import { expectAccessible } from "../fixtures/accessible";
 import { expect, test } from "../fixtures/app_page";
-import { expectNoFaults, nameOf, screenOf, type Screen } from "../fixtures/screen";
+import {
+  expectAccessible,
+  expectNoFaults,
+  nameOf,
+  type Screen,
+  screenOf,
+} from "../fixtures/screen";
 
 test("PV: typed, shown, written, refused, lost and found again", async ({
   app,
@@ -62,10 +67,7 @@ test("PV: typed, shown, written, refused, lost and found again", async ({
   const set = `${prefix}:RF:VOLTAGE:SET`;
   await app.search.fill(set);
   await page.keyboard.press("Enter");
-  const input = page
-    .getByRole("region", { name: "Write" })
-    .getByRole("spinbutton")
-    .or(page.getByRole("region", { name: "Write" }).getByRole("textbox"));
+  const { input } = app;
   await input.fill("1.7");
   await input.press("Enter");
   await expect(page.locator('[data-part="outcome"]')).toContainText("Written");

@@ -1,11 +1,7 @@
 /** The app asks before PVs are written that the operator names, and writes nothing from a page that is read-only. */
 
-import { mkdirSync, writeFileSync } from "node:fs";
-import path from "node:path";
-
-import { expectAccessible } from "../fixtures/accessible";
 import { expect, test } from "../fixtures/app_page";
-import { expectNoFaults, screenOf } from "../fixtures/screen";
+import { expectAccessible, expectNoFaults, screenOf } from "../fixtures/screen";
 import { fits } from "../../app/src/confirm/settings";
 
 const DISPLAY = `<display version="2.0.0"><name>Mode</name><width>300</width><height>100</height>
@@ -16,13 +12,7 @@ const DISPLAY = `<display version="2.0.0"><name>Mode</name><width>300</width><he
 
 test.use({
   relayFlags: ["--confirm-put=*:RF:*", "--confirm-put=ca://*:OP:MODE:SET"],
-  // eslint-disable-next-line no-empty-pattern -- Playwright reads the fixtures it needs from here.
-  screens: async ({}, provide, testInfo) => {
-    const folder = testInfo.outputPath("screens");
-    mkdirSync(folder, { recursive: true });
-    writeFileSync(path.join(folder, "mode.bob"), DISPLAY);
-    await provide(folder);
-  },
+  displays: { "mode.bob": DISPLAY },
 });
 
 test("writes that the operator names are confirmed on every page, and not from one that is read-only", async ({
@@ -39,10 +29,7 @@ test("writes that the operator names are confirmed on every page, and not from o
   const confirm = dialog.getByRole("button", { name: "Write" });
   const written = (record: string) => dialog.locator(`[data-put="${full(record)}"]`);
   const outcome = page.locator('[data-part="outcome"]');
-  const input = page
-    .getByRole("group", { name: "New value" })
-    .getByRole("spinbutton")
-    .or(page.getByRole("group", { name: "New value" }).getByRole("textbox"));
+  const { input } = app;
 
   // The page of a PV, by keys alone: Enter ends the typing, and a second one cancels.
   await app.open(`#/pv/${full(voltage)}`);

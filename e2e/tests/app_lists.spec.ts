@@ -2,7 +2,7 @@
 
 import { writeFileSync } from "node:fs";
 
-import { expectAccessible } from "../fixtures/accessible";
+import { expectAccessible } from "../fixtures/screen";
 import { expect, test } from "../fixtures/app_page";
 
 /** More names than a list takes of a pattern. */

@@ -1,15 +1,10 @@
 /** The app's pages on each screen, compared with pictures of them: one for each page, with all screens below each other. */
 
-import { mkdirSync, writeFileSync } from "node:fs";
-
 import { expect, type Browser, type Page } from "@playwright/test";
 
-import { DEMO_DB, STILL_DB, STILL_THOUSAND_DB } from "../../testbed/ts/paths";
-import { SoftIoc } from "../../testbed/ts/soft_ioc";
 import { AppPage, test } from "../fixtures/app_page";
-import { expectSheet, on, stillPicture } from "../fixtures/pictures";
+import { expectSheet, on, sameFigures, type Status, stillPicture } from "../fixtures/pictures";
 import type { Screen } from "../fixtures/screen";
-import { sameFigures, type Status } from "../fixtures/status";
 
 /** Each width, light and dark, and a phone with two device pixels per CSS pixel. */
 const SCREENS: readonly Screen[] = [
@@ -124,27 +119,11 @@ const PAGES: readonly Shown[] = [
 
 const DISPLAY = `<display version="2.0.0"><name>A display</name><width>400</width><height>300</height></display>`;
 
+const DISPLAYS = ["main", "rf/cavities", "vacuum/sector03", "vacuum/valves"];
+
 test.use({
-  // The names are visible in the pictures; the network is private.
-  // eslint-disable-next-line no-empty-pattern -- Playwright reads the fixtures it needs from here.
-  prefix: async ({}, provide) => {
-    await provide("SR");
-  },
-  ioc: async ({ network, prefix, source }, provide) => {
-    const databases = [DEMO_DB, STILL_THOUSAND_DB, STILL_DB];
-    const ioc = await SoftIoc.start(prefix, network, source, databases);
-    await provide(ioc);
-    await ioc.kill();
-  },
-  // eslint-disable-next-line no-empty-pattern -- as above
-  screens: async ({}, provide, testInfo) => {
-    const folder = testInfo.outputPath("screens");
-    for (const name of ["main", "rf/cavities", "vacuum/sector03", "vacuum/valves"]) {
-      mkdirSync(`${folder}/${name}`.replace(/\/[^/]*$/, ""), { recursive: true });
-      writeFileSync(`${folder}/${name}.bob`, DISPLAY);
-    }
-    await provide(folder);
-  },
+  still: true,
+  displays: Object.fromEntries(DISPLAYS.map((name) => [`${name}.bob`, DISPLAY])),
 });
 
 async function picturesOn(

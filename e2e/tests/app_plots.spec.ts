@@ -4,7 +4,7 @@ import { mkdirSync, readFileSync } from "node:fs";
 
 import type { Page } from "@playwright/test";
 
-import { expectAccessible } from "../fixtures/accessible";
+import { expectAccessible } from "../fixtures/screen";
 import { expect, test } from "../fixtures/app_page";
 
 test.use({ relayFlags: ["--history=*=10m"] });

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 
 import type { Page } from "@playwright/test";
 
-import { expectAccessible } from "../fixtures/accessible";
+import { expectAccessible } from "../fixtures/screen";
 import { expect, test } from "../fixtures/app_page";
 import { DEADLINE_MS } from "../../testbed/ts/deadline";
 import { watchCores } from "../../testbed/ts/within";

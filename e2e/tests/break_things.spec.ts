@@ -4,7 +4,7 @@ import path from "node:path";
 
 import { expect, type Locator, type Page } from "@playwright/test";
 
-import { expectAccessible } from "../fixtures/accessible";
+import { expectAccessible } from "../fixtures/screen";
 import { test as base } from "../fixtures/base";
 import { Child } from "../../testbed/ts/child";
 import { DEADLINE_MS } from "../../testbed/ts/deadline";

@@ -37,10 +37,6 @@ const STYLE = `body { margin: 4px; background: light-dark(#e4e8ec, #12161a); col
   .pvwire-display-notes.pvwire-display-notes { max-height: 200px }`;
 
 const test = base.extend<{ site: string }>({
-  // eslint-disable-next-line no-empty-pattern -- Playwright reads the fixtures it needs from here.
-  prefix: async ({}, provide) => {
-    await provide("SR");
-  },
   ioc: async ({ network, prefix, source }, provide, testInfo) => {
     const database = testInfo.outputPath("pictured.db");
     writeFileSync(database, RECORDS);
@@ -79,6 +75,8 @@ const test = base.extend<{ site: string }>({
     await relay.kill();
   },
 });
+
+test.use({ still: true });
 
 async function open(page: Page, site: string): Promise<void> {
   await page.clock.setFixedTime(BEGIN);

@@ -1,8 +1,5 @@
 /** A display of many widgets that all change at 10 Hz leaves the page its frames. */
 
-import { mkdirSync, writeFileSync } from "node:fs";
-import path from "node:path";
-
 import type { Page } from "@playwright/test";
 
 import { DEADLINE_MS } from "../../testbed/ts/deadline";
@@ -35,17 +32,10 @@ function widget(at: number): string {
     <pv_name>${pv}</pv_name></widget>`;
 }
 
-test.use({
-  // eslint-disable-next-line no-empty-pattern -- Playwright reads the fixtures it needs from here.
-  screens: async ({}, provide, testInfo) => {
-    const folder = testInfo.outputPath("screens");
-    mkdirSync(folder);
-    const widgets = Array.from({ length: WIDGETS }, (_, at) => widget(at)).join("");
-    const text = `<display version="2.0.0"><name>Many</name><width>1400</width><height>880</height>${widgets}</display>`;
-    writeFileSync(path.join(folder, "many.bob"), text);
-    await provide(folder);
-  },
-});
+const DISPLAY = `<display version="2.0.0"><name>Many</name><width>1400</width><height>880</height>
+  ${Array.from({ length: WIDGETS }, (_, at) => widget(at)).join("")}</display>`;
+
+test.use({ displays: { "many.bob": DISPLAY } });
 test.setTimeout(12 * DEADLINE_MS);
 
 /** As many texts as the display has widgets, all of which change at 10 Hz. */

@@ -1,11 +1,11 @@
 /** The facility's displays in the app: one story with a real IOC and a real relay. */
 
-import { mkdirSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import path from "node:path";
 
 import type { Locator, Page } from "@playwright/test";
 
-import { expectAccessible } from "../fixtures/accessible";
+import { expectAccessible } from "../fixtures/screen";
 import { expect, test } from "../fixtures/app_page";
 
 interface WidgetText {
@@ -88,22 +88,7 @@ const FILES: Readonly<Record<string, string>> = {
   "color.def": "Site Blue = 1, 2, 250\n",
 };
 
-let folder = "";
-
-const write = (name: string, text: string): void => {
-  const file = path.join(folder, name);
-  mkdirSync(path.dirname(file), { recursive: true });
-  writeFileSync(file, text);
-};
-
-test.use({
-  // eslint-disable-next-line no-empty-pattern -- Playwright reads the fixtures it needs from here.
-  screens: async ({}, provide, testInfo) => {
-    folder = testInfo.outputPath("screens");
-    for (const [name, text] of Object.entries(FILES)) write(name, text);
-    await provide(folder);
-  },
-});
+test.use({ displays: FILES });
 
 const box = (page: Page, name: string): Locator => page.locator(`[data-name="${name}"]`);
 const valueOf = (page: Page, name: string): Locator =>
@@ -124,7 +109,11 @@ test("displays: opened with macros, written, refused, in alarm, changed, and los
   page,
   prefix,
   relay,
+  screens,
 }) => {
+  const writeMain = (text: string): void => {
+    writeFileSync(path.join(screens, "main.bob"), text);
+  };
   const expectTruth = async (): Promise<void> => {
     for (const [name, record, text] of TRUTH) {
       await expect(box(page, name)).toHaveAttribute("data-state", "connected", { timeout: 45_000 });
@@ -198,15 +187,15 @@ test("displays: opened with macros, written, refused, in alarm, changed, and los
   await expect(box(page, "healthy")).toBeVisible();
 
   // The file changes, is written in part, and is whole again.
-  write("main.bob", MAIN.replace("First text", "Second text"));
+  writeMain(MAIN.replace("First text", "Second text"));
   await expect(box(page, "title")).toHaveText("Second text");
   await expectTruth();
-  write("main.bob", MAIN.slice(0, 500));
+  writeMain(MAIN.slice(0, 500));
   await expect(page.locator(".pvwire-display-problem")).toBeVisible();
   // Chromium's own report of a file that is no XML has styles, which the page's policy blocks.
   for (const fault of faults.splice(0)) expect(fault).toMatch(/^Applying inline style/);
   await expect(box(page, "title")).toHaveText("Second text");
-  write("main.bob", MAIN.replace("First text", "Third text"));
+  writeMain(MAIN.replace("First text", "Third text"));
   await expect(box(page, "title")).toHaveText("Third text");
   await expect(page.locator(".pvwire-display-problem")).toHaveCount(0);
   await expectTruth();
@@ -241,7 +230,7 @@ test("displays: opened with macros, written, refused, in alarm, changed, and los
     await expect(box(page, name)).toHaveAttribute("data-state", "relayLost");
   }
   await ioc.put("OP:MESSAGE", "Written meanwhile");
-  write("main.bob", MAIN.replace("First text", "Changed meanwhile"));
+  writeMain(MAIN.replace("First text", "Changed meanwhile"));
   await relay.restart();
   await expectTruth();
   await expect(box(page, "title")).toHaveText("Changed meanwhile");

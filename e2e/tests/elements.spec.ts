@@ -1,6 +1,6 @@
 /** Custom elements on a plain page, through every fault of a PV, its IOC and the relay. */
 
-import { expectAccessible } from "../fixtures/accessible";
+import { expectAccessible } from "../fixtures/screen";
 import { test, type ElementsPage } from "../fixtures/elements_page";
 import { expect } from "../fixtures/test";
 

@@ -4,7 +4,7 @@ import path from "node:path";
 
 import { expect } from "@playwright/test";
 
-import { expectAccessible } from "../fixtures/accessible";
+import { expectAccessible } from "../fixtures/screen";
 import { test } from "../fixtures/base";
 import { Child } from "../../testbed/ts/child";
 import { DEADLINE_MS } from "../../testbed/ts/deadline";

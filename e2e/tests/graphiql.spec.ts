@@ -1,14 +1,16 @@
-/** GraphiQL, which is part of the relay, and images of the relay in pages of other origins. */
+/** GraphiQL, which is part of the relay and of the demo's console, and images of the relay in pages of other origins. */
 
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-
 import path from "node:path";
 
-import { expect, test } from "../fixtures/test";
+import type { Locator } from "@playwright/test";
+
 import { Child } from "../../testbed/ts/child";
 import { PYTHON, ROOT } from "../../testbed/ts/paths";
 import { Relay } from "../../testbed/ts/relay";
+import { expectAccessible } from "../fixtures/screen";
+import { expect, test } from "../fixtures/test";
 
 test("GraphiQL of the relay runs a subscription and loads nothing from elsewhere", async ({
   network,
@@ -121,4 +123,51 @@ test("a listed page shows an image of the relay, another page doesn't", async ({
   expect(await width(other)).toBe(0);
   server.close();
   await camera.kill();
+});
+
+const answer = (page: Locator): Locator => page.getByRole("region", { name: "Result Window" });
+
+for (const colorScheme of ["light", "dark"] as const) {
+  test.describe(colorScheme, () => {
+    test.use({ colorScheme });
+
+    test("a subscription runs live, and says when the IOC is gone", async ({ demo, ioc }) => {
+      // No request goes to another host: the console must work without the internet.
+      const foreign: string[] = [];
+      demo.page.on("request", (request) => {
+        if (!["127.0.0.1", "localhost"].includes(new URL(request.url()).hostname)) {
+          foreign.push(request.url());
+        }
+      });
+      await ioc.hold("RING:CURRENT");
+      await ioc.put("RING:CURRENT", 123.4);
+      await demo.page.getByRole("link", { name: "Console" }).click();
+      const console = demo.page.getByRole("region", { name: "GraphQL console" });
+      await expect(console.getByText("subscription Live")).toBeVisible();
+      await console.getByRole("button", { name: /^Execute query/ }).click();
+      await expect(answer(console)).toContainText('"string": "123.4');
+      await ioc.put("RING:CURRENT", 234.5);
+      await expect(answer(console)).toContainText('"string": "234.5');
+      await expectAccessible(demo.page);
+
+      await ioc.kill();
+      await expect(answer(console)).toContainText('"state": "disconnected"');
+      expect(foreign).toEqual([]);
+    });
+  });
+}
+
+test("the other examples answer: a query and a refused mutation", async ({ demo, ioc }) => {
+  await demo.page.getByRole("link", { name: "Console" }).click();
+  const console = demo.page.getByRole("region", { name: "GraphQL console" });
+  await console.getByRole("button", { name: "Read" }).click();
+  await expect(console.getByText("query Read")).toBeVisible();
+  await console.getByRole("button", { name: /^Execute query/ }).click();
+  await expect(answer(console)).toContainText('"units": "MV"');
+  await console.getByRole("button", { name: "Write" }).click();
+  await expect(console.getByText("mutation Write")).toBeVisible();
+  await console.getByRole("button", { name: /^Execute query/ }).click();
+  await expect(answer(console)).toContainText('"string": "1.90 MV"');
+  await expect(answer(console)).toContainText('"path"');
+  expect(await ioc.get("RF:VOLTAGE:SET")).toBe("1.9");
 });

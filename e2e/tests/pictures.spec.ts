@@ -2,30 +2,22 @@
 
 import type { Browser, Locator, Page } from "@playwright/test";
 
-import { DEMO_DB, STILL_DB, STILL_THOUSAND_DB } from "../../testbed/ts/paths";
-import { expectPicture, on, showAll, SCREENS } from "../fixtures/pictures";
+import {
+  expectPicture,
+  on,
+  sameFigures,
+  SCREENS,
+  showAll,
+  type Status,
+} from "../fixtures/pictures";
 import type { Screen } from "../fixtures/screen";
-import { sameFigures, type Status } from "../fixtures/status";
-import { SoftIoc } from "../../testbed/ts/soft_ioc";
 import { expect, test } from "../fixtures/test";
 
 /** The size of a canvas is compared; its content moves. */
 const canvases = (page: Page): Locator[] => [page.locator("canvas")];
 
 test.describe("the demo", () => {
-  test.use({
-    // The names are visible in the pictures; the network is private.
-    // eslint-disable-next-line no-empty-pattern -- Playwright reads the fixtures it needs from here.
-    prefix: async ({}, provide) => {
-      await provide("SR");
-    },
-    ioc: async ({ network, prefix, source }, provide) => {
-      const databases = [DEMO_DB, STILL_THOUSAND_DB, STILL_DB];
-      const ioc = await SoftIoc.start(prefix, network, source, databases);
-      await provide(ioc);
-      await ioc.kill();
-    },
-  });
+  test.use({ still: true });
 
   async function openMachine(page: Page, url: string): Promise<void> {
     await page.goto(`${url}?prefix=SR`);

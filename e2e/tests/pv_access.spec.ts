@@ -1,5 +1,13 @@
-/** The page shows by pvAccess what the IOC has, to the last digit. */
+/** By pvAccess a page shows what the IOC has, to the last digit, and a camera and a table of a real server. */
 
+import path from "node:path";
+
+import type { Locator } from "@playwright/test";
+
+import { Child } from "../../testbed/ts/child";
+import { PYTHON, ROOT } from "../../testbed/ts/paths";
+import { servePage } from "../fixtures/built_pages";
+import { expectAccessible } from "../fixtures/screen";
 import { expect, test as base } from "../fixtures/test";
 
 /** The page shows this name, but the IOC usually has no such record. */
@@ -70,3 +78,74 @@ test("status and set points are the same as by Channel Access", async ({ demo, i
   await expect(demo.value("OP:MESSAGE")).toHaveText("[x] y");
   await expect(demo.condition("VAC:VALVE")).not.toHaveText("");
 });
+
+const structured = base.extend<{ server: Child; url: string }>({
+  server: async ({ network, prefix }, provide) => {
+    const server = Child.start({
+      what: "the pvAccess server",
+      command: PYTHON,
+      args: ["-u", path.join(ROOT, "e2e/fixtures/structures.py"), prefix],
+      env: network.env,
+    });
+    await provide(server);
+    await server.kill();
+  },
+
+  beforeRelay: async ({ server }, provide) => {
+    await provide(() => server.waitForOutput(/serving/));
+  },
+
+  url: async ({ prefix, relay }, provide) => {
+    const { close, url } = await servePage("structures", { relayPort: relay.port });
+    await provide(`${url}?prefix=${prefix}`);
+    await close();
+  },
+});
+
+/** How bright the first pixel is, 0 to 255. */
+async function brightness(canvas: Locator): Promise<number> {
+  return await canvas.evaluate((element) => {
+    const copy = document.createElement("canvas");
+    copy.width = copy.height = 1;
+    const context = copy.getContext("2d");
+    context?.drawImage(element as HTMLCanvasElement, 0, 0);
+    return context?.getImageData(0, 0, 1, 1).data[0] ?? NaN;
+  });
+}
+
+for (const colorScheme of ["light", "dark"] as const) {
+  structured.describe(colorScheme, () => {
+    structured.use({ colorScheme });
+
+    structured(
+      "camera frames and table rows, until their server is gone",
+      async ({ page, prefix, server, url }) => {
+        await page.goto(url);
+        const camera = page.getByRole("img", { name: "Camera: image of 64 × 48 pixels" });
+        await expect(camera).toBeVisible({ timeout: 30_000 });
+        const seen = new Set<number>();
+        await expect
+          .poll(async () => seen.add(await brightness(camera)).size, { timeout: 30_000 })
+          .toBeGreaterThan(5);
+        const table = page.getByRole("table");
+        await expect(table.getByRole("columnheader")).toHaveText(["magnet", "current", "turns"]);
+        await expect(table.getByRole("cell")).toHaveText([
+          ...["Q1", "1.25", "1"],
+          ...["Q2", "-0.5", "9007199254740993"],
+        ]);
+        server.writeLine("table");
+        await expect(table.getByRole("cell", { name: "Q3" })).toBeVisible();
+        await expectAccessible(page);
+
+        await server.kill();
+        for (const pv of ["CAMERA", "TABLE"]) {
+          const widget = page.locator(`[data-pv="pva://${prefix}:${pv}"]`);
+          await expect(widget).toHaveAttribute("data-state", "disconnected", { timeout: 30_000 });
+          await expect(widget).toContainText("Disconnected · old since");
+        }
+        await expect(table.getByRole("cell", { name: "Q3" })).toBeVisible();
+        await expectAccessible(page);
+      },
+    );
+  });
+}

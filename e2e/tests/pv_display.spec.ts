@@ -5,7 +5,7 @@ import path from "node:path";
 
 import type { Locator, TestInfo } from "@playwright/test";
 
-import { expectAccessible } from "../fixtures/accessible";
+import { expectAccessible } from "../fixtures/screen";
 import { test, type ElementsPage } from "../fixtures/elements_page";
 import { expect } from "../fixtures/test";
 

@@ -4,6 +4,7 @@ import { expect, type Locator, type Page } from "@playwright/test";
 
 import { DEADLINE_MS } from "../../testbed/ts/deadline";
 import {
+  expectAccessible,
   expectNoFaults,
   nameOf,
   RATIOS,
@@ -12,7 +13,6 @@ import {
   screensOf,
 } from "../fixtures/screen";
 import { condition, open, setAll, showing, SHOWING, test } from "../fixtures/widgets_page";
-import { expectAccessible } from "../fixtures/accessible";
 
 const SETTING = ["Set point", "Slider", "Text", "Few choices", "Many choices"];
 

@@ -1,5 +1,13 @@
-//! Messages of the relay's own protocol: requests, and frames as a client reads them.
+//! Messages of the relay's own protocol: requests, frames as a client reads and applies them, and the count of a
+//! socket's frames.
 
+use std::time::{Duration, SystemTime};
+
+use pvwire_core::engine::{Engine, Event, Filter, Put, PutValue};
+use pvwire_core::ingest::Session;
+use pvwire_core::select;
+use pvwire_core::select::EVERYTHING;
+use pvwire_relay::session::socket::frames_begun;
 use pvwire_schema::{decode, encode};
 
 #[path = "../../schema/tests/messages/golden.rs"]
@@ -71,6 +79,125 @@ pub(crate) fn frames(bytes: &[u8]) {
         let _ = node.text().map(str::len).sum::<usize>() + node.name().len();
         open.extend(node.fields());
     }
+}
+
+pub(crate) fn ingest(bytes: &[u8]) {
+    session(bytes);
+    engine(bytes);
+}
+
+/// The frames of an input.
+fn each_of(mut bytes: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    std::iter::from_fn(move || {
+        let (length, rest) = bytes.split_first_chunk::<4>()?;
+        let length = (u32::from_le_bytes(*length) as usize).min(rest.len());
+        let (frame, rest) = rest.split_at(length);
+        bytes = rest;
+        Some(frame.to_vec())
+    })
+}
+
+/// What the browser's store makes of them.
+fn session(bytes: &[u8]) {
+    let mut session = Session::new();
+    let names = ["a", "b", "c", "d"].map(|name| session.live.add(name));
+    session.subscribe(&names, Filter::default());
+    session.get(&["e".to_owned(), "f".to_owned()], 0, true);
+    for frame in each_of(bytes) {
+        let before = session.last_tick();
+        if session.apply(&frame).is_err() {
+            assert_eq!(
+                session.last_tick(),
+                before,
+                "what is no frame changed something"
+            );
+        }
+    }
+    let _ = session.ack();
+    session.live.clear_dirty();
+}
+
+/// What a native program reads of them: everything of every PV and every answer.
+fn engine(bytes: &[u8]) {
+    let mut engine = Engine::new();
+    let mut now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+    let pvs = engine.open(
+        ["a", "b", "c", "d", "=`a` + `b`", "loc://e(1)"],
+        Filter::ALL,
+        now,
+    );
+    engine.connected(now);
+    engine.get(["e", "f"], Duration::ZERO, true);
+    let tickets = engine.put(["g", "h"].map(put), false, now);
+    engine.call("i", Vec::new(), Duration::ZERO);
+    let everything = select::program(EVERYTHING).ok();
+    let mut ended = Vec::new();
+    for frame in each_of(bytes) {
+        now += Duration::from_millis(100);
+        let sent = engine.requests(now);
+        if sent.is_err() || engine.receive(frame, now).is_err() {
+            engine.disconnected(now);
+            engine.connected(now);
+        }
+        for change in engine.changes() {
+            let view = engine.read(change.pv);
+            let text = view.map(|view| format!("{view} {:?} {:?}", view.time(), view.alarm()));
+            assert!(text.is_some(), "a closed PV changed");
+            if let (Some(view), Some(everything)) = (view, &everything) {
+                assert!(!view.select(everything).to_json().is_empty());
+            }
+        }
+        for event in engine.events() {
+            match event {
+                Event::Got(_, got) => assert!(got.iter().count() == 2),
+                Event::Put(ticket, _) => ended.push(ticket),
+                _ => {}
+            }
+        }
+        engine.close(&pvs[..1]);
+    }
+    engine.disconnected(now);
+    for event in engine.events() {
+        if let Event::Put(ticket, _) = event {
+            ended.push(ticket);
+        }
+    }
+    ended.sort();
+    assert_eq!(ended, tickets, "each put ends once");
+}
+
+fn put(name: &str) -> Put {
+    Put::new(name, PutValue::Number(1.0))
+}
+
+/// Frames of all lengths, in two pieces.
+pub(crate) fn socket_seeds() -> Vec<Vec<u8>> {
+    let masked = |opcode: u8, length: &[u8], bytes: usize| {
+        let mut frame = vec![3, opcode];
+        frame.extend(length);
+        frame.resize(frame.len() + 4 + bytes, 0x5a);
+        frame
+    };
+    vec![
+        masked(0x82, &[0x80 | 5], 5),
+        masked(0x02, &[0x80 | 126, 1, 0], 256),
+        masked(0x80, &[0x80 | 127, 0, 0, 0, 0, 0, 0, 1, 1], 257),
+        [masked(0x89, &[0x80], 0), masked(0x8a, &[0x80], 0)].concat(),
+        vec![
+            1, 0x82, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+        ],
+    ]
+}
+
+/// The first byte says in pieces of which length the others come.
+pub(crate) fn sockets(bytes: &[u8]) {
+    let Some((length, stream)) = bytes.split_first() else {
+        return;
+    };
+    let whole = frames_begun([stream]);
+    let cut = frames_begun(stream.chunks(usize::from(*length) + 1));
+    assert_eq!(whole, cut, "frames are counted by how they come");
+    assert!(whole <= stream.len() / 2, "a frame has two bytes at least");
 }
 
 #[cfg(test)]

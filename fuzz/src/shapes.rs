@@ -1,6 +1,5 @@
 //! Inputs of up to 64 KiB that cost a careless reader most: repetition, nesting, long tokens, many errors.
 
-mod files;
 mod graphql;
 mod messages;
 
@@ -111,9 +110,9 @@ fn own(target: &str, room: usize) -> Shapes {
         "formulas" => messages::formulas(room),
         "pvws" => messages::pvws(room),
         "http" => messages::http(room),
-        "config" => files::config(room),
-        "pvlist" => files::pvlist(room),
-        "security" => files::security(room),
+        "config" => config(room),
+        "pvlist" => pvlist(room),
+        "security" => security(room),
         "locals" => messages::locals(room),
         "simulated" => messages::simulated(room),
         "tokens" => messages::tokens(room),
@@ -125,4 +124,128 @@ fn own(target: &str, room: usize) -> Shapes {
 /// Position of the first letter or digit.
 fn token<'a>(mut bytes: impl Iterator<Item = &'a u8>) -> Option<usize> {
     bytes.position(u8::is_ascii_alphanumeric)
+}
+
+fn config(room: usize) -> Shapes {
+    let rule = "[[rule]]\npv = [\"SR:*\"]\nallow = [\"read\"]\n";
+    vec![
+        ("rules", repeated(room, b"", rule.as_bytes(), b"")),
+        (
+            "patterns",
+            numbered(
+                room,
+                "[[rule]]\npv = [",
+                "\"SR:A#:*\",",
+                "]\nallow = [\"read\"]\n",
+            ),
+        ),
+        (
+            "stars",
+            repeated(
+                room,
+                b"[[rule]]\npv = [\"",
+                b"*a",
+                b"\"]\nallow = [\"read\"]\n",
+            ),
+        ),
+        ("unknown keys", numbered(room, "", "listn# = 1\n", "")),
+        ("tables", numbered(room, "", "[a#]\n", "")),
+        ("dotted keys", repeated(room, b"a", b".a", b" = 1\n")),
+        ("nested lists", nested(room, "a = ", "[", "]", "\n")),
+        ("nested tables", nested(room, "a = ", "{a=", "}", "\n")),
+        (
+            "origins",
+            numbered(room, "allow_origin = [", "\"https://a#.example\",", "]\n"),
+        ),
+        (
+            "groups of an expression",
+            nested(
+                room,
+                "[[rule]]\npv_regex = \"",
+                "(",
+                ")",
+                "\"\nallow = [\"read\"]\n",
+            ),
+        ),
+        (
+            "branches",
+            repeated(
+                room,
+                b"[[rule]]\npv_regex = \"",
+                b"a|",
+                b"\"\nallow = [\"read\"]\n",
+            ),
+        ),
+        (
+            "repetitions",
+            b"[[rule]]\npv_regex = \"((a{99}){99}){99}\"\nallow = [\"read\"]\n".to_vec(),
+        ),
+        (
+            "classes",
+            repeated(
+                room,
+                b"[[rule]]\npv_regex = \"",
+                b"\\\\w",
+                b"\"\nallow = [\"read\"]\n",
+            ),
+        ),
+        ("flags", numbered(room, "\0", "--x# ", "")),
+        ("a long number", repeated(room, b"shards = ", b"9", b"\n")),
+        (
+            "a long string",
+            repeated(room, b"listen = \"", b"a", b"\"\n"),
+        ),
+    ]
+}
+
+fn pvlist(room: usize) -> Shapes {
+    vec![
+        ("lines", numbered(room, "", "SR:A#:.* ALLOW\n", "")),
+        ("a long pattern", repeated(room, b"", b"a", b" ALLOW\n")),
+        ("groups", nested(room, "", "(", ")", " ALLOW\n")),
+        ("branches", repeated(room, b"a", b"|a", b" ALLOW\n")),
+        ("classes", repeated(room, b"", b"\\w", b" ALLOW\n")),
+        ("repetitions", b"((a{99}){99}){99} ALLOW\n".to_vec()),
+        ("stars", repeated(room, b"", b".*a", b" ALLOW\n")),
+        ("errors", repeated(room, b"", b"( ALLOW\n", b"")),
+    ]
+}
+
+fn security(room: usize) -> Shapes {
+    vec![
+        (
+            "users",
+            numbered(
+                room,
+                "UAG(ops) { a",
+                ", u#",
+                " }\nASG(DEFAULT) { RULE(1, READ) }",
+            ),
+        ),
+        (
+            "groups",
+            numbered(
+                room,
+                "",
+                "UAG(g#) { a }\n",
+                "ASG(DEFAULT) { RULE(1, READ) }",
+            ),
+        ),
+        (
+            "levels",
+            numbered(room, "", "ASG(A#) { RULE(1, READ) }\n", ""),
+        ),
+        (
+            "rules",
+            repeated(room, b"ASG(DEFAULT) { ", b"RULE(1, READ) ", b"}"),
+        ),
+        (
+            "comments",
+            repeated(room, b"", b"#\n", b"ASG(DEFAULT) { RULE(1, READ) }"),
+        ),
+        (
+            "nested",
+            nested(room, "ASG(DEFAULT) ", "{ RULE(1, READ) ", "} ", ""),
+        ),
+    ]
 }

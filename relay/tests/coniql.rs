@@ -4,9 +4,6 @@
 
 pub(crate) mod client;
 mod clients;
-mod computing;
-mod gone;
 mod http;
-mod max_rate;
 mod messages;
 mod results;

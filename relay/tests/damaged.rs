@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use pvwire_schema::types::{NameProblem, RequestBody};
 
-use crate::issuer::{Issuer, claims, flags, key_set};
+use crate::tokens::{Issuer, claims, flags, key_set};
 use testbed::{Client, How, Network, Pair, Relay, Trust, eventually, file, prefix};
 
 const OPEN: &str = "sim://counter(rate_hz=50)";

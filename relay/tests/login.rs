@@ -16,7 +16,7 @@ use testbed::{
     Client, Network, Relay, SoftIoc, eventually, file, handshake, prefix, relay_command,
 };
 
-use crate::issuer::{Issuer, base64, claims, flags, key_set, seconds, with};
+use crate::tokens::{Issuer, base64, claims, flags, key_set, seconds, with};
 
 fn relay(network: Network, keys: &str, more: &[&str]) -> Relay {
     let flags = flags(keys);

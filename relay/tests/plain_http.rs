@@ -4,10 +4,8 @@
 //! as `curl` makes them.
 
 mod access;
-mod bounds;
 mod browsers;
 mod client;
 mod get;
-mod image;
 mod put;
 mod stream;

@@ -5,17 +5,13 @@
 
 mod classes;
 pub(crate) mod client;
-mod computing;
+mod clients;
 mod formulas;
 mod hangs;
 mod http;
 mod life;
 mod limits;
-mod max_rate;
 mod messages;
 mod names;
-mod ornl;
 mod puts;
-mod script;
-mod storm;
 mod values;

@@ -16,15 +16,12 @@ mod attacks;
 mod checks;
 mod computing;
 mod coniql;
-mod disk;
 mod door;
 mod faults;
 mod fleet;
-mod healthy;
 mod makers;
 mod pva;
 mod pvws;
-mod rules;
 mod streams;
 mod waits;
 mod watcher;
@@ -40,20 +37,18 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use self::attacks::Attack;
 use self::attacks::Liar;
 use self::coniql::{CONIQL, LEGACY};
-use self::disk::AuditDisk;
 use self::door::DoorClient;
+use self::faults::AuditDisk;
 use self::fleet::Fleet;
-use self::healthy::Healthy;
 use self::makers::Makers;
 use self::pva::PvaRights;
 use self::pvws::PVWS;
-use self::rules::RulesFile;
-use self::streams::Streams;
+use self::streams::{Healthy, Streams};
 use self::waits::{ALLOWED, CALM, Waits};
 use self::watcher::{Address, Report, Watcher};
 use self::withheld::Withheld;
 use self::writers::Writers;
-use self::writes::{Entry, description};
+use self::writes::{Entry, RulesFile, description};
 use testbed::random::Random;
 use testbed::records::{KINDS, record};
 use testbed::{How, Network, Relay, SoftIoc, Wire, prefix, relay_command_with_limit};
@@ -279,7 +274,7 @@ impl World {
         let window = self.random.pick(&["200", "500", "2000"]);
         // Few file descriptors, so that an attack can use them up.
         let mut command = relay_command_with_limit(self.network, "-n 256");
-        let searched = self.liar.addresses(&format!("127.0.0.2 {}", healthy::HOST));
+        let searched = self.liar.addresses(&format!("127.0.0.2 {}", streams::HOST));
         match &self.makers {
             Some(makers) => makers.apply(&mut command, &searched),
             None => drop(command.env("EPICS_CA_ADDR_LIST", searched)),

@@ -3,7 +3,6 @@
 
 mod connect;
 mod large;
-mod message;
 mod pv;
 mod stream;
 
@@ -22,8 +21,7 @@ use tungstenite::{Error, Message as WsMessage, WebSocket};
 
 pub use connect::{How, connect_all};
 pub use large::Fetching;
-pub use message::Message;
-pub use pv::{Kept, Pv, RowSeen};
+pub use pv::{Kept, Message, Pv, RowSeen};
 pub use stream::Stream;
 
 use super::{DEADLINE, Line};

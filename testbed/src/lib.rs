@@ -27,7 +27,6 @@ pub mod random;
 pub mod records;
 #[cfg(feature = "client")]
 mod relay;
-mod structures;
 #[cfg(feature = "client")]
 mod truth;
 mod wire;
@@ -53,7 +52,7 @@ pub use lying::{LIES, LyingServer};
 pub use nats::NatsServer;
 pub use nats::{NatsClient, NatsMessage};
 pub use network::{Network, prefix};
-pub use other_makers::{Maker, OtherServer};
+pub use other_makers::{FormServer, Maker, OtherServer, SHAPES, StructureServer};
 pub use ports::free_port;
 #[cfg(feature = "client")]
 pub use pva_gateway::PvaGateway;
@@ -62,7 +61,6 @@ pub use relay::{
     Relay, Threads, relay_command, relay_command_with_hosts, relay_command_with_limit,
     relay_command_with_small_disk, relay_program,
 };
-pub use structures::{FormServer, SHAPES, StructureServer};
 #[cfg(feature = "client")]
 pub use truth::{Told, Truth};
 pub use wire::Wire;

@@ -1,4 +1,7 @@
-/** The package, as npm packs it, shows a live PV in apps of other bundlers and frameworks. */
+/**
+ * The package, as npm packs it, shows a live PV in apps of other bundlers and frameworks, and keeps the rules of publint
+ * (package.json and files) and attw (types of each entry).
+ */
 
 import { readFile, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
@@ -7,9 +10,9 @@ import type { Locator, Page } from "@playwright/test";
 
 import { ROOT } from "../../testbed/ts/paths";
 import type { Relay } from "../../testbed/ts/relay";
+import { serveFolder } from "../../testbed/ts/static_server";
 import { run, serving } from "./command";
 import { expect, seeFormulaAndArray, seeLive, test } from "./fixtures";
-import { serveFolder } from "../../testbed/ts/static_server";
 
 /** Written as `latest` in the README; pinned here, so that a test doesn't change by itself. */
 const CREATE_VITE = "vite@9.3.0";
@@ -324,4 +327,44 @@ test("large values reach every tab of a worker by one stream", async ({
     await expect.poll(clients).toBe(0);
   }
   await end();
+});
+
+const PACKAGE = path.resolve(import.meta.dirname, "..");
+
+test("publint finds nothing wrong with the packed package", async ({ tarball }) => {
+  await run(["npx", "--no-install", "publint", "run", "--strict", tarball], { cwd: PACKAGE });
+});
+
+test("npm would publish the packed package as it is, without a warning", async ({
+  folder,
+  tarball,
+}) => {
+  // The level of messages may be that of an npm that runs the tests.
+  const publish = ["npm", "publish", "--dry-run", "--access=public", "--loglevel=notice"];
+  const output = await run([...publish, tarball], { cwd: folder });
+  expect(output).toMatch(/\+ pvwire@\d/);
+  // The test has no account.
+  const warnings = output
+    .split("\n")
+    .filter((line) => /^npm warn/i.test(line) && !line.includes("requires you to be logged in"));
+  expect(warnings).toEqual([]);
+  const licence = await run(["tar", "xzOf", tarball, "package/LICENSE"], { cwd: folder });
+  expect(licence).toBe(await readFile(path.resolve(PACKAGE, "../LICENSE"), "utf8"));
+});
+
+test("attw resolves the types of every entry", async ({ tarball }) => {
+  // The package is ESM only; the style sheet and the modules have no types.
+  const options = [
+    "--profile",
+    "esm-only",
+    "--exclude-entrypoints",
+    "display.css",
+    "plots.css",
+    "widgets.css",
+    "wasm",
+    "page.wasm",
+    "graphql.wasm",
+    "archive.wasm",
+  ];
+  await run(["npx", "--no-install", "attw", tarball, ...options], { cwd: PACKAGE });
 });

@@ -6,8 +6,7 @@ import { Lazy } from "../ts/lazy.js";
 import { LoadError, PvError, type PvData } from "../ts/index.js";
 import { whyRefused as explain } from "../ts/link/refusal.js";
 import { createFakeRelay } from "../ts/testing/index.js";
-import { client, eachWithClient } from "./connected.js";
-import { FakeSocket, settle } from "./fake_relay.js";
+import { client, eachWithClient, FakeSocket, settle } from "./fake_relay.js";
 import { pageWasm, wasm } from "./golden.js";
 
 const whyRefused = (url: string): Promise<string | undefined> => explain(url, "pvwire.v1");

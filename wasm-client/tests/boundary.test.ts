@@ -4,8 +4,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 
 import { Core, initSync } from "../pkg/pvwire_wasm.js";
 import type { PvData } from "../ts/index.js";
-import { client, eachWithClient } from "./connected.js";
-import { FakeSocket, GOLDEN_NAMES, settle } from "./fake_relay.js";
+import { client, eachWithClient, FakeSocket, GOLDEN_NAMES, settle } from "./fake_relay.js";
 
 eachWithClient();
 

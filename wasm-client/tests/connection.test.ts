@@ -5,8 +5,17 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { ConnectionSnapshot, PvClient, PvData } from "../ts/index.js";
 import { closeCode, retryDelayMs } from "../ts/link/close_code.js";
 import { socketUrl } from "../ts/link/relays.js";
-import { client, eachWithClient, open, replaceClient, state } from "./connected.js";
-import { fakeClient, FakeSocket, GOLDEN_NAMES, settle } from "./fake_relay.js";
+import {
+  client,
+  eachWithClient,
+  fakeClient,
+  FakeSocket,
+  GOLDEN_NAMES,
+  open,
+  replaceClient,
+  settle,
+  state,
+} from "./fake_relay.js";
 
 eachWithClient();
 

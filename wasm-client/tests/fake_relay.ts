@@ -1,11 +1,11 @@
-/** A relay that lives in the test: it takes requests as bytes and answers with golden frames. */
+/** A relay that lives in the test: it takes requests as bytes and answers with golden frames. And a client of it. */
 
-import { vi } from "vitest";
+import { afterEach, beforeEach, vi } from "vitest";
 
 import { Client, type Surroundings } from "../ts/client/client.js";
-import type { ConnectionOptions, PvClient, RelayOptions } from "../ts/types.js";
-import { golden, graphqlWasm, pageWasm, wasm, type GoldenName } from "./golden.js";
 import { loadPage } from "../ts/store/page.js";
+import type { ConnectionOptions, PvClient, RelayOptions } from "../ts/types.js";
+import { golden, type GoldenName, graphqlWasm, pageWasm, wasm } from "./golden.js";
 
 /** Request kinds by their number in the union. */
 export type RequestKind =
@@ -202,7 +202,7 @@ const webSocket = FakeSocket as unknown as typeof WebSocket;
 export const GOLDEN_NAMES = ["TEMP", "MODE", "TEXT", "LATE", ""] as const;
 
 /** The options of a client; without an address it has one relay. */
-export type FakeOptions = Partial<ConnectionOptions> &
+type FakeOptions = Partial<ConnectionOptions> &
   (RelayOptions | { url?: undefined; urls?: undefined });
 
 /** A client whose relay is the test. */
@@ -229,4 +229,37 @@ export async function settle(): Promise<void> {
   for (let turn = 0; turn < 5; turn += 1) await Promise.resolve();
   await vi.dynamicImportSettled();
   for (let turn = 0; turn < 5; turn += 1) await Promise.resolve();
+}
+
+export let client: PvClient;
+
+/** Called once at the top of a test file. */
+export function eachWithClient(): void {
+  beforeEach(async () => {
+    vi.useFakeTimers();
+    client = fakeClient();
+    await client.ready;
+  });
+
+  afterEach(() => {
+    client.dispose();
+    vi.useRealTimers();
+  });
+}
+
+/** Connects, and subscribes to the PVs of the golden frames. */
+export async function open(): Promise<FakeSocket> {
+  for (const name of GOLDEN_NAMES) client.pv(name).subscribe(() => undefined);
+  FakeSocket.last.open();
+  await settle();
+  FakeSocket.last.answer("snapshot", "subscribe");
+  return FakeSocket.last;
+}
+
+export const state = (): string => client.connection.getSnapshot().state;
+
+/** Continues with another client. */
+export function replaceClient(options?: FakeOptions): void {
+  client.dispose();
+  client = fakeClient(options);
 }

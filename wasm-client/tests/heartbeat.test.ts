@@ -5,8 +5,15 @@ import { beforeAll, describe, expect, it, vi } from "vitest";
 import type { Clock, Timer } from "../ts/clock.js";
 import type { PvData } from "../ts/index.js";
 import { Heartbeat } from "../ts/link/heartbeat.js";
-import { client, eachWithClient, open, state } from "./connected.js";
-import { GOLDEN_NAMES, loadedPage, settle } from "./fake_relay.js";
+import {
+  client,
+  eachWithClient,
+  GOLDEN_NAMES,
+  loadedPage,
+  open,
+  settle,
+  state,
+} from "./fake_relay.js";
 
 beforeAll(loadedPage);
 

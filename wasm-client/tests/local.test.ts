@@ -3,8 +3,7 @@
 import { beforeAll, describe, expect, it, vi } from "vitest";
 
 import type { PvData } from "../ts/index.js";
-import { client, eachWithClient } from "./connected.js";
-import { FakeSocket, loadedPage, settle } from "./fake_relay.js";
+import { client, eachWithClient, FakeSocket, loadedPage, settle } from "./fake_relay.js";
 
 beforeAll(loadedPage);
 

@@ -4,8 +4,7 @@ import { describe, expect, it, vi } from "vitest";
 
 import type { PvClient } from "../ts/index.js";
 import { PutError } from "../ts/index.js";
-import { client, eachWithClient } from "./connected.js";
-import { FakeSocket, settle } from "./fake_relay.js";
+import { client, eachWithClient, FakeSocket, settle } from "./fake_relay.js";
 
 eachWithClient();
 

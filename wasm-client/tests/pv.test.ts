@@ -4,8 +4,7 @@ import { describe, expect, it, vi } from "vitest";
 
 import type { PvData } from "../ts/index.js";
 import { SelectionError } from "../ts/index.js";
-import { client, eachWithClient } from "./connected.js";
-import { FakeSocket, GOLDEN_NAMES, settle } from "./fake_relay.js";
+import { client, eachWithClient, FakeSocket, GOLDEN_NAMES, settle } from "./fake_relay.js";
 import { describes } from "./golden.js";
 
 eachWithClient();

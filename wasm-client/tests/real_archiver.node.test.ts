@@ -1,22 +1,19 @@
 /** The past of a real PV from the HTTP face of an archiver, a real relay's memory, and live updates, as one. */
 
 import { randomBytes } from "node:crypto";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import path from "node:path";
 
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { WebSocket as NodeSocket } from "ws";
 
 import { Child } from "../../testbed/ts/child.js";
 import { DEADLINE_MS } from "../../testbed/ts/deadline.js";
-import { privateEpicsNetwork } from "../../testbed/ts/epics.js";
-import { PYTHON, ROOT, SOFT_IOC } from "../../testbed/ts/paths.js";
+import { PYTHON, ROOT } from "../../testbed/ts/paths.js";
 import { freePort } from "../../testbed/ts/ports.js";
 import { Relay } from "../../testbed/ts/relay.js";
 import { Tail } from "../ts/history/tail.js";
-import { createClient, type LivePvHistory, type PvClient } from "../ts/index.js";
-import { archiveWasm, wasm } from "./golden.js";
+import type { LivePvHistory, PvClient } from "../ts/index.js";
+import { archiveWasm } from "./golden.js";
+import { clientOf, startIoc, type RealIoc } from "./real.js";
 
 /** Seconds between two samples of the archiver. */
 const STEP = 10;
@@ -25,49 +22,32 @@ const STEP_NS = BigInt(STEP) * 1_000_000_000n;
 const prefix = `V${randomBytes(4).toString("hex")}`;
 const COUNTER = `${prefix}:N`;
 
-let folder: string;
-let children: Child[];
+let archiver: Child;
+let ioc: RealIoc;
 let relay: Relay;
 let client: PvClient;
 
 beforeAll(async () => {
-  folder = await mkdtemp(path.join(tmpdir(), "pvwire-archiver-"));
-  const database = path.join(folder, "records.db");
-  await writeFile(
-    database,
-    `record(calc, "${COUNTER}") { field(CALC, "VAL+1") field(SCAN, ".1 second") }`,
-  );
-  const network = await privateEpicsNetwork();
+  const record = `record(calc, "${COUNTER}") { field(CALC, "VAL+1") field(SCAN, ".1 second") }`;
+  ioc = await startIoc(prefix, record);
   const port = await freePort();
-  const ioc = Child.start({
-    what: "softIOC",
-    command: PYTHON,
-    args: [SOFT_IOC, "-d", database],
-    env: network.env,
-  });
-  const archiver = Child.start({
+  archiver = Child.start({
     what: "archiver",
     command: PYTHON,
     args: [path.join(ROOT, "testbed/python/archiver.py"), String(port), String(STEP)],
     env: {},
   });
-  children = [ioc, archiver];
   await archiver.waitForOutput(/running/);
   const flags = ["--history=*=1h", `--archiver=*=http://127.0.0.1:${String(port)}/retrieval`];
-  relay = await Relay.start(network, flags);
-  client = createClient({
-    url: `ws://127.0.0.1:${String(relay.port)}/ws`,
-    webSocket: NodeSocket as unknown as typeof WebSocket,
-    ...(wasm && { wasm }),
-    ...(archiveWasm && { archiveWasm }),
-  });
+  relay = await Relay.start(ioc.network, flags);
+  client = clientOf(relay.port, archiveWasm && { archiveWasm });
 });
 
 afterAll(async () => {
   client.dispose();
   await relay.kill();
-  for (const child of children) await child.kill();
-  await rm(folder, { recursive: true });
+  await archiver.kill();
+  await ioc.end();
 });
 
 /** Number of the archived sample at a time. */

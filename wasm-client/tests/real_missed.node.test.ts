@@ -1,21 +1,14 @@
 /** Clients that were cut off from a real relay: they have every update once, or know how many they don't have. */
 
 import { randomBytes } from "node:crypto";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import path from "node:path";
 
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { WebSocket as NodeSocket } from "ws";
 
-import { Child } from "../../testbed/ts/child.js";
-import { privateEpicsNetwork, type EpicsNetwork } from "../../testbed/ts/epics.js";
 import { LinkProxy } from "../../testbed/ts/link_proxy.js";
-import { PYTHON } from "../../testbed/ts/paths.js";
 import { Relay } from "../../testbed/ts/relay.js";
-import { createClient, type PvClient, type PvInspection } from "../ts/index.js";
+import type { PvClient, PvInspection } from "../ts/index.js";
 import { watchMissed, type MissedWatch, type PvMissed } from "../ts/missed/index.js";
-import { wasm } from "./golden.js";
+import { startIoc, steadyClientOf, type RealIoc } from "./real.js";
 
 const COUNTERS = 20;
 
@@ -23,42 +16,18 @@ const prefix = `T${randomBytes(4).toString("hex")}`;
 const NAMES = Array.from({ length: COUNTERS }, (_, at) => `${prefix}:n${String(at)}`);
 const [FIRST = ""] = NAMES;
 
-let folder: string;
-let ioc: Child;
-let network: EpicsNetwork;
+let ioc: RealIoc;
 
 beforeAll(async () => {
-  folder = await mkdtemp(path.join(tmpdir(), "pvwire-missed-"));
-  const database = path.join(folder, "records.db");
   const records = NAMES.map(
     (name) => `record(calc, "${name}") { field(SCAN, ".1 second") field(CALC, "VAL+1") }`,
   );
-  await writeFile(database, records.join("\n"));
-  network = await privateEpicsNetwork();
-  ioc = Child.start({
-    what: "softIOC",
-    command: PYTHON,
-    args: ["-m", "pvxslibs.ioc", "-d", database],
-    env: network.env,
-  });
-  await ioc.waitForOutput(/complete/);
+  ioc = await startIoc(prefix, records.join("\n"));
 });
 
 afterAll(async () => {
-  await ioc.kill();
-  await rm(folder, { recursive: true });
+  await ioc.end();
 });
-
-const clientOf = (port: number): PvClient =>
-  createClient({
-    url: `ws://127.0.0.1:${String(port)}/ws`,
-    // Node 20 has none.
-    webSocket: NodeSocket as unknown as typeof WebSocket,
-    maxRetryDelayMs: 200,
-    // No busy machine makes the page reconnect.
-    pingTimeoutMs: 60_000,
-    ...(wasm && { wasm }),
-  });
 
 interface Seen {
   readonly value: { readonly number: number } | null;
@@ -75,7 +44,7 @@ class Page {
   readonly live = new Map(NAMES.map((name) => [name, new Map<number, number>()]));
 
   constructor(readonly link: LinkProxy) {
-    this.client = clientOf(link.port);
+    this.client = steadyClientOf(link.port);
     this.watch = watchMissed(this.client, (missed) => this.missed.push(missed));
     for (const name of NAMES) {
       const pv = this.client.pv<Seen>(name, "{ value { number } }");
@@ -107,7 +76,7 @@ class Page {
     this.link.cut();
     await expect.poll(() => this.client.connection.getSnapshot().state).toBe("lost");
     const { newest } = this;
-    const other = clientOf(port);
+    const other = steadyClientOf(port);
     const pvs = NAMES.map((name) => other.pv<Seen>(name, "{ value { number } }"));
     for (const pv of pvs) pv.subscribe(() => undefined);
     await expect.poll(() => pvs[0]?.getSnapshot()?.value?.number).toBeGreaterThan(newest + more);
@@ -128,7 +97,7 @@ class Page {
 const STARVED = { retry: 2, timeout: 60_000 };
 
 it("has every update once after several cuts, and has skipped none", STARVED, async () => {
-  const relay = await Relay.start(network, [`--history=${prefix}:*=1h`]);
+  const relay = await Relay.start(ioc.network, [`--history=${prefix}:*=1h`]);
   const page = new Page(await LinkProxy.start(relay.port));
   await page.counted(5);
   const before = page.inspected();
@@ -163,7 +132,7 @@ it("has every update once after several cuts, and has skipped none", STARVED, as
 });
 
 it("counts as skipped what a relay has not kept, and tells a restart", STARVED, async () => {
-  const relay = await Relay.start(network, ["--no-history"]);
+  const relay = await Relay.start(ioc.network, ["--no-history"]);
   const page = new Page(await LinkProxy.start(relay.port));
   await page.counted(5);
   const before = page.inspected();

@@ -1,22 +1,24 @@
 /** The client with a real relay and a real IOC, where the tests' relay could be wrong. */
 
 import { randomBytes } from "node:crypto";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import path from "node:path";
 
-import { afterAll, beforeAll, expect, it } from "vitest";
-import { WebSocket as NodeSocket } from "ws";
+import { afterAll, afterEach, beforeAll, expect, it, vi } from "vitest";
 
 import { DEADLINE_MS } from "../../testbed/ts/deadline.js";
-import { Child } from "../../testbed/ts/child.js";
-import { privateEpicsNetwork, type EpicsNetwork } from "../../testbed/ts/epics.js";
-import { PYTHON } from "../../testbed/ts/paths.js";
 import { Relay } from "../../testbed/ts/relay.js";
+import { IN_USE, type StreamFault, StreamProxy } from "../../testbed/ts/link_proxy.js";
 import { within } from "../../testbed/ts/within.js";
 import { createGraphqlClient } from "../ts/graphql/index.js";
-import { createClient, type PutResult, type PvClient, type PvHistory } from "../ts/index.js";
-import { wasm } from "./golden.js";
+import {
+  type ConnectionSnapshot,
+  createClient,
+  type PutResult,
+  type PvClient,
+  type PvHistory,
+} from "../ts/index.js";
+import { clientOf, IN_NODE, type RealIoc, startIoc } from "./real.js";
 
 const RECORDS = `
   record(ao, "$(P):SET") { field(VAL, "1") field(PINI, "YES") }
@@ -34,27 +36,15 @@ const PATIENT = { timeoutMs: DEADLINE_MS };
 const prefix = `V${randomBytes(4).toString("hex")}`;
 const pv = (name: string): string => `${prefix}:${name}`;
 
-let folder: string;
-let ioc: Child;
-let network: EpicsNetwork;
+let ioc: RealIoc;
 let relay: Relay;
 let client: PvClient;
 
 beforeAll(async () => {
-  folder = await mkdtemp(path.join(tmpdir(), "pvwire-real-"));
-  const database = path.join(folder, "records.db");
-  await writeFile(database, RECORDS);
-  const rules = path.join(folder, "rules.toml");
+  ioc = await startIoc(prefix, RECORDS);
+  const rules = path.join(ioc.folder, "rules.toml");
   const text = `[[rule]]\npv = "${pv("SECRET")}"\ndeny = ["read", "put"]\n`;
   await writeFile(rules, `${text}[[rule]]\npv = "*"\nallow = "read"\n`);
-  network = await privateEpicsNetwork();
-  ioc = Child.start({
-    what: "softIOC",
-    command: PYTHON,
-    args: ["-m", "pvxslibs.ioc", "-m", `P=${prefix}`, "-d", database],
-    env: { PVXS_QSRV_ENABLE: "YES", ...network.env },
-  });
-  await ioc.waitForOutput(/complete/);
   const flags = [
     "--config",
     rules,
@@ -62,18 +52,14 @@ beforeAll(async () => {
     "--enable-put",
     `--allow-put=${prefix}:*SET`,
   ];
-  relay = await Relay.start(network, flags);
-  const url = `ws://127.0.0.1:${String(relay.port)}/ws`;
-  // Node 20 has none.
-  const webSocket = NodeSocket as unknown as typeof WebSocket;
-  client = createClient({ url, webSocket, ...(wasm && { wasm }) });
+  relay = await Relay.start(ioc.network, flags);
+  client = clientOf(relay.port);
 });
 
 afterAll(async () => {
   client.dispose();
   await relay.kill();
-  await ioc.kill();
-  await rm(folder, { recursive: true });
+  await ioc.end();
 });
 
 /** What became of puts, as codes. */
@@ -194,10 +180,12 @@ it("a relay that hangs shows on every PV within 3 s", async () => {
 
 it("a client of two relays moves to the other one when its relay is killed", async () => {
   const flags = ["--enable-put", `--allow-put=${prefix}:*SET`];
-  const pair = await Promise.all([Relay.start(network, flags), Relay.start(network, flags)]);
+  const pair = await Promise.all([
+    Relay.start(ioc.network, flags),
+    Relay.start(ioc.network, flags),
+  ]);
   const urls = pair.map(({ port }) => `ws://127.0.0.1:${String(port)}/ws`);
-  const webSocket = NodeSocket as unknown as typeof WebSocket;
-  const mover = createClient({ urls, webSocket, ...(wasm && { wasm }) });
+  const mover = createClient({ urls, ...IN_NODE });
   const set = mover.pv(pv("SET"));
   set.subscribe(() => undefined);
   const shown = (): unknown => {
@@ -218,4 +206,52 @@ it("a client of two relays moves to the other one when its relay is killed", asy
     mover.dispose();
     await Promise.all(pair.map((one) => one.kill()));
   }
+});
+
+/** The longest pause of a small PV: 3 s, and the time that a busy machine takes to reconnect. */
+const MOST_PAUSE_MS = 6000;
+
+const COUNTER = "sim://counter(rate_hz=20)";
+const WAVE = "sim://waveform(100000,rate_hz=5)";
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+/**
+ * A stream of large values that stalls, trickles, is buffered, refused or cut on its way: large values arrive all the
+ * same.
+ */
+it.each(Object.keys(IN_USE) as StreamFault[])("%s: small PVs go on within 3 s", async (fault) => {
+  const warned = vi.spyOn(console, "warn").mockImplementation(() => undefined);
+  const proxy = await StreamProxy.start(relay.port, fault);
+  const page = clientOf(proxy.port);
+  const states: ConnectionSnapshot[] = [];
+  page.connection.subscribe(() => states.push(page.connection.getSnapshot()));
+
+  let [longest, last, small, large] = [0, Date.now(), 0, 0];
+  const counter = page.pv(COUNTER);
+  const wave = page.pv(WAVE);
+  counter.subscribe(() => {
+    small += 1;
+    if (small > 1) longest = Math.max(longest, Date.now() - last);
+    last = Date.now();
+  });
+  wave.subscribe(() => (large += 1));
+  await expect.poll(() => proxy.streams).toBeGreaterThan(0);
+  if (IN_USE[fault]) {
+    await expect.poll(() => warned.mock.calls.flat().join()).toContain("stream of large values");
+    const lost = states.find(({ state }) => state === "lost");
+    expect(lost?.reason).toContain("the stream of large values");
+  }
+  const [smallBefore, largeBefore] = [small, large];
+  await expect.poll(() => small - smallBefore).toBeGreaterThan(40);
+  await expect.poll(() => large - largeBefore).toBeGreaterThan(5);
+
+  expect(longest).toBeLessThan(MOST_PAUSE_MS);
+  expect(page.connection.getSnapshot().state).toBe("open");
+  expect(counter.getSnapshot()?.connection.state).toBe("connected");
+  expect(states.some(({ state }) => state === "lost")).toBe(IN_USE[fault]);
+  page.dispose();
+  proxy.end();
 });

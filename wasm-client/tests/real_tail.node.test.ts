@@ -1,23 +1,16 @@
 /** Charts whose page, relay or IOC was away: every update that the relay has kept is shown, once. */
 
 import { randomBytes } from "node:crypto";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import path from "node:path";
 
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
-import { WebSocket as NodeSocket } from "ws";
 
-import { Child } from "../../testbed/ts/child.js";
-import { privateEpicsNetwork, type EpicsNetwork } from "../../testbed/ts/epics.js";
 import { LinkProxy } from "../../testbed/ts/link_proxy.js";
-import { PYTHON } from "../../testbed/ts/paths.js";
 import { Relay } from "../../testbed/ts/relay.js";
 import { Tail } from "../ts/history/tail.js";
-import { createClient, type LivePvHistory, type PvClient } from "../ts/index.js";
+import type { LivePvHistory, PvClient } from "../ts/index.js";
 import { POINT_FIELDS, feed, type PointData } from "../ts/widgets/feed.js";
 import { History } from "../ts/widgets/history.js";
-import { wasm } from "./golden.js";
+import { startIoc, steadyClientOf, type RealIoc } from "./real.js";
 
 /** STEADY is processed once. */
 const SCANS = [
@@ -36,48 +29,24 @@ const prefix = `T${randomBytes(4).toString("hex")}`;
 const NAMES = SCANS.map(([name]) => `${prefix}:${name}`);
 const [FAST = ""] = NAMES;
 
-let folder: string;
-let ioc: Child;
-let network: EpicsNetwork;
+let ioc: RealIoc;
 let relay: Relay;
 let pages: Page[] = [];
 
 beforeAll(async () => {
-  folder = await mkdtemp(path.join(tmpdir(), "pvwire-tail-"));
-  const database = path.join(folder, "records.db");
-  await writeFile(database, RECORDS.join("\n"));
-  network = await privateEpicsNetwork();
-  ioc = Child.start({
-    what: "softIOC",
-    command: PYTHON,
-    args: ["-m", "pvxslibs.ioc", "-m", `P=${prefix}`, "-d", database],
-    env: network.env,
-  });
-  await ioc.waitForOutput(/complete/);
-  relay = await Relay.start(network, [`--history=${prefix}:*=1h`]);
+  ioc = await startIoc(prefix, RECORDS.join("\n"));
+  relay = await Relay.start(ioc.network, [`--history=${prefix}:*=1h`]);
 });
 
 afterAll(async () => {
   await relay.kill();
-  await ioc.kill();
-  await rm(folder, { recursive: true });
+  await ioc.end();
 });
 
 afterEach(() => {
   for (const page of pages) page.end();
   pages = [];
 });
-
-const clientOf = (port: number): PvClient =>
-  createClient({
-    url: `ws://127.0.0.1:${String(port)}/ws`,
-    // Node 20 has none.
-    webSocket: NodeSocket as unknown as typeof WebSocket,
-    maxRetryDelayMs: 200,
-    // No busy machine makes the page reconnect.
-    pingTimeoutMs: 60_000,
-    ...(wasm && { wasm }),
-  });
 
 /** A PV as `usePvHistory` and `StripChart` show it. */
 class Chart {
@@ -133,7 +102,7 @@ class Page {
   readonly charts: readonly [Chart, Chart, Chart];
 
   private constructor(readonly link: LinkProxy) {
-    const client = clientOf(link.port);
+    const client = steadyClientOf(link.port);
     this.client = client;
     this.charts = NAMES.map((name) => new Chart(client, name)) as [Chart, Chart, Chart];
   }
@@ -158,7 +127,7 @@ class Page {
   async away(more: number): Promise<void> {
     await expect.poll(() => this.charts[0].shown.gaps.length).toBe(1);
     const [{ newest }] = this.charts;
-    const other = clientOf(relay.port);
+    const other = steadyClientOf(relay.port);
     const pv = other.pv<{ value: { number: number } | null }>(FAST, "{ value { number } }");
     const stop = pv.subscribe(() => undefined);
     await expect.poll(() => pv.getSnapshot()?.value?.number).toBeGreaterThan(newest + more);
@@ -270,8 +239,8 @@ it(
 
 it("shows the past of a PV that is opened while its IOC hangs, before it is found or not", async () => {
   const flags = ["--linger-ms=0", "--not-found-after-ms=60000"];
-  const other = await Relay.start(network, flags);
-  const [before, after] = [clientOf(other.port), clientOf(other.port)];
+  const other = await Relay.start(ioc.network, flags);
+  const [before, after] = [steadyClientOf(other.port), steadyClientOf(other.port)];
   const first = new Chart(before, FAST);
   await expect.poll(() => first.numbers.length).toBeGreaterThan(5);
   first.end();
@@ -279,14 +248,14 @@ it("shows the past of a PV that is opened while its IOC hangs, before it is foun
   const past = async (): Promise<unknown> =>
     (await fetch(`http://127.0.0.1:${String(other.port)}/pv/${FAST}/history`)).text();
   await expect.poll(past).toContain("not monitored");
-  ioc.signal("SIGSTOP");
+  ioc.child.signal("SIGSTOP");
   const chart = new Chart(after, FAST);
   try {
     await expect.poll(() => chart.numbers.length).toBeGreaterThan(5);
     await expect.poll(() => pieces(chart.strip)).toEqual([chart.numbers]);
     expect(chart.shown.isLoading).toBe(false);
   } finally {
-    ioc.signal("SIGCONT");
+    ioc.child.signal("SIGCONT");
   }
   const { length } = chart.numbers;
   await expect.poll(() => chart.numbers.length).toBeGreaterThan(length + 5);
@@ -303,7 +272,7 @@ it("has an IOC's own silence as a gap, also in charts that are opened meanwhile"
   const [fast] = page.charts;
   const early: Chart[] = [];
   const late: Chart[] = [];
-  ioc.signal("SIGSTOP");
+  ioc.child.signal("SIGSTOP");
   try {
     early.push(new Chart(page.client, FAST));
     await expect.poll(() => fast.shown.gaps.length).toBe(1);
@@ -316,7 +285,7 @@ it("has an IOC's own silence as a gap, also in charts that are opened meanwhile"
       expect(pieces(chart.strip)).toEqual([fast.numbers]);
     }
   } finally {
-    ioc.signal("SIGCONT");
+    ioc.child.signal("SIGCONT");
   }
   await page.counted(5);
   for (const chart of [...page.charts, ...early, ...late]) {

@@ -4,8 +4,16 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import type { ConnectionSnapshot, PvData } from "../ts/index.js";
 import { Relays } from "../ts/link/relays.js";
-import { client, eachWithClient, open, replaceClient, state } from "./connected.js";
-import { fakeClient, FakeSocket, settle } from "./fake_relay.js";
+import {
+  client,
+  eachWithClient,
+  fakeClient,
+  FakeSocket,
+  open,
+  replaceClient,
+  settle,
+  state,
+} from "./fake_relay.js";
 
 const URLS = ["ws://a/ws", "ws://b/ws", "ws://c/ws"];
 

@@ -3,8 +3,15 @@
 import { describe, expect, it, vi } from "vitest";
 
 import type { PvData, PvOptions } from "../ts/index.js";
-import { client, eachWithClient, open, replaceClient } from "./connected.js";
-import { FakeSocket, GOLDEN_NAMES, settle } from "./fake_relay.js";
+import {
+  client,
+  eachWithClient,
+  FakeSocket,
+  GOLDEN_NAMES,
+  open,
+  replaceClient,
+  settle,
+} from "./fake_relay.js";
 
 eachWithClient();
 

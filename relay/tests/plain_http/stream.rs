@@ -1,11 +1,18 @@
-//! `GET /pv/NAME/stream`: each change, losses that are counted, and ends that say why.
+//! `GET /pv/NAME/stream`: each change, losses that are counted, and ends that say why. `GET /pv/NAME.png` and
+//! `/pv/NAME.mjpeg`: an NTNDArray as an image.
 
+use std::io::{BufReader, Read, Write};
+use std::net::TcpStream;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use testbed::{Network, Relay, SoftIoc, eventually, file, in_repository, prefix, python};
+use socket2::{Domain, Socket, Type};
+use testbed::{
+    DEADLINE, Network, Relay, SoftIoc, StructureServer, eventually, file, in_repository, prefix,
+    python,
+};
 
-use super::client::{Events, encoded};
+use super::client::{Events, PATIENT, encoded, get, patient};
 
 const DATABASE: &str = r#"
 record(ao, "$(P)ao") { field(VAL, "1") field(HIGH, "5") field(HSV, "MINOR") field(PINI, "YES") }
@@ -139,4 +146,155 @@ fn httpx_sse_of_python_finds_data_in_each_event() {
         assert_eq!(event["event"], "message", "{event}");
         assert!(event["data"]["value"]["number"].is_number(), "{event}");
     }
+}
+
+/// Sends a request and reads until `enough`, or to the end.
+fn ask(relay: &Relay, path: &str, enough: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+    let mut stream = TcpStream::connect(relay.address()).unwrap();
+    send(relay, &mut stream, path);
+    let (mut bytes, mut chunk) = (Vec::new(), [0; 1 << 16]);
+    while !enough(&bytes) {
+        match stream.read(&mut chunk).unwrap() {
+            0 => break,
+            count => bytes.extend_from_slice(&chunk[..count]),
+        }
+    }
+    bytes
+}
+
+fn send(relay: &Relay, stream: &mut TcpStream, path: &str) {
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    let host = relay.address();
+    let path = patient(path);
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+}
+
+/// The heights of images in a stream, which their headers have.
+struct Heights(BufReader<TcpStream>);
+
+impl Heights {
+    /// A stream over a connection whose receive buffer is soon full.
+    fn open(relay: &Relay, path: &str) -> Self {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.set_recv_buffer_size(4096).unwrap();
+        socket.connect(&relay.address().into()).unwrap();
+        let mut stream = socket.into();
+        send(relay, &mut stream, path);
+        Self(BufReader::new(stream))
+    }
+
+    fn next(&mut self) -> u16 {
+        // The header of a frame of JPEG: its length, the bits of a sample, the height.
+        const FRAME: [u8; 4] = [0xff, 0xc0, 0, 11];
+        let mut last = [0; 4];
+        let mut byte = [0];
+        while last != FRAME {
+            self.0.read_exact(&mut byte).unwrap();
+            last.rotate_left(1);
+            last[3] = byte[0];
+        }
+        let mut rest = [0; 3];
+        self.0.read_exact(&mut rest).unwrap();
+        u16::from_be_bytes([rest[1], rest[2]])
+    }
+}
+
+fn position(bytes: &[u8], of: &[u8]) -> Option<usize> {
+    bytes.windows(of.len()).position(|window| window == of)
+}
+
+#[test]
+fn image_is_png_and_motion_jpeg() {
+    let network = Network::new();
+    let structures = prefix();
+    let _server = StructureServer::start(Some(network), &structures);
+    let relay = Relay::start(network, &["--linger-ms=100", PATIENT]);
+    let name = format!("pva:%2F%2F{structures}image");
+    let answer = ask(&relay, &format!("{name}.png"), |_| false);
+    let begin = position(&answer, b"\r\n\r\n").unwrap();
+    let head = String::from_utf8_lossy(&answer[..begin]).to_lowercase();
+    assert!(
+        head.starts_with("http/1.1 200") && head.contains("image/png"),
+        "{head}"
+    );
+    let png = &answer[begin + 4..];
+    assert!(png.starts_with(b"\x89PNG\r\n\x1a\n") && png.ends_with(b"IEND\xae\x42\x60\x82"));
+    let [width, height] =
+        [16, 20].map(|at| u32::from_be_bytes(png[at..at + 4].try_into().unwrap()));
+    // Width, height, bits and colours: grey.
+    assert_eq!((width, height, png[24], png[25]), (1500, 1000, 16, 0));
+
+    // The first image, to the end of a JPEG.
+    let whole = |bytes: &[u8]| position(bytes, b"\xff\xd9\r\n").is_some();
+    let motion = ask(&relay, &format!("{name}.mjpeg?interval_ms=100"), whole);
+    let head = String::from_utf8_lossy(&motion[..200]).to_lowercase();
+    assert!(head.starts_with("http/1.1 200"), "{head}");
+    assert!(position(&motion, b"multipart/x-mixed-replace; boundary=image").is_some());
+    assert!(position(&motion, b"--image\r\nContent-Type: image/jpeg\r\n").is_some());
+    let jpeg = position(&motion, b"\xff\xd8\xff");
+    assert!(jpeg < position(&motion, b"\xff\xd9\r\n"));
+
+    let other = get(&relay, &format!("pva:%2F%2F{structures}site.png"));
+    assert_eq!(other.status, 406, "{}", other.json);
+    assert!(
+        other.json["error"].as_str().unwrap().contains("NTNDArray"),
+        "{}",
+        other.json
+    );
+    eventually("no client is left", || {
+        relay.metric("pvwire_sessions_active") == 0.0
+    });
+    eventually("nothing stays charged", || {
+        relay.metric("pvwire_memory_charged_bytes") == 0.0
+    });
+}
+
+#[test]
+fn stream_of_images_ends_when_the_pv_is_no_image_any_more() {
+    let network = Network::new();
+    let structures = prefix();
+    let mut server = StructureServer::start(Some(network), &structures);
+    let relay = Relay::start(network, &[PATIENT]);
+    server.reshape("image");
+    let name = format!("pva:%2F%2F{structures}shaped");
+    eventually("it is an image", || {
+        ask(&relay, &format!("{name}.png"), |_| false).starts_with(b"HTTP/1.1 200")
+    });
+    let mut stream = TcpStream::connect(relay.address()).unwrap();
+    send(&relay, &mut stream, &format!("{name}.mjpeg"));
+    let mut first = [0; 64];
+    stream.read_exact(&mut first).unwrap();
+    server.reshape("full");
+    // It ends, and its images end with the last one.
+    stream.read_to_end(&mut Vec::new()).unwrap();
+    assert_eq!(get(&relay, &format!("{name}.png")).status, 406);
+}
+
+#[test]
+fn slow_reader_of_images_gets_newer_ones_and_delays_no_other() {
+    let network = Network::new();
+    let structures = prefix();
+    let _server = StructureServer::start(Some(network), &structures);
+    let relay = Relay::start(network, &[PATIENT]);
+    let path = format!("pva:%2F%2F{structures}growing.mjpeg");
+    let mut slow = Heights::open(&relay, &path);
+    let first = slow.next();
+    // The other one is sent images meanwhile; 120 of them are 7 MB.
+    let mut other = Heights::open(&relay, &path);
+    while other.next() < first + 120 {}
+    let charged = relay.metric("pvwire_memory_charged_bytes");
+    assert!(charged < 3e6, "{charged} bytes");
+    let newest = other.next();
+    let mut heights = vec![first];
+    while heights.last() < Some(&newest) {
+        heights.push(slow.next());
+    }
+    assert!(heights.is_sorted_by(|one, next| one < next), "{heights:?}");
+    let count = heights.len();
+    assert!(count < usize::from(newest - first), "{heights:?}");
+    // The last image of `heights` may be younger than `newest`.
+    let left_out = usize::from(heights[count - 1] - first) + 1 - count;
+    let skipped = relay.metric("pvwire_http_images_skipped_total") as usize;
+    assert!(skipped >= left_out, "{skipped} of {left_out} are counted");
 }

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::watcher::Address;
-use super::{World, attacks, healthy};
+use super::{World, attacks, streams};
 use testbed::{NatsServer, Relay, Wire, file, relay_command};
 
 /// While every 16 KiB wait so long, NATS cuts the edge off at times.
@@ -81,7 +81,7 @@ impl Fleet {
 impl World {
     /// Starts the relays that hold the PVs of the fleet, and its second edge, unless they run.
     pub(super) fn start_owners(&mut self) {
-        let addresses = self.liar.addresses(&format!("127.0.0.2 {}", healthy::HOST));
+        let addresses = self.liar.addresses(&format!("127.0.0.2 {}", streams::HOST));
         let rules = self.rules.path.to_str().unwrap();
         let Some(fleet) = &mut self.fleet else {
             return;

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::healthy::Healthy;
+use super::streams::Healthy;
 use super::watcher::Address;
 use super::withheld::{STEADY, Withheld};
 use testbed::{Client, Fetching, How, Kept, RowSeen, eventually};

@@ -1,13 +1,15 @@
 //! A scalar update costs no allocation on its way from libca or pvxs to the sink.
 //!
-//! Topology: one IOC, one client. The allocations of libca are C's, those of pvxs C++'s, and don't
-//! come here.
+//! Topology: one IOC, one client. Calls of Rust's allocator are counted: the allocations of libca are C's, those of pvxs
+//! C++'s, and don't come here.
 
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pvwire_epics::{ca, pva};
 
-use crate::support::calls::{self, Counter};
 use crate::support::{Server, eventually, in_own_process, prefix};
 
 impl ca::ChannelEvents for Counter {
@@ -57,7 +59,7 @@ fn check<C>(records: &[&str], open: impl Fn(&str, Arc<Counter>) -> C) {
         assert_eq!(counter.calls(), 0);
     }
     // The counter counts: this thread has made the names above.
-    assert!(calls::of_this_thread() > 0);
+    assert!(of_this_thread() > 0);
 }
 
 #[test]
@@ -111,4 +113,70 @@ fn scalar_update_of_pva_allocates_nothing_on_its_way_to_the_sink() {
             });
         },
     );
+}
+
+thread_local! {
+    static CALLS: Cell<u64> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn count() {
+    CALLS.with(|calls| calls.set(calls.get() + 1));
+}
+
+// SAFETY: every call goes to the system's allocator as it is.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: what the caller promises is what `System` asks for.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        count();
+        // SAFETY: as above; the place came from `System`.
+        unsafe { System.dealloc(place, layout) }
+    }
+}
+
+/// Calls by this thread.
+fn of_this_thread() -> u64 {
+    CALLS.with(Cell::get)
+}
+
+/// Counts updates, and calls to the allocator by the calling thread from one update to the next:
+/// all of the way out of one callback and into the next lies in between.
+#[derive(Default)]
+struct Counter {
+    updates: AtomicU64,
+    bits: AtomicU64,
+    calls_before: AtomicU64,
+    calls_between: AtomicU64,
+}
+
+impl Counter {
+    /// An update; `bits`: of its value, which so is used.
+    fn update(&self, bits: u64) {
+        self.bits.store(bits, Ordering::Relaxed);
+        let calls = of_this_thread();
+        let before = self.calls_before.swap(calls, Ordering::Relaxed);
+        // The first few come among the events of the connect, which may allocate.
+        if self.updates.fetch_add(1, Ordering::Relaxed) >= 3 {
+            let between = calls - before;
+            self.calls_between.fetch_add(between, Ordering::Relaxed);
+        }
+    }
+
+    fn updates(&self) -> u64 {
+        self.updates.load(Ordering::Relaxed)
+    }
+
+    /// Calls between the updates, all together.
+    fn calls(&self) -> u64 {
+        self.calls_between.load(Ordering::Relaxed)
+    }
 }

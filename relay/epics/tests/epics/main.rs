@@ -10,15 +10,11 @@ mod ca_monitors;
 mod ca_put;
 #[cfg(feature = "interpose")]
 mod ca_recv;
-#[cfg(feature = "interpose")]
-mod ca_timer;
 #[cfg(not(feature = "interpose"))]
 mod ca_without_recv;
-mod pva_calls;
 mod pva_monitors;
 mod pva_operations;
-mod pva_refused;
+mod pva_scripted;
 mod pva_servers;
 mod pva_structures;
-mod pva_undecodable;
 mod support;

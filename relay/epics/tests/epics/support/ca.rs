@@ -6,8 +6,6 @@ use pvwire_epics::ca::{
     AccessRights, Channel, ChannelEvents, ChannelInfo, Client, Metadata, NativeType, Update, Value,
 };
 
-use super::recorder;
-
 /// An event as the sink saw it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Event {
@@ -35,7 +33,7 @@ pub(crate) enum OwnValue {
 }
 
 /// A sink that remembers all events, in order.
-pub(crate) type Recorder = recorder::Recorder<Event>;
+pub(crate) type Recorder = super::Recorder<Event>;
 
 /// Opens a channel with such a sink.
 pub(crate) fn open(client: &Client, name: &str) -> (Arc<Recorder>, Channel) {

@@ -1,19 +1,17 @@
 //! What the tests share: a process for each of them, real servers, and sinks that record.
 
 pub(crate) mod ca;
-pub(crate) mod calls;
 pub(crate) mod pva;
-mod recorder;
-mod server;
 
+use std::fmt::Debug;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-pub(crate) use server::Server;
-use testbed::Network;
 pub(crate) use testbed::prefix;
+use testbed::{Network, SoftIoc, StructureServer};
 
 /// The port at which this test's process searches pvAccess servers.
 pub(crate) fn pva_search_port() -> u16 {
@@ -81,5 +79,111 @@ pub(crate) fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     while !done() {
         assert!(Instant::now() < deadline, "never: {what}");
         thread::yield_now();
+    }
+}
+
+/// A sink that remembers all events.
+pub(crate) struct Recorder<E> {
+    events: Mutex<Vec<E>>,
+    more: Condvar,
+}
+
+impl<E: Clone + Debug> Recorder<E> {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            events: Mutex::default(),
+            more: Condvar::default(),
+        })
+    }
+
+    pub(super) fn push(&self, event: E) {
+        self.events.lock().unwrap().push(event);
+        self.more.notify_all();
+    }
+
+    /// How many events there are so far.
+    pub(crate) fn len(&self) -> usize {
+        self.events.lock().unwrap().len()
+    }
+
+    /// All events so far.
+    pub(crate) fn events(&self) -> Vec<E> {
+        self.events.lock().unwrap().clone()
+    }
+
+    /// Waits for the first event from the one numbered `from` on that `found` accepts; returns its
+    /// number and what `found` made of it.
+    pub(crate) fn wait<T>(
+        &self,
+        from: usize,
+        what: &str,
+        mut found: impl FnMut(&E) -> Option<T>,
+    ) -> (usize, T) {
+        let deadline = Instant::now() + DEADLINE;
+        let mut events = self.events.lock().unwrap();
+        let mut next = from;
+        loop {
+            while next < events.len() {
+                if let Some(result) = found(&events[next]) {
+                    return (next, result);
+                }
+                next += 1;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "no {what} in {events:#?}");
+            events = self.more.wait_timeout(events, left).unwrap().0;
+        }
+    }
+}
+
+/// A server; dropping it kills it.
+pub(crate) enum Server {
+    Ioc(SoftIoc),
+    Structures(StructureServer),
+}
+
+impl Server {
+    /// Starts a soft IOC of Channel Access with a database in which `$(P)` stands for `prefix`, and
+    /// waits until it runs.
+    pub(crate) fn soft_ioc(prefix: &str, database: &[u8]) -> Self {
+        Self::with_access_security(prefix, database, "")
+    }
+
+    /// The same with an access security file.
+    pub(crate) fn with_access_security(prefix: &str, database: &[u8], rules: &str) -> Self {
+        Self::Ioc(SoftIoc::in_environment(prefix, database, rules))
+    }
+
+    /// The same of Channel Access and pvAccess.
+    pub(crate) fn ioc(prefix: &str, database: &str) -> Self {
+        let ioc = SoftIoc::in_environment_with_pv_access(prefix, database.as_bytes());
+        Self::Ioc(ioc)
+    }
+
+    /// Starts the server of structures and waits until it runs.
+    pub(crate) fn structures(prefix: &str) -> Self {
+        Self::Structures(StructureServer::start(None, prefix))
+    }
+
+    /// Writes a field of the IOC, soon.
+    pub(crate) fn put(&mut self, pv: &str, value: &str) {
+        let Self::Ioc(ioc) = self else {
+            panic!("only an IOC has a shell");
+        };
+        let command = format!("dbpf \"{pv}\" \"{value}\"");
+        ioc.run(&format!("ioc({command:?})"));
+    }
+
+    /// The process's number.
+    pub(crate) fn id(&self) -> u32 {
+        match self {
+            Self::Ioc(ioc) => ioc.id(),
+            Self::Structures(server) => server.id(),
+        }
+    }
+
+    /// Ends the process at once, as in a power cut.
+    pub(crate) fn kill(self) {
+        drop(self);
     }
 }

@@ -4,8 +4,6 @@ use pvwire_epics::pva::{
     ElementType, Metadata, Node, PvaEvents, SharedArray, TypeInfo, Update, Value,
 };
 
-use super::recorder;
-
 /// An event as the sink saw it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Event {
@@ -45,7 +43,7 @@ pub(crate) enum OwnValue {
 pub(crate) const NO_ALARM_FIELD: u16 = u16::MAX;
 
 /// A sink that remembers all events, in order.
-pub(crate) type Recorder = recorder::Recorder<Event>;
+pub(crate) type Recorder = super::Recorder<Event>;
 
 impl Recorder {
     pub(crate) fn wait_connected(&self, from: usize) -> (usize, TypeInfo) {

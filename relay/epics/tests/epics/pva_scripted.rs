@@ -1,18 +1,22 @@
-//! A PV that pvxs can't decode, or that has millions of parts, doesn't disturb its server's other
-//! PVs.
+//! A PV that pvxs can't decode, or that has millions of parts, doesn't disturb its server's other PVs. A monitor that
+//! the server refuses or ends is tried again, at growing intervals. A call is ended while it waits for its service, and
+//! while the service works on it.
 //!
-//! Topology: one server of the test's own whose PVs all share a connection, one client.
+//! Topology: a server of the test's own that speaks just enough of the protocol to do what no real one does when it is
+//! told to; one client.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::channel;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use pvwire_epics::pva::Client;
+use pvwire_epics::Ticket;
+use pvwire_epics::pva::{Client, ElementType, NodeValue, OpError};
+use testbed::fake_pva::{self, ERROR, FINISH, OK, Script, structure, text};
 
-use crate::support::in_own_process;
-use crate::support::pva::{Event, Recorder};
-use testbed::fake_pva::{self, Script, structure};
+use crate::support::pva::{Event, OwnValue, Recorder};
+use crate::support::{DEADLINE, eventually, in_own_process};
 
 const FLOAT64: u8 = 0x43;
 const STRING: u8 = 0x60;
@@ -219,4 +223,178 @@ fn pv_whose_later_updates_cannot_be_decoded_is_found() {
         }
         assert_eq!(server.bad.load(Ordering::Relaxed), bad);
     });
+}
+
+/// The first `refusals` monitors are refused, the next is ended after its first value, and all
+/// others get a value and stay.
+struct Busy {
+    refusals: u32,
+    monitors: AtomicU32,
+}
+
+impl Busy {
+    fn last(&self) -> u32 {
+        self.monitors.load(Ordering::Relaxed) - 1
+    }
+}
+
+impl Script for Busy {
+    fn init(&self, _: &str) -> Vec<u8> {
+        if self.monitors.fetch_add(1, Ordering::Relaxed) < self.refusals {
+            [&[ERROR], &text("too busy")[..], &text("")].concat()
+        } else {
+            structure("fake:1.0", FLOAT64)
+        }
+    }
+
+    fn value(&self, _: &str) -> Vec<u8> {
+        [&[1, 1], &f64::from(self.last()).to_le_bytes()[..], &[0]].concat()
+    }
+
+    fn run(&self, name: &str, send: &dyn Fn(u8, &[u8]) -> bool) {
+        let last = self.last();
+        send(0, &self.value(name));
+        if last == self.refusals {
+            send(FINISH, &[OK]);
+        }
+    }
+}
+
+#[test]
+fn refused_or_ended_monitor_is_tried_again() {
+    in_own_process!("refused_or_ended_monitor_is_tried_again", || {
+        let server = Arc::new(Busy {
+            refusals: 2,
+            monitors: AtomicU32::new(0),
+        });
+        fake_pva::start(crate::support::pva_search_port(), Arc::clone(&server) as _);
+        let client = Client::start().unwrap();
+        let recorder = Recorder::new();
+        let start = Instant::now();
+        let _monitor = client.open("any", recorder.clone()).unwrap();
+
+        let value = |wanted: f64| {
+            recorder.wait_update(0, |update| match &update.value {
+                OwnValue::Structure(node) => {
+                    node.get("value").unwrap().value
+                        == NodeValue::Number(ElementType::Float64, wanted)
+                }
+                _ => false,
+            })
+        };
+        value(2.0);
+        // 1 s and then 2 s between the tries.
+        assert!(start.elapsed() > Duration::from_millis(2_900));
+        let (last, _) = value(3.0);
+        assert!(start.elapsed() > Duration::from_millis(3_900));
+        let events = recorder.events();
+        let told: Vec<_> = events[..=last]
+            .iter()
+            .map(|event| match event {
+                Event::Failed(reason) | Event::Unreadable(reason) => &**reason,
+                Event::Connected(info) if info.changed => "changed",
+                Event::Connected(_) => "connected",
+                Event::Disconnected => "disconnected",
+                Event::Metadata(_) => "metadata",
+                Event::Update(_) => "update",
+            })
+            .collect();
+        let expected = [
+            "too busy",
+            "too busy",
+            "connected",
+            "metadata",
+            "update",
+            "the server ended the monitor",
+            "disconnected",
+            "connected",
+            "metadata",
+            "update",
+        ];
+        assert_eq!(told, expected);
+        assert_eq!(server.monitors.load(Ordering::Relaxed), 4);
+    });
+}
+
+/// Works on every call for ever.
+#[derive(Default)]
+struct Slow {
+    called: AtomicU32,
+    ended: AtomicU32,
+}
+
+impl Script for Slow {
+    fn init(&self, _: &str) -> Vec<u8> {
+        vec![OK]
+    }
+
+    fn value(&self, _: &str) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn called(&self) {
+        self.called.fetch_add(1, Ordering::Release);
+    }
+
+    fn ended(&self) {
+        self.ended.fetch_add(1, Ordering::Release);
+    }
+}
+
+#[test]
+fn call_that_is_not_wanted_any_more_ends_at_its_service() {
+    in_own_process!(
+        "call_that_is_not_wanted_any_more_ends_at_its_service",
+        || {
+            let service = Arc::new(Slow::default());
+            fake_pva::start(crate::support::pva_search_port(), Arc::clone(&service) as _);
+            let client = Client::start().unwrap();
+            let (sender, results) = channel();
+            let call = |timeout, ticket: Ticket| {
+                let sender = sender.clone();
+                client.rpc("service", Vec::new(), timeout, ticket, move |result| {
+                    sender.send(result.map(|_| ())).unwrap();
+                })
+            };
+            let said = || results.recv_timeout(DEADLINE).unwrap();
+
+            let stop = call(DEADLINE, Ticket::default());
+            eventually("called", || service.called.load(Ordering::Acquire) == 1);
+            stop.stop();
+            assert_eq!(said(), Err(OpError::Disconnected));
+            eventually("ended", || service.ended.load(Ordering::Acquire) == 1);
+
+            let _late = call(Duration::from_secs(3), Ticket::default());
+            assert_eq!(said(), Err(OpError::TimedOut));
+            eventually("ended", || service.ended.load(Ordering::Acquire) == 2);
+
+            let unwanted = Ticket::default();
+            assert!(unwanted.cancel());
+            let _unwanted = call(Duration::from_secs(1), unwanted);
+            assert_eq!(said(), Err(OpError::NotConnected));
+            assert_eq!(service.called.load(Ordering::Acquire), 2);
+        }
+    );
+}
+
+#[test]
+fn stopped_call_that_waits_for_its_service_is_not_sent() {
+    in_own_process!(
+        "stopped_call_that_waits_for_its_service_is_not_sent",
+        || {
+            let client = Client::start().unwrap();
+            let (sender, results) = channel();
+            let ticket = Ticket::default();
+            let of_call = ticket.clone();
+            let stop = client.rpc("service", Vec::new(), DEADLINE, of_call, move |result| {
+                sender.send(result.map(|_| ())).unwrap();
+            });
+            assert!(ticket.cancel());
+            stop.stop();
+            assert_eq!(
+                results.recv_timeout(DEADLINE).unwrap(),
+                Err(OpError::NotConnected)
+            );
+        }
+    );
 }
