@@ -14,9 +14,7 @@ mod history;
 mod hosts;
 mod key;
 mod last_read;
-mod max_rate;
 mod reference;
-mod replay_speed;
 mod rule_text;
 mod screens;
 mod value;
@@ -43,10 +41,9 @@ pub use self::history::HistoryRule;
 pub use self::hosts::Hosts;
 use self::key::{KEYS, Key};
 pub use self::last_read::LastRead;
-pub use self::max_rate::MaxRate;
-pub use self::replay_speed::ReplaySpeed;
 pub use self::rule_text::{Access, RuleText};
 pub use self::screens::{ScreenAccess, ScreenFolder};
+pub use self::value::{MaxRate, ReplaySpeed};
 pub use self::version::{set_commit, version};
 
 /// Cores that this process may use, by its affinity and its control group.

@@ -21,7 +21,6 @@ mod pv;
 mod source;
 #[cfg(test)]
 mod tests;
-mod unread;
 mod view;
 
 use std::io;

@@ -9,7 +9,6 @@
 mod documents;
 mod message;
 mod payload;
-mod reading;
 mod records;
 mod selections;
 mod socket;
@@ -21,9 +20,8 @@ pub use pvwire_core::graphql::{
 pub use pvwire_core::store::{CAUSES, part};
 
 pub use documents::Documents;
-pub use message::Protocol;
+pub use message::{Protocol, ReadMessage, Settings, may_introspect};
 pub use payload::{MOST_IN_A_BATCH, Payload, PayloadError, Requests};
-pub use reading::{ReadMessage, Settings, may_introspect};
 pub use records::{Records, push_record};
 pub use selections::{Known, Selections};
 pub use socket::{Reply, Socket, Wanted};

@@ -10,8 +10,9 @@ use pvwire_core::graphql::{Operation, OperationKind, Root};
 use pvwire_schema::limits::MAX_NAME_BYTES;
 use pvwire_schema::types::PvId;
 
-use crate::message::{ACK, KEEP_ALIVE, Message, Protocol, complete, pong, quoted};
-use crate::reading::{ReadMessage, Settings, Started};
+use crate::message::{
+    ACK, KEEP_ALIVE, Message, Protocol, ReadMessage, Settings, Started, complete, pong, quoted,
+};
 use crate::selections::Equals;
 use crate::selections::Known;
 

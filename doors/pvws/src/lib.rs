@@ -10,7 +10,6 @@ mod java;
 mod json;
 mod life;
 pub mod local;
-mod merged;
 mod message;
 mod name;
 mod report;

@@ -7,10 +7,9 @@
 
 use pvwire_schema::types::Metadata;
 
-use crate::merged::Merged;
 use crate::name::Dialect;
 use crate::text;
-use crate::update;
+use crate::update::{self, Merged};
 use crate::vtype::{Sample, VType};
 use crate::websocket::text_message;
 

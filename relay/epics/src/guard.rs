@@ -1,4 +1,4 @@
-//! Catches panics in functions that C calls; logs and counts them.
+//! What functions that C calls need: panics in them are caught, logged and counted; and the name of the calling thread.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,4 +20,13 @@ pub(crate) fn guard(callback: &str, body: impl FnOnce()) {
         CAUGHT.fetch_add(1, Ordering::Relaxed);
         log::error!("a panic in the {callback} callback cost one event");
     }
+}
+
+/// The name of the calling thread and a NUL; empty if the system doesn't provide it.
+pub(crate) fn thread_name() -> [u8; 16] {
+    // The maximum length of a thread's name, including its NUL.
+    let mut name = [0_u8; 16];
+    // SAFETY: the call writes a name of at most 16 bytes, the size of the array.
+    let failed = unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) } != 0;
+    if failed { [0; 16] } else { name }
 }

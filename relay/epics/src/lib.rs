@@ -5,7 +5,7 @@
 //! `pva/array.rs`, the functions that C calls in `ca/callback.rs`, `ca/recv.rs`,
 //! `pva/callback.rs` and `pva/socket_calls.rs`, libca's sockets in `ca/socket.rs`, calls for libca's timers in `ca/timers.rs`, the user's name in `user.rs`,
 //! pvxs's values in `pva/items.rs`, and system calls in `environment.rs`, `memory.rs`,
-//! `thread_name.rs` and `descriptors.rs`.
+//! `guard.rs` and `descriptors.rs`.
 //!
 //! A program that links this crate sets its run path in its own build script to the folder named by
 //! `DEP_PVWIRE_EPICS_LIBDIR`. It exports the symbols `recv` and `send`
@@ -25,7 +25,6 @@ mod liveness;
 mod memory;
 pub mod pva;
 mod silence;
-mod thread_name;
 mod throttle;
 mod ticket;
 mod user;

@@ -8,7 +8,6 @@ mod array;
 mod callback;
 mod command;
 mod command_thread;
-mod contexts;
 mod event;
 mod handle;
 mod isolation;

@@ -6,7 +6,6 @@ mod chain;
 mod check;
 mod file;
 mod record;
-mod text;
 
 use std::io;
 use std::path::{Path, PathBuf};

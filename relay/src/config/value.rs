@@ -1,6 +1,7 @@
 //! Parses and prints the values of keys. Each parser says what it expected.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -12,8 +13,7 @@ use pvwire_fleet::{Role, Site};
 
 use super::history::size;
 use super::{
-    ArchiverRule, AuditSync, Auth, ChannelFinderUrl, HistoryRule, MaxRate, Pages, ReplaySpeed,
-    ScreenAccess, ScreenFolder,
+    ArchiverRule, AuditSync, Auth, ChannelFinderUrl, HistoryRule, Pages, ScreenAccess, ScreenFolder,
 };
 
 /// Longest duration: one day.
@@ -321,6 +321,63 @@ pub(super) fn show_optional<T: ToString>(value: &Option<T>) -> String {
 pub(super) fn show_list<T: ToString>(values: &[T]) -> String {
     let values: Vec<_> = values.iter().map(T::to_string).collect();
     values.join(" ")
+}
+
+/// A cap of the rate of updates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MaxRate {
+    /// The PVs that it applies to, with `*` for any characters and `?` for one.
+    pub pattern: String,
+    /// Minimum interval between two updates of one PV in milliseconds; 0: no limit.
+    pub min_interval_ms: u32,
+}
+
+impl fmt::Display for MaxRate {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rate_hz = match self.min_interval_ms {
+            0 => 0.0,
+            interval => 1000.0 / f64::from(interval),
+        };
+        write!(formatter, "{}={rate_hz}", self.pattern)
+    }
+}
+
+/// Times the speed of a recording, in thousandths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplaySpeed(u32);
+
+impl Default for ReplaySpeed {
+    fn default() -> Self {
+        Self(1000)
+    }
+}
+
+impl ReplaySpeed {
+    /// Whether a replay may have this speed.
+    #[must_use]
+    pub fn fits(times: f64) -> bool {
+        (0.1..=100.0).contains(&times)
+    }
+
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let times = text
+            .parse::<f64>()
+            .ok()
+            .filter(|times| Self::fits(*times))?;
+        Some(Self((times * 1000.0).round() as u32))
+    }
+
+    /// Times the speed of the recording.
+    #[must_use]
+    pub fn times(self) -> f64 {
+        f64::from(self.0) / 1000.0
+    }
+}
+
+impl fmt::Display for ReplaySpeed {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.times().fmt(formatter)
+    }
 }
 
 #[cfg(test)]

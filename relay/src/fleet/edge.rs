@@ -21,12 +21,11 @@ use pvwire_schema::types::{Expected, PvId};
 
 use self::moves::Move;
 use super::command::FleetCommand;
-use super::counters::FleetCounters;
+use super::counters::{FleetCounters, Unread};
 use super::message::{Grant, Granted};
 use super::peer::{Fed, Follow, Peer};
 use super::publisher::{PUBLISHED_PVS, shard_of};
 use super::pv::FleetPv;
-use super::unread::Unread;
 use crate::ingest::Intake;
 use crate::ingest::feed::Feed;
 use crate::ops::latency::wall_ns;

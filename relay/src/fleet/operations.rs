@@ -11,10 +11,9 @@ use pvwire_fleet::{AskError, Bus, Kind, MemberId, Refusal, Refusals, Reply};
 use pvwire_schema::types::{Outcome, PutRequest};
 
 use super::command::FleetCommand;
-use super::counters::FleetCounters;
+use super::counters::{FleetCounters, Unread};
 use super::message::{self, Operation, RemoteOperation};
 use super::pv::FleetPv;
-use super::unread::Unread;
 use crate::access::auth::Peer;
 use crate::access::caller::Caller;
 use crate::access::rule::Identity;

@@ -9,7 +9,7 @@ use pvwire_fleet::ownership::Owners;
 use pvwire_fleet::{MemberId, Presence, Refusal, Refusals, Role};
 
 use super::announcements::Announcement;
-use super::unread::Unread;
+use super::counters::Unread;
 use crate::config::Hosts;
 use crate::limits::lines::Lines;
 use crate::session::peers::Peer;

@@ -5,7 +5,6 @@ mod functions;
 mod generator;
 mod name;
 mod phoebus;
-mod random;
 mod system;
 mod timer;
 

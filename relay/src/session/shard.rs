@@ -13,7 +13,6 @@ mod ending;
 mod handle;
 mod heartbeat;
 mod large;
-mod large_way;
 mod login;
 mod questions;
 mod requests;

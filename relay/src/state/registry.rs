@@ -5,12 +5,10 @@
 //! separate number, which all clients with an equal filter share, and it holds the PV.
 
 mod acquire;
-mod inputs;
+mod holders;
 mod name;
 mod open;
-mod rate_caps;
 mod reading;
-mod remote_holders;
 mod repeated;
 #[cfg(test)]
 mod tests;

@@ -26,8 +26,7 @@ use std::time::{Duration, Instant};
 use std::{ptr, slice, thread};
 
 use super::socket::{CircuitSocket, Seen};
-use crate::guard::guard;
-use crate::thread_name::thread_name;
+use crate::guard::{guard, thread_name};
 
 /// libca's names of the threads that read its circuits, and of those that write to them.
 const RECEIVER: &[u8] = b"CAC-TCP-recv\0";

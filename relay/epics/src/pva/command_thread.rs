@@ -7,8 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::command::Command;
-use super::contexts::Contexts;
-use super::handle::{Discovery, Operation, Subscription};
+use super::handle::{Contexts, Discovery, Operation, Subscription};
 use super::isolation::{Isolation, Side, Step};
 use super::monitor_state::{MonitorState, Peers};
 use super::operation::OperationState;

@@ -1,5 +1,7 @@
-//! Owners of the shim's contexts, monitors and operations, which are destroyed in the right order.
+//! Owners of the shim's contexts, monitors and operations, which are destroyed in the right order. There is a context for
+//! each side of the monitors, and one for checks.
 
+use std::cell::OnceCell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -13,12 +15,14 @@ use pvxs_sys::{
 };
 
 use super::callback;
+use super::isolation::Side;
 use super::items::{Outgoing, readable, text};
 use super::monitor_state::MonitorState;
 use super::operation::OperationState;
 use super::questions::Answer;
 use super::request::Request;
 use super::servers::Servers;
+use crate::user::ContextError;
 
 /// Size of the buffer for the reason of a failure.
 const REASON_BYTES: usize = 256;
@@ -264,5 +268,52 @@ impl Drop for Discovery<'_> {
     fn drop(&mut self) {
         // SAFETY: owned by us, and its context still exists.
         unsafe { pvs_discovery_destroy(self.discovery.as_ptr()) };
+    }
+}
+
+/// A context for monitors and operations, and two others that are created when needed: one for
+/// isolated monitors, and one for checks.
+pub(super) struct Contexts {
+    pub(super) main: Context,
+    /// For monitors on the second side.
+    second: OnceCell<Context>,
+    checks: OnceCell<Context>,
+}
+
+impl Contexts {
+    pub(super) fn create() -> Result<Self, ContextError> {
+        let main =
+            Context::create().map_err(|refused| ContextError::Library(refused.to_string()))?;
+        Ok(Self {
+            main,
+            second: OnceCell::new(),
+            checks: OnceCell::new(),
+        })
+    }
+
+    /// The context of a side.
+    pub(super) fn of(&self, side: Side) -> Result<&Context, Refused> {
+        match side {
+            Side::First => Ok(&self.main),
+            Side::Second => created(&self.second),
+        }
+    }
+
+    /// A value that breaks a connection of this context affects no monitor.
+    pub(super) fn checks(&self) -> Result<&Context, Refused> {
+        created(&self.checks)
+    }
+
+    /// Bytes received from a server.
+    pub(super) fn received(&self, peer: &str) -> u64 {
+        let second = self.second.get().map_or(0, |second| second.received(peer));
+        self.main.received(peer) + second
+    }
+}
+
+fn created(context: &OnceCell<Context>) -> Result<&Context, Refused> {
+    match context.get() {
+        Some(context) => Ok(context),
+        None => Context::create().map(|created| context.get_or_init(|| created)),
     }
 }

@@ -19,8 +19,7 @@ use libc::{
 };
 
 use super::search_replies::{is_of_search, received, sent};
-use crate::guard::guard;
-use crate::thread_name::thread_name;
+use crate::guard::{guard, thread_name};
 
 /// pvxs's name of the thread of a context.
 const CONTEXT: &[u8] = b"PVXCTCP\0";

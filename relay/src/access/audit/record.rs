@@ -5,8 +5,7 @@ use std::time::{Duration, SystemTime};
 use pvwire_schema::types::{Array, BlobValue, PutValue};
 use serde_json::{Value, json};
 
-use super::chain::LINK_BYTES;
-use super::text::{printable, time};
+use super::chain::{LINK_BYTES, printable, time};
 use crate::access::rule::Identity;
 use crate::ingest::RowValue;
 

@@ -7,8 +7,7 @@ use hyper::body::Incoming;
 use hyper::{Request, StatusCode};
 use pvwire_schema::types::Outcome;
 
-use super::answer::{Answer, Refusal, ended_by, shared_with, with_type};
-use super::forwarded::Forwarded;
+use super::answer::{Answer, Forwarded, Refusal, ended_by, shared_with, with_type};
 use super::query::argument;
 use super::{Server, Visit};
 use crate::queries::archiver::{MAX_POINTS, Query};

@@ -10,9 +10,8 @@ use std::time::Duration;
 use pvwire_pvws::local::LocalPv;
 use pvwire_schema::types::{BlobValue, Limits, Metadata, ValueType};
 
-use super::functions;
+use super::functions::{self, normal, uniform};
 use super::generator::{Generator, GeneratorError, HUGE, MAX_ELEMENTS, Moment, Pace};
-use super::random::{normal, uniform};
 use crate::ingest::local::row;
 use crate::ingest::{OpenError, RowValue};
 

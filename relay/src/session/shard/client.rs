@@ -1,4 +1,4 @@
-//! One client of a shard: its state, and whether it has stalled or is being closed.
+//! One client of a shard: its state, the way of its large values, and whether it has stalled or is being closed.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,7 +9,6 @@ use super::ShardLimits;
 use super::delivery::Feed;
 use super::door::Door;
 use super::handle::{ClientSeen, DoorClientSeen};
-use super::large_way::LargeWay;
 use super::login::Login;
 use super::questions::Questions;
 use crate::access::caller::Caller;
@@ -22,6 +21,7 @@ use crate::limits::memory::Charge;
 use crate::limits::requests::RequestBudget;
 use crate::session::socket::{Disconnect, Socket};
 use crate::session::step::Session;
+use crate::session::stream::StreamSender;
 
 /// How long a socket is kept after the close frame: the client reads it, and what it still sends is
 /// dropped.
@@ -319,5 +319,37 @@ impl Client {
             held_bytes: self.held_bytes(),
             names: with.session.held(names),
         })
+    }
+}
+
+/// The way of a client's large values.
+pub(super) enum LargeWay {
+    /// On the WebSocket, with all other messages.
+    Socket,
+    /// On the WebSocket; the client was offered a stream and got its token.
+    Offered(u128),
+    /// On the WebSocket; the stream is connected.
+    Fetched(StreamSender),
+    /// On the stream, which the client has confirmed.
+    Stream(StreamSender),
+}
+
+impl LargeWay {
+    /// Whether the stream holds bytes that the client has yet to take.
+    pub(super) fn is_busy(&self) -> bool {
+        matches!(self, Self::Stream(stream) if stream.is_busy())
+    }
+
+    /// Bytes that wait in the stream.
+    pub(super) fn held_bytes(&self) -> usize {
+        match self {
+            Self::Stream(stream) => stream.held_bytes(),
+            _ => 0,
+        }
+    }
+
+    /// Whether the client has taken bytes since the last call.
+    pub(super) fn progressed(&self) -> bool {
+        matches!(self, Self::Stream(stream) if stream.progressed())
     }
 }

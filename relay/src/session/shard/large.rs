@@ -12,9 +12,8 @@ use pvwire_schema::close::CloseCode;
 use tokio::sync::oneshot;
 
 use super::Run;
-use super::client::Client;
+use super::client::{Client, LargeWay};
 use super::handle::ShardCommand;
-use super::large_way::LargeWay;
 use crate::fanout::control::ClientId;
 use crate::fanout::encoding::Encoders;
 use crate::fanout::frame::Frame;

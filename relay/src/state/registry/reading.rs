@@ -1,12 +1,15 @@
-//! Who may access a PV under the present rules, and who may no longer read it after they changed.
+//! What rules say of a PV: who may access it, who may no longer read it after they changed, and how many updates a second
+//! its subscriptions get at most (`max_rate`).
 
 use std::sync::Arc;
 
-use pvwire_schema::types::{NameProblem, PvId};
+use pvwire_schema::types::{Filter, NameProblem, PvId};
 
+use super::acquire::Narrowed;
 use super::{Named, Refusal, Registry};
-use crate::access::rule::{Identity, Rules};
+use crate::access::rule::{Identity, RateCaps, Rules};
 use crate::config::Access;
+use crate::ingest::Form;
 
 impl Registry {
     /// Whether `identity` may access a PV. It may read a PV with inputs if it may read all of them.
@@ -72,5 +75,51 @@ impl Registry {
             !rules.decide(identity, scheme, bare, Access::Read).allowed
         });
         denied.map(|(pv, _)| *pv).collect()
+    }
+}
+
+impl Registry {
+    /// Limits the rate of updates to all clients.
+    #[must_use]
+    pub fn with_rate_caps(self, rate_caps: RateCaps) -> Self {
+        Self { rate_caps, ..self }
+    }
+
+    /// The filter and form that a subscription of a PV gets: what the client asks for, but no more updates than the
+    /// PV's cap permits. `None` if all updates pass.
+    pub(super) fn capped<'a>(
+        &self,
+        name: &str,
+        (filter, form, caller): Narrowed<'a>,
+    ) -> Option<Narrowed<'a>> {
+        let cap_ms = self.cap_ms(name);
+        let filter = Filter {
+            min_interval_ms: filter.min_interval_ms.max(cap_ms),
+            ..filter
+        };
+        let form = form.map(|form| {
+            if form.array_interval_ms >= cap_ms {
+                return form;
+            }
+            Arc::new(Form {
+                array_interval_ms: cap_ms,
+                ..(*form).clone()
+            })
+        });
+        (form.is_some() || filter != Filter::ALL).then_some((filter, form, caller))
+    }
+
+    /// The cap of a PV. A PV that is computed from others has the slowest of their caps too.
+    fn cap_ms(&self, name: &str) -> u32 {
+        if self.rate_caps.is_empty() {
+            return 0;
+        }
+        let Ok((scheme, bare, source)) = self.source_of(name) else {
+            return 0;
+        };
+        let own = self.rate_caps.min_interval_ms(scheme, source.key(bare));
+        let inputs = source.inputs(bare);
+        let caps = inputs.iter().map(|input| self.cap_ms(input));
+        caps.fold(own, u32::max)
     }
 }
