@@ -21,8 +21,7 @@ from processes import IOC, PYTHON, ROOT, TARGET, Children, say, wait_for_line
 from systems import Failed
 
 from child import drain, listens
-from network import private_network
-from ports import free_port
+from ports import free_port, private_network
 
 PEERS = ROOT / "bench/relay/peers"
 PEERS_PYTHON = systems.PEERS_PYTHON

@@ -15,8 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.append(str(ROOT / "testbed/python"))
 
 from child import drain  # noqa: E402
-from network import private_network  # noqa: E402
-from ports import free_port  # noqa: E402
+from ports import free_port, private_network  # noqa: E402
 
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
 PYTHON = ROOT / ".local/venv/bin/python"

@@ -12,7 +12,7 @@ import {
   WaveformPlot,
 } from "pvwire/widgets";
 
-import { useWide, useWindowHeight } from "./wide";
+import { useWide, useWindowHeight } from "./pages";
 
 const CAMERA_WIDTH = 320;
 

@@ -1,4 +1,4 @@
-/** The pages, and the one that the address asks for. */
+/** The pages, the one that the address asks for, and the room for plots: on a large screen they are taller, and fill the window. */
 
 import { useSyncExternalStore } from "react";
 
@@ -25,5 +25,26 @@ function subscribe(listener: () => void): () => void {
   window.addEventListener("hashchange", listener);
   return () => {
     window.removeEventListener("hashchange", listener);
+  };
+}
+
+/** As in style.css. */
+const WIDE = window.matchMedia("(min-width: 1900px)");
+
+export function useWide(): boolean {
+  return useSyncExternalStore(watch, () => WIDE.matches);
+}
+
+/** The window's height, in pixels. */
+export function useWindowHeight(): number {
+  return useSyncExternalStore(watch, () => window.innerHeight);
+}
+
+function watch(listener: () => void): () => void {
+  WIDE.addEventListener("change", listener);
+  window.addEventListener("resize", listener);
+  return () => {
+    WIDE.removeEventListener("change", listener);
+    window.removeEventListener("resize", listener);
   };
 }

@@ -2,7 +2,6 @@
 
 import type { ReactNode } from "react";
 
-import gauge from "../widgets/css/gauge.css?inline";
 import pv from "../widgets/css/pv.css?inline";
 import theme from "../widgets/css/theme.css?inline";
 import { Readback } from "../widgets/Readback.js";
@@ -17,7 +16,7 @@ const ELEMENTS = `
   }
 `;
 
-addStyles({ base: [ELEMENTS, theme, pv, gauge].join("\n") });
+addStyles({ base: [ELEMENTS, theme, pv].join("\n") });
 
 /** A readback. */
 export function valueWidget(attributes: Attributes): ReactNode {

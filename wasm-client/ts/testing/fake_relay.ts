@@ -35,8 +35,7 @@ import {
   type Fields,
   type Part,
 } from "./flatbuffer.js";
-import { foundNames } from "./names.js";
-import { FakePast, momentNs } from "./past.js";
+import { FakePast, foundNames, momentNs } from "./answers.js";
 import { readRequest, type Request } from "./requests.js";
 
 type FrameFields = Fields<typeof FrameField>;
