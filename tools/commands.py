@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "testbed/python"))
 
 from child import DEADLINE_S, Child, listens, says  # noqa: E402
-from network import private_network  # noqa: E402
+from ports import private_network  # noqa: E402
 from ports import free_port  # noqa: E402
 from shell_blocks import blocks  # noqa: E402
 

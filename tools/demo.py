@@ -23,7 +23,7 @@ sys.path.append(str(ROOT / "testbed/python"))
 
 import demo_fleet  # noqa: E402
 from child import Child, Failed, says  # noqa: E402
-from network import private_network  # noqa: E402
+from ports import private_network  # noqa: E402
 from ports import free_port  # noqa: E402
 
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))

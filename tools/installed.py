@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "testbed/python"))
 
 from child import DEADLINE_S, Child, says  # noqa: E402
-from network import private_network  # noqa: E402
+from ports import private_network  # noqa: E402
 
 PYTHON = ROOT / ".local/venv/bin/python"
 
