@@ -94,7 +94,8 @@ def rendered(values):
 
 def render(values):
     files = {name: text for name, text in rendered(values).items() if name.endswith(".yaml")}
-    documents = [text.strip() for text in files.values() if text.strip()]
+    parts = [part.strip() for text in files.values() for part in text.split("\n---\n")]
+    documents = [part for part in parts if part]
     documents.sort(key=lambda text: KINDS.index(yaml.safe_load(text)["kind"]))
     return "".join(f"---\n{text}\n" for text in documents)
 
