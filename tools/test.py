@@ -138,7 +138,7 @@ STEPS = [
     Step("check", "eslint and prettier", "npm run --silent lint", cores=1, needs=(PACKAGE,), fast=True),
     Step("check", "GraphiQL is current", "npm run --silent graphiql -- --check", cores=1, needs=(PACKAGE,)),
     # The corpus, and 1 s for each reader, in the build of the tests.
-    Step("rust", "fuzzed input", f"{PROGRAMS}/pvwire-fuzz --seconds 1", cores=1, needs=(BUILT,)),
+    Step("rust", "fuzzed input", f"{PROGRAMS}/pvwire-fuzz --seconds 1 --seed 1", cores=1, needs=(BUILT,)),
     Step("check", "TypeScript", "npm run --silent typecheck", cores=1, needs=(PACKAGE,), fast=True),
     Step(
         "ts",

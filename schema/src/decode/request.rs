@@ -130,7 +130,8 @@ pub fn position_of_request_id(message: &[u8]) -> Option<usize> {
 fn filter(filter: rq::Filter<'_>) -> Filter {
     Filter {
         min_interval_ms: filter.min_interval_ms(),
-        deadband: filter.deadband(),
+        // -0 is no deadband, as 0 is.
+        deadband: filter.deadband() + 0.0,
         every: filter.every(),
         stride: filter.stride(),
         max_length: filter.max_length(),
