@@ -221,7 +221,12 @@ fn pv_whose_later_updates_cannot_be_decoded_is_found() {
                 (updates > 150).then_some(())
             });
         }
-        assert_eq!(server.bad.load(Ordering::Relaxed), bad);
+        // One may have been under way when the monitor was closed.
+        let last = server.bad.load(Ordering::Relaxed);
+        assert!(
+            last <= bad + 1,
+            "{last} bad updates, {bad} when it was found"
+        );
     });
 }
 
