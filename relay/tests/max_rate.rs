@@ -14,7 +14,7 @@ use crate::coniql::client::Client as Coniql;
 use crate::pvws::client::{Pvws, flags};
 
 const DATABASE: &str = r#"
-    record(calc, "$(P)n") { field(CALC, "VAL+1") field(SCAN, ".1 second") }
+    record(calc, "$(P)n") { field(CALC, "VAL+1") field(SCAN, ".1 second") field(PINI, "YES") }
     record(ao, "$(P)a") { field(VAL, "0") field(PINI, "YES") field(HIGH, "100") field(HSV, "MINOR") }
     record(ao, "$(P)free") { field(VAL, "0") field(PINI, "YES") }
 "#;
@@ -140,7 +140,7 @@ fn event_stream_and_clients_of_doors_are_capped_too() {
 }
 
 const PVWS_RECORDS: &str = r#"
-    record(calc, "$(P)n") { field(CALC, "VAL+1") field(SCAN, ".1 second") }
+    record(calc, "$(P)n") { field(CALC, "VAL+1") field(SCAN, ".1 second") field(PINI, "YES") }
     record(ao, "$(P)a") { field(VAL, "0") field(PINI, "YES") field(HIGH, "1000") field(HSV, "MINOR") }
 "#;
 
@@ -198,13 +198,13 @@ fn capped_pvs_have_no_more_updates_than_their_cap_and_their_last_value() {
 }
 
 const CONIQL_RECORDS: &str = r#"
-    record(calc, "$(P)n") { field(CALC, "VAL+1") field(SCAN, ".1 second") }
+    record(calc, "$(P)n") { field(CALC, "VAL+1") field(SCAN, ".1 second") field(PINI, "YES") }
     record(ao, "$(P)a") { field(VAL, "0") field(PINI, "YES") }
 "#;
 
 /// Counters: a number, and the first element of a small and of a large array.
 const CAPPED: &str = r#"
-    record(calc, "$(P)n") { field(CALC, "VAL+1") field(SCAN, ".1 second") }
+    record(calc, "$(P)n") { field(CALC, "VAL+1") field(SCAN, ".1 second") field(PINI, "YES") }
     record(ao, "$(P)signal") { field(VAL, "0.5") field(PINI, "YES") }
     record(histogram, "$(P)small") {
         field(NELM, "3") field(ULIM, "3") field(SVL, "$(P)signal") field(SCAN, ".1 second")
