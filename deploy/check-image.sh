@@ -49,10 +49,10 @@ else
 fi
 bytes=$(du -sb "$root" | cut -f1)
 printf 'root file system: %s bytes in %s files\n' "$bytes" "$(find "$root" -type f | wc -l)"
-# Users get a release build; the document states its size in whole megabytes.
+# Users get a release build, whose size the document states in megabytes. Compilers and libraries change it a little.
 if [[ $relay != */debug/* ]]; then
   said=$(sed -nE 's/^The image contains .*: ([0-9]+) MB, .*/\1/p' docs/how-to/kubernetes.md)
-  (( bytes > (said - 1) * 1000000 && bytes < (said + 1) * 1000000 )) ||
+  (( bytes > (said - 2) * 1000000 && bytes < (said + 2) * 1000000 )) ||
     fail "docs/how-to/kubernetes.md says ${said:-nothing} MB, the image's files are $bytes bytes"
 fi
 for licence in LICENSE libc6.txt; do
