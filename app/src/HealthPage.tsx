@@ -76,10 +76,13 @@ export default function HealthPage({ route }: { readonly route: Route }): ReactN
         ) : (
           <Figures rows={figuresOf(status, now, before)} />
         )}
-        {typeof status?.channelfinder?.failure === "string" && (
-          <p className="note">
-            {`ChannelFinder ${status.channelfinder.address} ${status.channelfinder.failure}. The names that were read before are offered.`}
-          </p>
+        {status?.nameServices.map(
+          ({ kind, address, failure }) =>
+            failure !== null && (
+              <p className="note" key={address}>
+                {`The ${kind} ${address} ${failure}. The names that were read before are offered.`}
+              </p>
+            ),
         )}
         <p className="note">
           <a href="status">All clients, PVs and servers</a>

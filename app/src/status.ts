@@ -16,8 +16,12 @@ export interface Status {
     readonly clients: number;
     readonly server: string | null;
   }[];
-  /** Set if the relay reads a ChannelFinder; `failure` says why it can't and who must act. */
-  readonly channelfinder?: { readonly address: string; readonly failure: string | null } | null;
+  /** Whose lists of names the relay reads; `failure` says why it can't and who must act. */
+  readonly nameServices: readonly {
+    readonly kind: string;
+    readonly address: string;
+    readonly failure: string | null;
+  }[];
   readonly servers: readonly {
     readonly name: string;
     readonly pvs: number;

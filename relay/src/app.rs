@@ -37,7 +37,7 @@ use crate::http::saved::SavedLists;
 use crate::http::screens::Screens;
 use crate::http::server::HeaderCase;
 use crate::http::tls::Tls;
-use crate::ingest::channelfinder;
+use crate::ingest::name_services;
 use crate::limits::Limits;
 use crate::limits::connections::Callers;
 use crate::limits::descriptors::Descriptors;
@@ -68,7 +68,7 @@ pub async fn run(
     let screens = Screens::open(&config).map_err(StartError::file)?;
     let saved = SavedLists::open(&config.saved).map_err(StartError::file)?;
     fleet::check_files(&config)?;
-    channelfinder::check_file(&config).map_err(StartError::file)?;
+    name_services::check_file(&config).map_err(StartError::file)?;
     // Before the port is bound: a signal would kill the relay until then.
     let hangup = signal(SignalKind::hangup())?;
     let mut stop = StopSignals::new()?;
@@ -96,10 +96,9 @@ pub async fn run(
     let found = Arc::new(FoundNames::default());
     let mut directories = ingest.directories.clone();
     directories.push(Arc::clone(&found) as _);
-    let finding = channelfinder::start(&config, &metrics)
-        .map_err(StartError::thread("the thread that reads ChannelFinder"))?;
-    let finder = finding.as_ref().map(|(finder, _)| Arc::clone(finder));
-    directories.extend(finder.iter().map(|finder| Arc::clone(finder) as _));
+    let (name_services, reading_names) = name_services::start(&config, &metrics)
+        .map_err(StartError::thread("the thread that reads lists of names"))?;
+    directories.extend((name_services.iter()).map(|service| Arc::clone(service) as _));
     let names = Names::new(Arc::clone(&ingest.registry), directories);
     let options = HistoryOptions::new(&config.history, config.history_memory);
     let history = open_history(&config, options)?;
@@ -166,7 +165,7 @@ pub async fn run(
         names,
         histories,
         archivers,
-        finder,
+        name_services,
         screens,
         saved,
         header_case: HeaderCase::read().await?,
@@ -184,7 +183,7 @@ pub async fn run(
     drop(serving);
     drop(answering);
     drop(archiving);
-    drop(finding);
+    drop(reading_names);
     drop(replay);
     drop(delivery);
     access::finish(audit.as_deref());

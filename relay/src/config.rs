@@ -153,6 +153,8 @@ pub struct Config {
     pub archiver_max_bytes: usize,
     /// Maximum number of requests to archivers at the same time.
     pub archiver_max_requests: usize,
+    /// Interval at which the names of archivers are read; zero for never.
+    pub archiver_names_interval: Duration,
     /// How long a request waits for an archiver, and for each further part of its answer.
     pub archiver_timeout: Duration,
     /// The file's rules, in order.
@@ -340,6 +342,7 @@ impl Default for Config {
             archiver: Vec::new(),
             archiver_max_bytes: 64_000_000,
             archiver_max_requests: 4,
+            archiver_names_interval: Duration::ZERO,
             archiver_timeout: Duration::from_secs(30),
             rules: Vec::new(),
             names_file: Vec::new(),

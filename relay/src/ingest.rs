@@ -1,7 +1,6 @@
 //! Sources of PVs: the traits that a protocol implements, and its implementations.
 
 pub mod ca;
-pub mod channelfinder;
 pub mod directory;
 pub mod feed;
 pub mod formula;
@@ -11,6 +10,7 @@ pub mod intake;
 pub mod line;
 pub mod local;
 pub mod name_files;
+pub mod name_services;
 pub mod operation;
 pub mod pva;
 pub mod recording;

@@ -13,6 +13,7 @@ use testbed::{
     ArchiverServer, Client, DEADLINE, Network, Relay, SoftIoc, eventually, file, free_port,
 };
 
+use crate::channelfinder::{offered, status};
 use crate::questions::pages;
 
 /// An hour of 2024, in which there are 360 samples.
@@ -363,5 +364,53 @@ fn slow_archiver_delays_neither_other_questions_nor_other_clients() {
         answer
             .iter()
             .all(|(_, page, _)| page.outcome == Outcome::Done)
+    );
+}
+
+#[test]
+fn names_of_an_archiver_are_offered_as_its_pattern_and_the_rules_permit() {
+    let archiver = ArchiverServer::start(10.0, None);
+    let rules = "[[rule]]\npv = \"A:secret\"\ndeny = \"read\"\n";
+    let rules = file("archiver-names.toml", rules);
+    let flags = [
+        "--config",
+        rules.to_str().unwrap(),
+        &archiver.flag("A:*"),
+        "--archiver-names-interval-ms=500",
+    ];
+    let relay = Relay::start(Network::new(), &flags);
+    relay.wait_metric("pvwire_archiver_names", 4.0);
+    assert_eq!(offered(&relay, "a"), ["A:x", "pva://A:y", "A:text"]);
+    let now = status(&relay);
+    assert_eq!(
+        (&now["kind"], &now["names"]),
+        (&json!("archiver"), &json!(4))
+    );
+    for (manner, words) in [
+        (
+            "starting",
+            "answered 503 Service Unavailable: it may be starting",
+        ),
+        ("cut", "has cut its answer"),
+        ("page", "is no list of names: the relay's operator checks"),
+    ] {
+        archiver.lists_names(manner);
+        eventually(&format!("{manner} is a failure"), || {
+            let status = status(&relay);
+            status["failure"]
+                .as_str()
+                .is_some_and(|why| why.contains(words))
+        });
+        assert_eq!(relay.metric("pvwire_archiver_names_failing"), 1.0);
+        assert_eq!(offered(&relay, "a"), ["A:x", "pva://A:y", "A:text"], "{manner}");
+    }
+    archiver.lists_names("whole");
+    relay.wait_metric("pvwire_archiver_names_failing", 0.0);
+    assert_eq!(status(&relay)["failure"], Value::Null);
+    let requests = archiver.requests();
+    assert!(
+        requests
+            .iter()
+            .all(|path| path == "/retrieval/bpl/searchForPVsRegex?regex=.*")
     );
 }

@@ -303,18 +303,18 @@ fn plain(names: &[&str]) -> Vec<Value> {
     names.iter().map(|name| channel(name, &[], &[])).collect()
 }
 
-/// What `/status` says of ChannelFinder.
-fn status(relay: &Relay) -> Value {
+/// What `/status` says of the one service whose names the relay reads.
+pub(crate) fn status(relay: &Relay) -> Value {
     let answer = get(
         relay.address(),
         "/status",
         &[("Accept", "application/json")],
     );
     let mut status: Value = serde_json::from_str(&answer.body).unwrap();
-    status["channelfinder"].take()
+    status["nameServices"][0].take()
 }
 
-fn offered(relay: &Relay, text: &str) -> Vec<String> {
+pub(crate) fn offered(relay: &Relay, text: &str) -> Vec<String> {
     let answer = by_http(relay, &format!("q={text}&limit=1000"));
     named(&answer).into_iter().map(str::to_owned).collect()
 }
@@ -495,7 +495,7 @@ fn failure_keeps_the_names_is_logged_once_and_says_who_must_act() {
         (Manner::Cuts, "has cut its answer"),
         (
             Manner::IsHuge,
-            "gave an answer of more than 16777216 bytes for 1000 channels",
+            "gave an answer of more than 16777216 bytes: ChannelFinder's operator",
         ),
         (
             Manner::ShowsAPage,

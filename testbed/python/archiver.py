@@ -2,7 +2,8 @@
 
 Usage: archiver.py PORT STEP [END]. Serves at this port of 127.0.0.1 until it is killed. A PV has one sample every STEP
 seconds since 2020 and until END, in seconds past 1970, or until now: the number of the sample modulo 1000. `/requests`
-lists the requests so far. The end of a PV's name chooses its kind (`:text`, `:enum`) or a fault:
+lists the requests so far. `/names?MANNER` chooses how it lists its names from now on: `whole`, `cut`, `page` (a web page)
+or `starting` (503). The end of a PV's name chooses its kind (`:text`, `:enum`) or a fault:
 
 - `:unknown` is not archived, `:starting` gets 503, `:failing` gets 500, `:moved` is at another node of the cluster;
 - `:silent` gets no answer, `:slow` gets the beginning of one, `:cut` gets half of one;
@@ -22,6 +23,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
 ROUTE = "/retrieval/data/getData.raw"
+NAMES_ROUTE = "/retrieval/bpl/searchForPVsRegex"
+NAMES = "A:x\nA:text\nA:secret\npva://A:y\nB:z\nno name\n"
 OTHER_NODE = "/node2/retrieval/data/getData.raw"
 BEGIN = 1_577_836_800
 STRING, ENUM, DOUBLE, DOUBLES = 0, 3, 6, 13
@@ -31,6 +34,7 @@ STEP = float(sys.argv[2])
 END = float(sys.argv[3]) if len(sys.argv) > 3 else math.inf
 
 requests = []
+names_manner = "whole"
 
 
 def varint(number):
@@ -160,12 +164,30 @@ class Appliance(BaseHTTPRequestHandler):
         except (BrokenPipeError, ConnectionResetError):
             requests.append(f"left {self.path}")
 
+    def list_names(self, expression):
+        if names_manner == "starting":
+            return self.refuse(503)
+        if names_manner == "page":
+            return self.refuse(200)
+        content = "".join(line for line in NAMES.splitlines(True) if re.fullmatch(expression, line.strip())).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/plain")
+        self.send_header("Content-Length", str(len(content) + (names_manner == "cut")))
+        self.end_headers()
+        self.wfile.write(content)
+
     def do_GET(self):
+        global names_manner
         self.close_connection = True
         if self.path == "/requests":
             return self.refuse(200, "\n".join(requests).encode())
-        requests.append(self.path)
         address = urlsplit(self.path)
+        if address.path == "/names":
+            names_manner = address.query
+            return self.refuse(200)
+        requests.append(self.path)
+        if address.path == NAMES_ROUTE:
+            return self.list_names(parse_qs(address.query)["regex"][0])
         query = {key: values[0] for key, values in parse_qs(address.query).items()}
         requested = query.get("pv", "")
         name = requested.rstrip(")")

@@ -37,6 +37,11 @@ impl ArchiverServer {
         format!("--archiver={pattern}=http://{}/retrieval", self.address)
     }
 
+    /// How it lists its names from now on: `whole`, `cut`, `page` (a web page) or `starting`.
+    pub fn lists_names(&self, manner: &str) {
+        get(self.address, &format!("/names?{manner}"), &[]);
+    }
+
     /// Paths and queries of the requests so far.
     pub fn requests(&self) -> Vec<String> {
         let list = get(self.address, "/requests", &[]).body;

@@ -526,9 +526,9 @@ export interface NameFound {
   readonly protocol: string;
   /**
    * Where it is known from: the `"relay"` has found the PV since it was started, a pvAccess `"server"` lists
-   * it, a `"file"` of the operator does, or `"channelfinder"`.
+   * it, a `"file"` of the operator does, `"channelfinder"`, or an `"archiver"`.
    */
-  readonly from: readonly ("relay" | "server" | "file" | "channelfinder")[];
+  readonly from: readonly ("relay" | "server" | "file" | "channelfinder" | "archiver")[];
   /** What ChannelFinder, or a database of the operator, knows of the PV. */
   readonly about?: NameAbout;
 }

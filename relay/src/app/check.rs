@@ -6,8 +6,8 @@ use super::{StartError, fleet, open_tls};
 use crate::access::keys;
 use crate::access::rule::{Identity, Rules};
 use crate::config::{Check, Config};
-use crate::ingest::channelfinder;
 use crate::ingest::name_files::NameFiles;
+use crate::ingest::name_services;
 
 /// One line for each PV and access: whether it is allowed, and by which rule; without PVs one line about the
 /// configuration. Also returns whether every access is allowed.
@@ -18,7 +18,7 @@ pub fn check(config: &Config, check: Check) -> Result<(String, bool), StartError
     let rules = Rules::read(config).map_err(StartError::file)?;
     open_tls(config)?;
     NameFiles::read(&config.names_file, &config.default_source).map_err(StartError::file)?;
-    channelfinder::check_file(config).map_err(StartError::file)?;
+    name_services::check_file(config).map_err(StartError::file)?;
     fleet::check_files(config)?;
     open_replay(config)?;
     keys::check_file(config).map_err(StartError::file)?;

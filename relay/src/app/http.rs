@@ -25,7 +25,7 @@ use crate::http::server::{
     Audience, Gate, HeaderCase, Listening, PvRoutes, RefusedPages, Server, Trust,
 };
 use crate::http::tls::Tls;
-use crate::ingest::channelfinder::ChannelFinder;
+use crate::ingest::name_services::NameService;
 use crate::ingest::search;
 use crate::limits::connections::Clients;
 use crate::limits::descriptors::Descriptors;
@@ -141,7 +141,7 @@ pub(super) struct Front {
     pub(super) names: Arc<Names>,
     pub(super) histories: Arc<Histories>,
     pub(super) archivers: Option<Arc<Archivers>>,
-    pub(super) finder: Option<Arc<ChannelFinder>>,
+    pub(super) name_services: Vec<Arc<NameService>>,
     pub(super) screens: Option<Screens>,
     pub(super) saved: Option<SavedLists>,
     pub(super) header_case: HeaderCase,
@@ -193,7 +193,7 @@ pub(super) fn server(
             peers: shared.peers,
             started: front.started,
             audit: access.audit,
-            finder: front.finder,
+            name_services: front.name_services,
             searched: search::addresses(|name| std::env::var(name).ok()),
         },
         encodings: shared.encodings,

@@ -30,9 +30,10 @@ const BUS_KEYS: [&str; 7] = [
 ];
 
 /// Keys that have no effect without `archiver`.
-const ARCHIVER_KEYS: [&str; 3] = [
+const ARCHIVER_KEYS: [&str; 4] = [
     "archiver_max_bytes",
     "archiver_max_requests",
+    "archiver_names_interval_ms",
     "archiver_timeout_ms",
 ];
 

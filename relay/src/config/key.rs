@@ -414,6 +414,12 @@ pub(super) const KEYS: &[Key] = &[
         "Maximum number of requests to archivers at the same time, of which one user, or one address without a user, has at most half; further ones wait for their turn"
     ),
     millis!(
+        "archiver_names_interval_ms",
+        archiver_names_interval,
+        0,
+        "Interval at which the names of all PVs are read from archivers, so that clients are offered them, as 3600000; 0: never"
+    ),
+    millis!(
         "archiver_timeout_ms",
         archiver_timeout,
         1,

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use crate::access::audit::{Audit, Health, State};
 use crate::fanout::control::{ControlQueue, ControlRequest, ListedPv, Overview, ServerTraffic};
 use crate::ingest::Intake;
-use crate::ingest::channelfinder::ChannelFinder;
+use crate::ingest::name_services::NameService;
 use crate::limits::memory::Memory;
 use crate::ops::latency::{Ages, BOUNDS_MICROS};
 use crate::ops::log_queue;
@@ -138,8 +138,8 @@ pub struct Admin {
     pub started: Instant,
     /// The audit file, if there is one.
     pub audit: Option<Arc<Audit>>,
-    /// ChannelFinder, if the relay reads its names.
-    pub finder: Option<Arc<ChannelFinder>>,
+    /// The services whose lists of names the relay reads.
+    pub name_services: Vec<Arc<NameService>>,
     /// Where PVs are searched, see [`search::addresses`](crate::ingest::search::addresses).
     pub searched: Value,
 }
@@ -314,12 +314,13 @@ impl Admin {
                 "lost": health.lost,
                 "lastWrittenSeconds": seconds(health.last_written),
             })),
-            "channelfinder": self.finder.as_ref().map(|finder| finder.health()).map(|health| json!({
+            "nameServices": self.name_services.iter().map(|service| service.health()).map(|health| json!({
+                "kind": health.kind,
                 "address": health.address,
                 "names": health.names,
                 "lastReadSeconds": seconds(health.last_read),
                 "failure": health.failure,
-            })),
+            })).collect::<Vec<_>>(),
             "searched": self.searched,
             "fleet": self.peers.all(),
             "clients": self.sessions(),

@@ -20,6 +20,8 @@ pub enum Origin {
     File,
     /// ChannelFinder lists it.
     ChannelFinder,
+    /// An archiver has its past.
+    Archiver,
 }
 
 impl Origin {
@@ -31,6 +33,7 @@ impl Origin {
             Self::Server => "server",
             Self::File => "file",
             Self::ChannelFinder => "channelfinder",
+            Self::Archiver => "archiver",
         }
     }
 }

@@ -115,6 +115,10 @@ metrics! {
         "Requests to archivers without a whole answer: not reached, too slow, refused, cut or too long; without PVs that an archiver doesn't have";
     pub archiver_bytes: Counter = "archiver_bytes",
         "Bytes of archivers' answers passed on to clients";
+    pub archiver_names: Gauge = "archiver_names",
+        "Names that archivers list, as they were last read";
+    pub archiver_names_failing: Gauge = "archiver_names_failing",
+        "Archivers whose names cannot be read, so that those that were read before stay";
     pub channelfinder_names: Gauge = "channelfinder_names",
         "Names that ChannelFinder lists, as they were last read";
     pub channelfinder_reads: Counter = "channelfinder_reads",
