@@ -402,7 +402,11 @@ fn names_of_an_archiver_are_offered_as_its_pattern_and_the_rules_permit() {
                 .is_some_and(|why| why.contains(words))
         });
         assert_eq!(relay.metric("pvwire_archiver_names_failing"), 1.0);
-        assert_eq!(offered(&relay, "a"), ["A:x", "pva://A:y", "A:text"], "{manner}");
+        assert_eq!(
+            offered(&relay, "a"),
+            ["A:x", "pva://A:y", "A:text"],
+            "{manner}"
+        );
     }
     archiver.lists_names("whole");
     relay.wait_metric("pvwire_archiver_names_failing", 0.0);

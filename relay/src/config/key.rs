@@ -685,7 +685,7 @@ pub(super) const KEYS: &[Key] = &[
         "max_cpu_per_client_ms_per_s",
         max_cpu_per_client_ms_per_s,
         limit(1_000_000),
-        "CPU budget of one connection in milliseconds of CPU time per second, for what is computed for it alone: GraphQL documents, formulas, PVWS's messages, and answers with values as text (queries and HTTP); bursts of five times this number. Beyond it, its requests wait for their turn, and HTTP requests that wait longer than 8 s are refused. 0 for no limit"
+        "CPU budget of one connection in milliseconds of CPU time per second, for what is computed for it alone: GraphQL documents, formulas, PVWS's messages, values of more than 128 KiB as text for clients of PVWS and Coniql, and answers with values as text (queries and HTTP); bursts of five times this number. Beyond it, its requests wait for their turn, and HTTP requests that wait longer than 8 s are refused. 0 for no limit"
     ),
     number!(
         "max_cpu_per_user_ms_per_s",

@@ -1,6 +1,6 @@
 //! Large values: each update of more than 16 KiB has a frame that all its receivers share.
 //!
-//! The first shard that needs the frame makes it. It names no client, so the same bytes serve clients that
+//! The first shard that needs the frame makes it, or lets it be made on another thread if a long value becomes text. It names no client, so the same bytes serve clients that
 //! keep up, that were behind and that are new. Only the newest value of each PV is kept, and only while
 //! it is in use; making its frame again copies no array.
 
@@ -16,7 +16,7 @@ use crate::fanout::encoding::{Described, Encoders, Encoding, Encodings};
 use crate::fanout::frame::Frame;
 use crate::fanout::set::PvSet;
 use crate::ingest::Form;
-use crate::state::table::{Changes, Entry, LargeRow, Latest, Table, Together, is_large};
+use crate::state::table::{Changes, Entry, LargeRow, Latest, Table, Together, bytes_of, is_large};
 
 /// An update of one PV that is sent in a separate frame.
 #[derive(Debug)]
@@ -86,6 +86,22 @@ impl LargeValue {
         let causes = self.skips.by_cause();
         let most = causes.max_by_key(|(_, count)| *count);
         most.map_or(SkipCause::Behind, |(cause, _)| cause)
+    }
+
+    /// Bytes that are converted when its frame is made: those of a value for the clients of a door, which get it as text.
+    /// 0 if the frame is made.
+    #[must_use]
+    pub fn to_convert(&self, is_first: bool, encoding: Encoding) -> usize {
+        let frames = &self.frames[encoding.large_index()];
+        let frame = if is_first {
+            &frames.first
+        } else {
+            &frames.next
+        };
+        match self.form.is_some() && frame.get().is_none() {
+            true => bytes_of(&self.latest.value),
+            false => 0,
+        }
     }
 
     /// Its frame in an encoding: for a client that gets its first value of the PV, or for one that counts what

@@ -311,6 +311,7 @@ impl Run {
                     response,
                 } => self.batch_done(client, number, &response),
                 ShardCommand::WasRead { client, message } => self.was_read(client, message),
+                ShardCommand::LargeMade { client, is_made } => self.large_made(client, is_made),
                 ShardCommand::PageMade(made) => {
                     let (client, request, page) = *made;
                     self.page_made(client, request, page);

@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::time::Instant;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use pvwire_schema::close::CloseCode;
 use serde_json::{Value, json};
 use testbed::{Client, Network, Relay, SoftIoc, eventually, prefix, relay_command};
@@ -318,4 +320,79 @@ fn message_above_32_kib_comes_only_for_a_large_value() {
     wait_all(&mut client, &|update| update["vtype"].is_string());
     client.subscribe(&[&large]);
     client.wait_too_large();
+}
+
+/// A count that stands in the first element of 40,000 numbers, too.
+const COUNTERS: &str = r#"
+record(ao, "$(P)signal") { field(VAL, "0.5") field(PINI, "YES") }
+record(calc, "$(P)n") { field(CALC, "VAL+1") field(SCAN, ".1 second") field(PINI, "YES") }
+record(histogram, "$(P)huge") {
+    field(NELM, "40000") field(ULIM, "40000") field(SVL, "$(P)signal") field(SCAN, ".1 second")
+}
+"#;
+
+/// The first of 40,000 numbers; none before the record is processed.
+fn first_element(update: &Value) -> Option<f64> {
+    let bytes = STANDARD.decode(update["b64dbl"].as_str()?).unwrap();
+    assert!([0, 40_000 * size_of::<f64>()].contains(&bytes.len()));
+    Some(f64::from_le_bytes(*bytes.first_chunk()?))
+}
+
+#[test]
+fn values_that_take_long_to_convert_come_in_order_and_none_after_their_loss() {
+    let (network, prefix) = (Network::new(), prefix());
+    let ioc = SoftIoc::with_prefix(network, &prefix, COUNTERS, "");
+    let relay = Relay::start(network, &flags(&["--pvws-array-throttle-ms=0"]));
+    let [huge, n] = ioc.names(["huge", "n"]);
+    let mut clients = [Pvws::connect(&relay), Pvws::connect(&relay)];
+    for client in &mut clients {
+        client.subscribe(&[&huge, &n]);
+        let (mut arrays, mut numbers) = (Vec::new(), Vec::new());
+        while arrays.len() < 10 || numbers.len() < 10 {
+            let update = client.next();
+            arrays.extend(first_element(&update).filter(|_| update["pv"] == *huge));
+            numbers.extend(update["value"].as_f64().filter(|_| update["pv"] == *n));
+        }
+        assert!(arrays.is_sorted(), "{arrays:?}");
+        assert!(numbers.is_sorted(), "{numbers:?}");
+    }
+    ioc.kill();
+    let losses = clients
+        .each_mut()
+        .map(|client| client.update(&huge, "its loss", |update| update["severity"] == "INVALID"));
+    let _ioc = SoftIoc::with_prefix(network, &prefix, COUNTERS, "");
+    for (client, loss) in clients.iter_mut().zip(losses) {
+        let next = client.update(&huge, "a value", |update| first_element(update).is_some());
+        let [before, now] = [loss, next].map(|update| update["seconds"].as_u64().unwrap());
+        assert!(
+            before < now,
+            "a value of {now} came after the loss at {before}"
+        );
+    }
+}
+
+#[test]
+fn client_that_waits_for_its_turn_of_converting_is_no_client_that_takes_nothing() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, COUNTERS);
+    let limits = [
+        "--pvws-array-throttle-ms=0",
+        "--max-cpu-per-client-ms-per-s=1",
+        "--evict-after-ms=500",
+    ];
+    let relay = Relay::start(network, &flags(&limits));
+    let mut client = Pvws::connect(&relay);
+    let huge = ioc.name("huge");
+    client.subscribe(&[&huge]);
+    let mut arrays = Vec::new();
+    let waits = |arrays: &[f64]| {
+        arrays
+            .windows(2)
+            .filter(|pair| pair[1] - pair[0] > 6.0)
+            .count()
+    };
+    while waits(&arrays) < 2 {
+        arrays.extend(first_element(&client.next()));
+    }
+    assert!(arrays.is_sorted(), "{arrays:?}");
 }

@@ -1,5 +1,6 @@
 //! One client of a shard: its state, the way of its large values, and whether it has stalled or is being closed.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,7 @@ use super::ShardLimits;
 use super::delivery::Feed;
 use super::door::Door;
 use super::handle::{ClientSeen, DoorClientSeen};
+use super::large::Unmade;
 use super::login::Login;
 use super::questions::Questions;
 use crate::access::caller::Caller;
@@ -61,6 +63,8 @@ pub(super) struct Client {
     pub(super) session: Session,
     pub(super) feed: Feed,
     pub(super) large: LargeWay,
+    /// Large values whose frames are being made on another thread, the oldest first.
+    pub(super) unmade: VecDeque<Unmade>,
     /// Set for a client of a door.
     pub(super) door: Option<Door>,
     /// Set while answers to questions of it are not complete.
@@ -114,6 +118,7 @@ impl Client {
             session: Session::default(),
             feed: Feed::default(),
             large: LargeWay::Socket,
+            unmade: VecDeque::new(),
             door: None,
             questions: None,
             streamed: 0,
@@ -175,9 +180,9 @@ impl Client {
         charged.map_err(|_| Disconnect::TooManyWaiting)
     }
 
-    /// Whether bytes wait for the client.
+    /// Whether bytes wait for the client, or it waits for a frame.
     pub(super) fn is_blocked(&self) -> bool {
-        self.socket.is_blocked() || self.large.is_busy()
+        self.socket.is_blocked() || self.large.is_busy() || !self.unmade.is_empty()
     }
 
     /// Its user is known: the user's budgets count from now on.
@@ -240,7 +245,7 @@ impl Client {
     pub(super) fn has_stalled(&mut self, evict_after: Duration, now: Instant) -> bool {
         // What it has acknowledged may lie in a socket that the shard doesn't read yet.
         let is_unread = self.awaits_reading && !self.socket.is_blocked();
-        if self.large.progressed() || is_unread {
+        if self.large.progressed() || is_unread || !self.unmade.is_empty() {
             self.stalled_since = self.stalled_since.map(|_| now);
         }
         self.stalled_since

@@ -137,7 +137,7 @@ impl Paces {
 
 /// What all of the shard's clients are written with, and when.
 pub(super) struct Deliveries {
-    encoders: Encoders,
+    pub(super) encoders: Encoders,
     /// The first message to a client, in each encoding.
     hello: Vec<Arc<Frame>>,
     rounds: Rounds,
@@ -264,6 +264,7 @@ impl Run {
         };
         let blocked = round.is_behind
             || client.socket.is_blocked()
+            || !client.unmade.is_empty()
             || (client.large.is_busy() && large_steps(&frames.large, set) > 0);
         let sure = !blocked && client.session.is_in_step();
         let missed = if sure { None } else { steps() };
@@ -324,8 +325,7 @@ impl Run {
         {
             let values = frames.large.iter();
             let values = values.filter(|value| set.contains(value.pv()));
-            let metrics = &self.context.metrics;
-            self.clients[slot].follow_up(values, false, &mut self.deliveries.encoders, metrics);
+            self.follow_up(slot, values.cloned().collect(), false);
         }
         self.ask_turn(slot);
     }
@@ -366,7 +366,7 @@ impl Run {
                 let said = client.socket.answer(&frame);
                 client.note_sent(Instant::now());
                 metrics.updates_sent.inc_by(u64::from(rows));
-                client.follow_up(large.iter(), true, &mut self.deliveries.encoders, metrics);
+                self.follow_up(id.index, large, true);
                 self.finish_turn(id.index, said.map(|()| false));
                 if self.serves(id) {
                     self.resume(id.index);
@@ -385,9 +385,9 @@ impl Run {
                 let rows = u64::from(frame.rows()) + large.len() as u64;
                 let metrics = &self.context.metrics;
                 metrics.skipped(client.session.cause(), missed.saturating_sub(rows));
-                client.follow_up(large.iter(), false, &mut self.deliveries.encoders, metrics);
                 metrics.catch_ups.inc();
                 metrics.updates_sent.inc_by(u64::from(frame.rows()));
+                self.follow_up(id.index, large, false);
                 self.finish_turn(id.index, said.map(|()| true));
             }
         }

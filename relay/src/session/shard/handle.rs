@@ -292,6 +292,11 @@ pub(super) enum ShardCommand {
         number: u32,
         response: Vec<u8>,
     },
+    /// The frames of a client's large values were made, or that failed.
+    LargeMade {
+        client: ClientId,
+        is_made: bool,
+    },
     /// A page of the answer to a client's request was made.
     PageMade(Box<(ClientId, u32, Result<Page, Problem>)>),
     /// A client's message was read; `None` if that failed.
@@ -325,6 +330,36 @@ impl Drop for BatchDone {
             client: self.client,
             number: self.number,
             response: mem::take(&mut self.response),
+        });
+    }
+}
+
+/// Tells the shard of a client that the frames of its large values were made, also if that failed.
+pub(super) struct LargeMade {
+    mailbox: Arc<Mailbox>,
+    client: ClientId,
+    is_made: bool,
+}
+
+impl LargeMade {
+    pub(super) fn new(mailbox: Arc<Mailbox>, client: ClientId) -> Self {
+        Self {
+            mailbox,
+            client,
+            is_made: false,
+        }
+    }
+
+    pub(super) fn give(mut self) {
+        self.is_made = true;
+    }
+}
+
+impl Drop for LargeMade {
+    fn drop(&mut self) {
+        self.mailbox.put(ShardCommand::LargeMade {
+            client: self.client,
+            is_made: self.is_made,
         });
     }
 }

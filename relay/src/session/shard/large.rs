@@ -1,7 +1,8 @@
 //! Large values: written in slices of bounded length, so that they don't delay the small messages
 //! of other clients.
 //!
-//! While a tick's frames are written, large values are only queued. Then each client with large
+//! While a tick's frames are written, large values are only queued. What has to be converted for a door's client is
+//! made by the pool on its account, and until then the client is behind. Then each client with large
 //! values gets turns of bounded length; between two rounds of turns the shard handles new ticks and
 //! requests. A client that fetches its large values over HTTP gets an empty WebSocket message in
 //! place of each, so that it can restore the order of both.
@@ -13,7 +14,8 @@ use tokio::sync::oneshot;
 
 use super::Run;
 use super::client::{Client, LargeWay};
-use super::handle::ShardCommand;
+use super::handle::{LargeMade, ShardCommand};
+use crate::compute::Size;
 use crate::fanout::control::ClientId;
 use crate::fanout::encoding::Encoders;
 use crate::fanout::frame::Frame;
@@ -25,18 +27,26 @@ use crate::session::stream::{StreamBody, stream};
 /// Turns before the shard handles ticks and requests again.
 const TURNS_PER_ROUND: usize = 8;
 
+/// Up to this many bytes are converted where they are needed: that takes a millisecond at most.
+const CONVERTED_AT_ONCE: usize = 128 << 10;
+
+/// Large values whose frames are not all made.
+pub(super) struct Unmade {
+    values: Arc<[Arc<LargeValue>]>,
+    is_first: bool,
+}
+
 impl Client {
     /// Queues large values behind the frame that leaves them out. `is_first`: the client may not
     /// have had a value of these PVs before.
-    pub(super) fn follow_up<'a>(
+    fn follow_up(
         &mut self,
-        values: impl Iterator<Item = &'a Arc<LargeValue>>,
-        is_first: bool,
+        Unmade { values, is_first }: &Unmade,
         encoders: &mut Encoders,
         metrics: &Metrics,
     ) {
-        let made = &metrics.large_frames_encoded;
-        for value in values {
+        let (made, is_first) = (&metrics.large_frames_encoded, *is_first);
+        for value in values.iter() {
             let frame = value.frame(is_first, self.id.encoding, encoders, made);
             let frame = self.addressed(&frame);
             if frame.length() == 0 {
@@ -59,6 +69,67 @@ impl Client {
 }
 
 impl Run {
+    /// Queues large values behind the frame that leaves them out, as soon as their frames are made.
+    pub(super) fn follow_up(
+        &mut self,
+        slot: usize,
+        values: Arc<[Arc<LargeValue>]>,
+        is_first: bool,
+    ) {
+        if values.is_empty() {
+            return;
+        }
+        let client = &mut self.clients[slot];
+        client.unmade.push_back(Unmade { values, is_first });
+        if client.unmade.len() == 1 {
+            self.make_large(slot);
+        }
+    }
+
+    /// Queues the client's large values up to the first whose frames have to be made on another thread.
+    fn make_large(&mut self, slot: usize) {
+        let client = &mut self.clients[slot];
+        while let Some(Unmade { values, is_first }) = client.unmade.front() {
+            let (id, share, pool) = (client.id, client.caller.cpu(), &self.context.pool);
+            let is_first = *is_first;
+            let work = values.iter();
+            let work = work.map(|value| value.to_convert(is_first, id.encoding));
+            let work: usize = work.sum();
+            if work > CONVERTED_AT_ONCE || (work > 0 && !pool.is_for_now(share, Size::Tiny)) {
+                let (encodings, metrics) = (
+                    Arc::clone(&self.context.encodings),
+                    Arc::clone(&self.context.metrics),
+                );
+                let values = Arc::clone(values);
+                let answer = LargeMade::new(Arc::clone(&self.mailbox), id);
+                return pool.run(share, Size::of(work), move || {
+                    let mut encoders = encodings.encoders();
+                    for value in values.iter() {
+                        let made = &metrics.large_frames_encoded;
+                        value.frame(is_first, id.encoding, &mut encoders, made);
+                    }
+                    answer.give();
+                });
+            }
+            if let Some(made) = client.unmade.pop_front() {
+                let metrics = &self.context.metrics;
+                client.follow_up(&made, &mut self.deliveries.encoders, metrics);
+            }
+        }
+    }
+
+    /// The frames of a client's oldest large values were made.
+    pub(super) fn large_made(&mut self, id: ClientId, is_made: bool) {
+        if !self.serves(id) {
+            return;
+        }
+        if !is_made {
+            return self.close(id.index, CloseCode::RelayFault);
+        }
+        self.make_large(id.index);
+        self.finish_turn(id.index, Ok(true));
+    }
+
     /// The client's next step towards a stream: it requests the stream, or confirms that it reads
     /// it. The client gets `path` relative to the root, with the token.
     pub(super) fn large_way(&mut self, slot: usize, path: &str) -> Result<(), Disconnect> {
