@@ -6,10 +6,8 @@ import { useClient } from "pvwire/react";
 
 import { eachOnce, entriesIn, entriesOfFile } from "./pasted";
 import { pvsText } from "./counts";
-import { isTitle } from "./groups";
-import { relayLists, removeFromRelay, saveOnRelay } from "./relay_lists";
+import { isTitle, pvsIn } from "./groups";
 import { go, parseRoute, type Route } from "./route";
-import { SavedLists } from "./SavedLists";
 import { rememberList, removeList, savedLists, saveList, type Lists } from "./stored";
 
 /** Maximum number of names that a pattern brings: the longest list that the table and the relay keep. */
@@ -44,6 +42,29 @@ async function matchesOf(client: PvClient, pattern: string, signal: AbortSignal)
   } while (after !== undefined && names.length < MAX_MATCHES);
   return { names, isCut: after !== undefined };
 }
+
+/** How long the relay may take for its lists. */
+const TIMEOUT_MS = 5000;
+
+/** Sends a request about the lists that the relay keeps for its user; resolves with all of them then, or `undefined` from a relay that keeps none. */
+async function listsAfter(path: string, options: RequestInit = {}): Promise<Lists | undefined> {
+  // Behind a proxy the relay may be at a path.
+  const answer = await fetch(`saved${path}`, {
+    ...options,
+    cache: "no-store",
+    signal: AbortSignal.timeout(TIMEOUT_MS),
+  });
+  if (!answer.ok) throw new Error((await answer.text()).trim());
+  return ((await answer.json()) as { readonly lists: Lists | null }).lists ?? undefined;
+}
+
+const relayLists = (): Promise<Lists | undefined> => listsAfter("");
+
+const saveOnRelay = (title: string, names: readonly string[]): Promise<Lists | undefined> =>
+  listsAfter(`/${encodeURIComponent(title)}`, { method: "PUT", body: JSON.stringify({ names }) });
+
+const removeFromRelay = (title: string): Promise<Lists | undefined> =>
+  listsAfter(`/${encodeURIComponent(title)}`, { method: "DELETE" });
 
 /** Asks before a list of the same name is lost. */
 const mayReplace = (title: string, lists: Lists): boolean =>
@@ -260,6 +281,50 @@ export function ListBox({ route }: { readonly route: Route }): ReactNode {
           {remark.text}
         </p>
       )}
+    </>
+  );
+}
+
+/** Lists with titles, each to be opened or removed. */
+function SavedLists({
+  label,
+  lists,
+  onOpen,
+  onRemove,
+}: {
+  readonly label: string;
+  readonly lists: Lists;
+  readonly onOpen: (names: readonly string[]) => void;
+  readonly onRemove: (title: string) => void;
+}) {
+  const entries = Object.entries(lists);
+  if (entries.length === 0) return null;
+  return (
+    <>
+      <p className="note">{label}</p>
+      <ul className="links" aria-label={label}>
+        {entries.map(([title, names]) => (
+          <li key={title}>
+            <button
+              type="button"
+              onClick={() => {
+                onOpen(names);
+              }}
+            >
+              {title} ({pvsIn(names).length})
+            </button>{" "}
+            <button
+              type="button"
+              aria-label={`Remove the list ${title}`}
+              onClick={() => {
+                onRemove(title);
+              }}
+            >
+              ×
+            </button>
+          </li>
+        ))}
+      </ul>
     </>
   );
 }

@@ -13,7 +13,7 @@ import { remember } from "./stored";
 import { stampText, zoneText } from "./times";
 import { moodOf, titleOf, useTitle } from "./title";
 
-const NearNames = lazy(() => import("./NearNames"));
+const NearNames = lazy(async () => ({ default: (await import("./Suggestions")).NearNames }));
 const PvFields = lazy(() => import("./PvFields"));
 const PvTree = lazy(() => import("./PvTree"));
 

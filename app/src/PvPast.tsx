@@ -5,8 +5,7 @@ import { usePvHistory } from "pvwire/react";
 import { ImageView, StripChart, TableView, WaveformPlot } from "pvwire/widgets";
 
 import { kindOf, type Kind } from "./kind";
-import { Lengths } from "./Lengths";
-import { showTime, timeOf } from "./page_time";
+import { Lengths, showTime, timeOf } from "./page_time";
 import type { Shown } from "./PvPage";
 import type { Route } from "./route";
 

@@ -8,13 +8,20 @@ import { type Condition, SetPoint, StateIcon, useCondition } from "pvwire/widget
 import { KIND_TEXTS, KINDS } from "./pv_kind";
 import { type Row, ROW, type RowData, usePvList, type ValueData } from "./pv_list";
 import { dateText, spanText, stampText, useClock, zoneText } from "./times";
-import { aboutText, choicesOf, CHOICES, ColumnChoice, type About, type Choice } from "./columns";
+import {
+  type About,
+  aboutText,
+  type Choice,
+  CHOICES,
+  choicesOf,
+  ColumnChoice,
+  compare,
+} from "./columns";
 import { pvsText } from "./counts";
 import { type Filter, filterOf, Filters, passes } from "./Filters";
 import { GroupRow, GroupTools, type RowGroup, useGroups } from "./GroupRows";
 import { pvsIn } from "./groups";
 import { ListBox } from "./ListBox";
-import { compare } from "./order";
 import { usePastList } from "./past_list";
 import { PageTime } from "./PageTime";
 import { elsewhere, go, hrefOf, type Route, setTo } from "./route";

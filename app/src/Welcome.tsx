@@ -7,7 +7,7 @@ import { elsewhere, hrefOf, type Route } from "./route";
 import { recentNames, savedLists } from "./stored";
 import { useTitle } from "./title";
 
-const KnownNames = lazy(() => import("./KnownNames"));
+const KnownNames = lazy(async () => ({ default: (await import("./Suggestions")).KnownNames }));
 
 export function Welcome({ route }: { readonly route: Route }): ReactNode {
   useTitle("PVs", "NONE");

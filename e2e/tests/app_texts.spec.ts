@@ -7,10 +7,10 @@ import { expect, test } from "@playwright/test";
 import type { PvClient } from "pvwire";
 
 import { entriesIn, entriesOfFile, namesIn } from "../../app/src/pasted";
+import { compare } from "../../app/src/columns";
 import { byPrefix, groupsIn, prefixOf } from "../../app/src/groups";
 import { kindOf } from "../../app/src/kind";
 import { distance, partsOf } from "../../app/src/near";
-import { compare } from "../../app/src/order";
 import { kindOf as kindOfPv, type StateData } from "../../app/src/pv_kind";
 import { PvList } from "../../app/src/pv_list";
 import { hrefOf, parseRoute, type Route } from "../../app/src/route";
@@ -240,7 +240,7 @@ test("the first page loads at most 150 KiB", () => {
   const files = readdirSync(folder);
   // Loaded with other pages and their plots, to measure the latency, with a plot against a PV, with a past interval, with a structure, for a name that isn't found, with the fields of a record, with an archiver, with a formula, with a compressed or large array or a refused connection, or when a text is offered or written, or a put confirmed.
   const later =
-    /^(?:PvLatency|TablePage|AlarmsPage|HealthPage|PlotsPage|SnapshotsPage|NearNames|PvFields|PvTree|ConfirmPut|KnownNames|DisplayPage|DisplaysPage|displays|box_state|BandCanvases|plots|PageTime|xy|Canvas|archive|pvwire_archive_bg|clock|tail|blosc|codec|extras|large_worker|painter|pvwire_page_bg|of_page)-/;
+    /^(?:PvLatency|TablePage|AlarmsPage|HealthPage|PlotsPage|SnapshotsPage|Suggestions|PvFields|PvTree|ConfirmPut|DisplayPage|DisplaysPage|displays|box_state|BandCanvases|plots|PageTime|xy|Canvas|archive|pvwire_archive_bg|clock|tail|blosc|codec|extras|large_worker|painter|pvwire_page_bg|of_page)-/;
   const first = files.filter((file) => file.endsWith(".gz") && !later.test(file));
   const bytes = first.map((file) => readFileSync(path.join(folder, file)).length);
   const sum = bytes.reduce((all, each) => all + each, 0);

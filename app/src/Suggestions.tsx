@@ -1,0 +1,91 @@
+/** Names that the relay knows: some of them for a first look, and those that resemble one that wasn't found. */
+
+import { useEffect, useState, type ReactNode } from "react";
+import type { PvClient } from "pvwire";
+import { useClient } from "pvwire/react";
+
+import { nearNames } from "./near";
+import { elsewhere, hrefOf, type Route } from "./route";
+
+/** More names are found by typing. */
+const MAX_NAMES = 100;
+
+interface Known {
+  readonly names: readonly string[];
+  readonly hasMore: boolean;
+}
+
+/** What the relay answers about a name; `undefined` before, and from an older relay or one that is lost. */
+function useAnswer<T>(
+  ask: (client: PvClient, name: string, signal: AbortSignal) => Promise<T>,
+  name: string,
+): T | undefined {
+  const client = useClient();
+  const [answer, setAnswer] = useState<T>();
+  useEffect(() => {
+    const leaving = new AbortController();
+    ask(client, name, leaving.signal).then(
+      (answer) => {
+        if (!leaving.signal.aborted) setAnswer(answer);
+      },
+      () => undefined,
+    );
+    return () => {
+      leaving.abort();
+    };
+  }, [ask, client, name]);
+  return answer;
+}
+
+async function knownNames(client: PvClient, part: string, signal: AbortSignal): Promise<Known> {
+  const { names, next } = await client.names(part, { limit: MAX_NAMES, signal });
+  return { names: names.map(({ name }) => name), hasMore: next !== undefined };
+}
+
+interface LinksProps {
+  readonly names: readonly string[];
+  readonly route: Route;
+}
+
+function Links({ names, route }: LinksProps) {
+  return (
+    <ul className="links">
+      {names.map((name) => (
+        <li key={name}>
+          <a href={hrefOf(elsewhere(route, { page: "pv", name, names: [] }))}>{name}</a>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** For a first look: names of what the relay has found, and of the lists that it has. */
+export function KnownNames({ route }: { readonly route: Route }): ReactNode {
+  const known = useAnswer(knownNames, "");
+  if (known === undefined || known.names.length === 0) return null;
+  return (
+    <section className="panel" aria-labelledby="known">
+      <h2 id="known">Names that the relay knows</h2>
+      <Links names={known.names} route={route} />
+      {known.hasMore && <p className="note">There are more: type a part of the name.</p>}
+    </section>
+  );
+}
+
+interface NearNamesProps {
+  readonly name: string;
+  readonly route: Route;
+}
+
+/** For a PV that wasn't found: names that resemble it. */
+export function NearNames({ name, route }: NearNamesProps): ReactNode {
+  const near = useAnswer(nearNames, name);
+  if (near === undefined) return null;
+  if (near.length === 0) return <p className="note">The relay knows no similar name.</p>;
+  return (
+    <div className="near">
+      <p>Similar names that the relay knows:</p>
+      <Links names={near} route={route} />
+    </div>
+  );
+}
