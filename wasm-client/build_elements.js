@@ -12,7 +12,6 @@ import { build } from "vite";
 /** What a page with values needs is in one file; these parts are loaded on demand. */
 const ON_DEMAND = {
   "elements/display": "display",
-  "elements/forced_colours": "contrast",
   "elements/input": "input",
   "elements/plot": "plot",
   "pv/of_page": "page",
@@ -26,13 +25,14 @@ const ON_DEMAND = {
 const onDemand = (id) =>
   Object.keys(ON_DEMAND).find((part) => id?.endsWith(`/dist/${part}.js`)) !== undefined;
 
-/** Imports all other parts at once, although the package loads them on demand. */
+/** Imports all other modules at once, although the package loads them on demand. */
 const inFewFiles = {
   name: "in-few-files",
   transform(code, id) {
     const imports = [];
     const changed = code.replace(/\bimport\("(\.[^"]*|uplot)"\)/g, (whole, file) => {
-      if (onDemand(path.resolve(path.dirname(id), file))) return whole;
+      if (file.endsWith(".css?inline") || onDemand(path.resolve(path.dirname(id), file)))
+        return whole;
       const name = `part${String(imports.length)}`;
       imports.push(`import * as ${name} from "${file}";\n`);
       return `Promise.resolve(${name})`;

@@ -80,7 +80,9 @@ test("elements: live values, alarm, and words for screen readers", async ({
   }
   const contrast = (): Promise<boolean> =>
     page.evaluate(() =>
-      performance.getEntriesByType("resource").some(({ name }) => name.endsWith("-contrast.js")),
+      performance
+        .getEntriesByType("resource")
+        .some(({ name }) => name.endsWith("-forced_colours.js")),
     );
   expect(await contrast(), "nothing that this page doesn't need").toBe(false);
   await page.emulateMedia({ colorScheme: "light", forcedColors: "active" });

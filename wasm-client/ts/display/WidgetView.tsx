@@ -20,7 +20,7 @@ import { notesOf } from "./model/inspect.js";
 import { clientName } from "./model/names.js";
 import { Props, type Overrides } from "./model/props.js";
 import { evaluate, rulesOf, type RulePv, type Rules } from "./model/rules.js";
-import { usePaced } from "./paced.js";
+import { usePaced } from "./frame_queue.js";
 import { textOf } from "./model/xml.js";
 import { CanvasesContext, painting } from "./canvases.js";
 import { placeOf } from "./place.js";

@@ -3,6 +3,10 @@
  * can draw shows each value less often. It still scrolls, answers clicks, and shows alarms first.
  */
 
+import { useCallback, useSyncExternalStore } from "react";
+
+import type { Readable } from "../types.js";
+
 /**
  * Main-thread time of one frame, of the 16.7 ms that it has: the browser's other work needs the rest. Less
  * where frames are late all the same, because other threads draw them.
@@ -262,3 +266,32 @@ export class FrameQueue {
 
 /** Shared by all displays. */
 export const frameQueue = new FrameQueue();
+
+const nothing = (): undefined => undefined;
+
+/** The present value of a store, which the frame queue paces. Changes that `isUrgent` tells come first. */
+export function usePaced<T>(
+  store: Readable<T | undefined>,
+  isUrgent: (before: T | undefined, now: T | undefined) => boolean,
+): T | undefined {
+  const subscribe = useCallback(
+    (listener: () => void) => {
+      let seen = store.getSnapshot();
+      // A function of its own: two widgets may have one listener.
+      const update = (): void => {
+        seen = store.getSnapshot();
+        listener();
+      };
+      frameQueue.join(update);
+      const end = store.subscribe(() => {
+        frameQueue.add(update, isUrgent(seen, store.getSnapshot()));
+      });
+      return () => {
+        end();
+        frameQueue.remove(update);
+      };
+    },
+    [store, isUrgent],
+  );
+  return useSyncExternalStore(subscribe, store.getSnapshot, nothing);
+}

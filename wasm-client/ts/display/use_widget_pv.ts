@@ -6,7 +6,7 @@ import type { PutOptions, PutResult, PutValue, PvData } from "../types.js";
 import { useCondition, type Condition } from "../widgets/condition.js";
 import { whyNotWritable } from "../widgets/writable.js";
 import { useShown, type Report } from "./context.js";
-import { usePaced } from "./paced.js";
+import { usePaced } from "./frame_queue.js";
 
 /** The fields that widgets read. */
 export const FIELDS = `{

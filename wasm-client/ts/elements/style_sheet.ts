@@ -28,9 +28,9 @@ export function applyStyles(element: Element): void {
     const forced = matchMedia("(forced-colors: active)");
     const load = (): void => {
       if (!forced.matches) return;
-      import("./forced_colours.js").then(
-        ({ forcedColours }) => {
-          addStyles({ last: forcedColours });
+      import("../widgets/css/forced_colours.css?inline").then(
+        ({ default: last }) => {
+          addStyles({ last });
         },
         // Without the file the browser's own forced colours still apply.
         () => undefined,

@@ -9,7 +9,6 @@ import { Cell } from "../store/readable.js";
 import type { ClientOptions, ConnectionSnapshot } from "../types.js";
 import { Heartbeat } from "./heartbeat.js";
 import type { LargeStream } from "./large_stream.js";
-import { isHidden, isSeen, watchPage } from "./page.js";
 import type { LargeRecord } from "./records.js";
 import { Relays } from "./relays.js";
 import { LZ4_SUBPROTOCOLS, NOT_CONNECTED, RelaySocket, SUBPROTOCOL } from "./socket.js";
@@ -224,5 +223,27 @@ export class Link {
       );
     }
     this.#options.onMessage(data, head);
+  };
+}
+
+const hasPage = (): boolean => typeof document === "object";
+
+const isSeen = (): boolean => hasPage() && document.visibilityState === "visible";
+
+const isHidden = (): boolean => hasPage() && document.visibilityState === "hidden";
+
+/**
+ * Calls `onVisibility` when the page is shown or hidden, and `onOnline` when the network returns.
+ * Returns a function that ends both. Without a page, as in Node, nothing is called.
+ */
+function watchPage(onVisibility: () => void, onOnline: () => void): () => void {
+  const end = new AbortController();
+  if (hasPage()) {
+    document.addEventListener("visibilitychange", onVisibility, end);
+    document.defaultView?.addEventListener("pageshow", onVisibility, end);
+    document.defaultView?.addEventListener("online", onOnline, end);
+  }
+  return () => {
+    end.abort();
   };
 }

@@ -1,6 +1,40 @@
 /** Answers of the service `missed`: the updates of several PVs, and what of them is not there. */
 
-import type { PvAbsent, PvMissed } from "./types.js";
+import type { PvUpdates } from "../types.js";
+
+/** Updates that a client has missed and can't have. */
+export interface PvAbsent {
+  /**
+   * They are no longer kept (`evicted`); nothing is kept of the PV or of values of this kind, such as arrays
+   * (`not kept`); the relay was too slow (`lost`); the server sent the update before again (`repeated`, nothing is
+   * missing); no client had the PV (`not monitored`); the relay was restarted or is another one (`restarted`); this
+   * client may not read the PV any more (`not allowed`); or the relay can't tell (`not answered`).
+   */
+  readonly cause:
+    | "evicted"
+    | "not kept"
+    | "lost"
+    | "repeated"
+    | "not monitored"
+    | "restarted"
+    | "not allowed"
+    | "not answered";
+  /** Number of updates; `undefined` if it is not known. */
+  readonly count: number | undefined;
+}
+
+/**
+ * Updates of a PV that the client has missed while it was cut off. All are older than the first update that came after
+ * the reconnect.
+ */
+export interface PvMissed extends PvUpdates {
+  /** Changes when the PV has another type, or the relay has begun a new monitor. */
+  readonly epochs: Uint32Array;
+  /** Numbers of the updates within their epoch, as `inspect` has them. */
+  readonly sequences: Uint32Array;
+  /** What else was missed. */
+  readonly absent: readonly PvAbsent[];
+}
 
 /** An update, by its number among those of its PV. */
 export interface Position {

@@ -9,7 +9,7 @@ import { Frame, kindOf, Nothing } from "./Frame.js";
 import type { ByArrival } from "./history.js";
 import { perPv } from "./per_pv.js";
 import { placePlot } from "./place_plot.js";
-import type { StripView } from "./strip.js";
+import type { StripView } from "./plots.js";
 
 const SELECTION = `{
   value { string(units: true) number array structure text }

@@ -1,8 +1,15 @@
 /** What of a display file isn't shown, or not as it is written. Nothing is left out silently. */
 
-import { classNameOf, hasOwnClass, isOfClass } from "./classes.js";
+import { classNameOf, hasOwnClass, isOfClass, withClasses } from "./classes.js";
 import { defaultsOf, WITHOUT_EFFECT } from "./defaults.js";
-import { actionsOf, allWidgets, type DisplayFile, type WidgetSource } from "./file.js";
+import {
+  actionsOf,
+  allWidgets,
+  parseDisplay,
+  type DisplayFile,
+  type WidgetSource,
+} from "./file.js";
+import { DEFAULT_PALETTE, type Palette } from "./palette.js";
 import { rulesOf } from "./rules.js";
 import { scriptRules, scriptsOf, stepsOf } from "./script.js";
 import { childOf, textOf, type XmlNode } from "./xml.js";
@@ -125,6 +132,19 @@ export function inspect(file: DisplayFile): DisplayNote[] {
     all.push({ kind: "script", text: `scripts: ${script.attributes.file ?? ""} are not run` });
   }
   return counted(all);
+}
+
+/**
+ * What of a display isn't shown or can't be done, by the text of its file. Files and PVs that can't
+ * be read turn up only while it is shown. Needs a browser's XML parser.
+ * @param palette with the classes of widgets
+ * @throws DisplayError when it isn't a display.
+ */
+export function inspectDisplay(
+  text: string,
+  { classes }: Palette = DEFAULT_PALETTE,
+): readonly DisplayNote[] {
+  return inspect(withClasses(parseDisplay(text), classes ?? new Map()));
 }
 
 /** Equal notes counted. */

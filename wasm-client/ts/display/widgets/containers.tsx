@@ -1,6 +1,6 @@
 /** Widgets around other widgets of the same file: groups, tabs and arrays. */
 
-import { useMemo, type CSSProperties, type ReactNode } from "react";
+import { useMemo, useState, type CSSProperties, type ReactNode } from "react";
 
 import { innerScope, ScopeContext, useScope, useShown } from "../context.js";
 import { defaultsOf, UNKNOWN_DEFAULTS } from "../model/defaults.js";
@@ -12,7 +12,25 @@ import { useWidgetPv } from "../use_widget_pv.js";
 import type { WidgetProps } from "../widget.js";
 import { Widgets } from "../WidgetView.js";
 import { Box } from "./Box.js";
-import { useActiveTab } from "./use_active_tab.js";
+
+/**
+ * The index of the tab that is shown, which the operator or a rule has chosen last, and the function that chooses
+ * another one.
+ */
+export function useActiveTab(
+  props: Props,
+  count: number,
+): readonly [at: number, choose: (at: number) => void] {
+  const wanted = Math.max(0, Math.min(count - 1, props.integer("active_tab")));
+  const [chosen, setChosen] = useState({ wanted, at: wanted });
+  const at = chosen.wanted === wanted ? chosen.at : wanted;
+  return [
+    at,
+    (next) => {
+      setChosen({ wanted, at: next });
+    },
+  ];
+}
 
 const STYLES = ["GROUP", "TITLE", "LINE", "NONE"];
 

@@ -15,7 +15,7 @@ import { Props } from "../model/props.js";
 import { borderOf, cssFont, placeOf } from "../place.js";
 import { useFile } from "../use_file.js";
 import { Widgets } from "../WidgetView.js";
-import { useActiveTab } from "./use_active_tab.js";
+import { useActiveTab } from "./containers.js";
 
 /** Displays inside displays inside displays: one that embeds itself ends here. */
 const MAX_DEPTH = 10;
