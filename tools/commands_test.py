@@ -30,7 +30,7 @@ class Elsewhere(unittest.TestCase):
             return commands.runner_elsewhere("docs/a.md", "node follow.mjs URL")
 
     def test_test_that_does_not_run_the_command_is_not_accepted(self):
-        programs = "wasm-client/tests/example_programs.node.test.ts"
+        programs = "wasm-client/tests/examples.node.test.ts"
         self.assertEqual(self.runner(r".*: node (follow\.mjs)", programs, None), programs)
         self.assertIsNone(self.runner(r".*: python", programs, None))
         for entry in (

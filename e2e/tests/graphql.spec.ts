@@ -1,6 +1,92 @@
 /** Apps written for Coniql show what its documentation says, on a real IOC. */
 
-import { expect, test, type AppName } from "../fixtures/graphql_apps";
+import path from "node:path";
+
+import { expect, type Page } from "@playwright/test";
+
+import type { App } from "../pages/graphql/main";
+import { Child } from "../../testbed/ts/child";
+import { PYTHON, ROOT } from "../../testbed/ts/paths";
+import { Relay } from "../../testbed/ts/relay";
+import { servePage } from "../fixtures/built_pages";
+import { test as base } from "../fixtures/test";
+
+type AppName = "apollo" | "apollo3" | "urql";
+
+/** An app in the page. */
+class GraphqlApp {
+  readonly #page: Page;
+  readonly #name: AppName;
+
+  constructor(page: Page, name: AppName) {
+    this.#page = page;
+    this.#name = name;
+  }
+
+  async run(
+    kind: "query" | "mutate",
+    document: string,
+    variables?: Record<string, unknown>,
+  ): Promise<unknown> {
+    return await this.#page.evaluate(
+      async ([name, kind, document, variables]) =>
+        (window.apps as Readonly<Record<AppName, App>>)[name][kind](document, variables),
+      [this.#name, kind, document, variables] as const,
+    );
+  }
+
+  async subscribe(document: string, variables: Record<string, unknown> = {}): Promise<void> {
+    await this.#page.evaluate(
+      ([name, document, variables]) => {
+        (window.apps as Readonly<Record<AppName, App>>)[name].subscribe(document, variables);
+      },
+      [this.#name, document, variables] as const,
+    );
+  }
+
+  /** The results of subscriptions so far. */
+  async results(): Promise<unknown[]> {
+    return await this.#page.evaluate(
+      (name) => (window.apps as Readonly<Record<AppName, App>>)[name].results,
+      this.#name,
+    );
+  }
+}
+
+interface Fixtures {
+  records: Child;
+  putRelay: Relay;
+  app: (name: AppName) => GraphqlApp;
+}
+
+const test = base.extend<Fixtures>({
+  records: async ({ network, prefix }, provide) => {
+    const db = path.join(ROOT, "e2e/fixtures/graphql.db");
+    const ioc = Child.start({
+      what: "softIOC",
+      command: PYTHON,
+      args: ["-m", "epicscorelibs.ioc", "-m", `P=${prefix}`, "-d", db],
+      env: network.env,
+    });
+    await provide(ioc);
+    await ioc.kill();
+  },
+
+  putRelay: async ({ network, prefix }, provide) => {
+    const relay = await Relay.start(network, ["--enable-put", `--allow-put=${prefix}:*`]);
+    await provide(relay);
+    await relay.kill();
+  },
+
+  app: async ({ page, records, putRelay }, provide) => {
+    await records.waitForOutput(/complete/);
+    const { close, url } = await servePage("graphql", { relayPort: putRelay.port });
+    await page.goto(url);
+    await page.waitForFunction(() => window.apps !== undefined);
+    await provide((name) => new GraphqlApp(page, name));
+    await close();
+  },
+});
 
 const APPS: readonly AppName[] = ["apollo", "apollo3", "urql"];
 

@@ -1,8 +1,14 @@
-/** Each widget in each state, in light and dark, its accessibility, and that it is complete and legible on every screen. */
+/**
+ * Each widget in each state, in light and dark, its accessibility, that it is complete and legible on every screen, and
+ * pictures of it (e2e/pictures). The relay of the page is a fake one that the test commands.
+ */
 
-import { expect, type Locator, type Page } from "@playwright/test";
+import { expect, test as base, type Locator, type Page } from "@playwright/test";
+import type { FakePv } from "pvwire/testing";
 
 import { DEADLINE_MS } from "../../testbed/ts/deadline";
+import { servePage } from "../fixtures/built_pages";
+import { expectPicture, on, showAll, SCREENS } from "../fixtures/pictures";
 import {
   expectAccessible,
   expectNoFaults,
@@ -12,7 +18,61 @@ import {
   screenOf,
   screensOf,
 } from "../fixtures/screen";
-import { condition, open, setAll, showing, SHOWING, test } from "../fixtures/widgets_page";
+
+/** Names of the PVs, and of the widgets that are read-only. */
+const PVS = [
+  "TEMP",
+  "SET",
+  "METER",
+  "STRIP",
+  "MODE",
+  "MANY",
+  "MESSAGE",
+  "LED",
+  "BITS",
+  "WAVE",
+  "CAMERA",
+  "TABLE",
+];
+const SHOWING = ["TEMP", "METER", "STRIP", "LED", "BITS", "WAVE", "CAMERA", "TABLE"];
+
+const test = base.extend<object, { url: string }>({
+  url: [
+    // eslint-disable-next-line no-empty-pattern -- Playwright reads the fixtures it needs from here.
+    async ({}, provide) => {
+      const { close, url } = await servePage("widgets");
+      await provide(url);
+      await close();
+    },
+    { scope: "worker" },
+  ],
+});
+
+const showing = (page: Page, pv: string): Locator => page.locator(`[data-pv="${pv}"]`);
+
+const condition = (page: Page, pv: string): Locator =>
+  showing(page, pv).locator('[data-part="condition"]');
+
+async function open(page: Page, url: string): Promise<void> {
+  await page.goto(url);
+  for (const pv of SHOWING) await expect(condition(page, pv)).toContainText("No alarm");
+  await expect(showing(page, "WAVE").locator("canvas")).toBeVisible();
+}
+
+async function setAll(
+  page: Page,
+  change: Pick<
+    FakePv,
+    "alarmStatus" | "mutable" | "readable" | "severity" | "state" | "unresponsive"
+  >,
+): Promise<void> {
+  await page.evaluate(
+    ([pvs, change]) => {
+      for (const pv of pvs) window.relay?.set(pv, change);
+    },
+    [PVS, change] as const,
+  );
+}
 
 const SETTING = ["Set point", "Slider", "Text", "Few choices", "Many choices"];
 
@@ -157,4 +217,64 @@ test("widgets fit at every width and pixel ratio; plots fill boxes", async ({ pa
       }
     }
   }
+});
+
+/** The page's clock is stopped: times are the same in each run, and the time axis doesn't move. */
+const NOW = "2026-03-01T12:34:56.789Z";
+
+async function openStill(page: Page, url: string): Promise<void> {
+  await page.clock.setFixedTime(NOW);
+  await open(page, url);
+  await page.evaluate(async (begin) => {
+    // A curve of ten seconds after the first value; each point is delivered in a separate flush.
+    for (let at = 0.5; at <= 9; at += 0.5) {
+      const value = 42.5 + 20 * Math.sin(at);
+      window.relay?.set("STRIP", { value, timeMs: begin + 1000 * at });
+      await new Promise((resolve) => requestAnimationFrame(resolve));
+      await new Promise((resolve) => requestAnimationFrame(resolve));
+    }
+  }, Date.parse(NOW));
+  await expect(showing(page, "STRIP").locator("canvas")).toBeVisible();
+  await expect(showing(page, "CAMERA").locator("canvas")).toBeVisible();
+  await expect(condition(page, "NOBODY")).toHaveText("Not found · still searching");
+  await showAll(page);
+}
+
+for (const [where, screen] of Object.entries(SCREENS)) {
+  test(`widgets on a ${where}`, async ({ browser, url }) => {
+    await on(browser, screen, async (page) => {
+      await openStill(page, url);
+      await expectPicture(page, `widgets-${where}`);
+    });
+  });
+}
+
+const DESK = { ...SCREENS.desk, width: 1024 };
+
+test("widgets in alarm and with every fault of access or connection", async ({ browser, url }) => {
+  await on(browser, DESK, async (page) => {
+    await openStill(page, url);
+    const each = async (name: string, words: RegExp | string): Promise<void> => {
+      for (const pv of SHOWING) await expect(condition(page, pv)).toHaveText(words);
+      await expectPicture(page, `widgets-${name}`);
+    };
+    await setAll(page, { severity: "MINOR", alarmStatus: 4 });
+    await each("minor", "MINOR HIGH");
+    await setAll(page, { severity: "MAJOR", alarmStatus: 3 });
+    await page.emulateMedia({ colorScheme: "dark" });
+    await each("major", "MAJOR HIHI");
+    await setAll(page, { severity: "INVALID", alarmStatus: 14 });
+    await page.emulateMedia({ colorScheme: "light" });
+    await each("invalid", "INVALID LINK");
+    await setAll(page, { severity: "NO_ALARM", alarmStatus: 0, unresponsive: true });
+    await each("no-news", /^No response since/);
+    await setAll(page, { unresponsive: false, state: "disconnected" });
+    await page.emulateMedia({ colorScheme: "dark" });
+    await each("disconnected", /^Disconnected/);
+    await setAll(page, { state: "connected", mutable: false });
+    await page.emulateMedia({ colorScheme: "light" });
+    await each("no-access", "No alarm");
+    await setAll(page, { readable: false });
+    await each("no-read-access", "No read access");
+  });
 });

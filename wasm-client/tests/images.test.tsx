@@ -6,7 +6,7 @@ import { decodeImage, decodeLz4 } from "../ts/widgets/codec.js";
 import { ImageView, Meter } from "../ts/widgets/index.js";
 import { createGlPainter } from "../ts/widgets/painter.js";
 import { paint, type Picture, pictureOf, rangeOf } from "../ts/widgets/pixels.js";
-import lz4Hex from "./image.lz4.hex?raw";
+import images from "./images.json";
 import {
   eachWithWidgetPage,
   image,
@@ -22,7 +22,7 @@ eachWithWidgetPage();
 
 /** An image of 96 × 40 pixels of 16 bits: rows that repeat, a constant, noise; packed by lz4_flex. */
 const lz4Image = (() => {
-  const packed = Uint8Array.from(lz4Hex.trim().match(/../g) ?? [], (byte) => parseInt(byte, 16));
+  const packed = Uint8Array.from(atob(images.lz4), (character) => character.charCodeAt(0));
   const pixels = new Uint16Array(96 * 40);
   let seed = 1;
   for (let at = 0; at < pixels.length; at += 1) {
