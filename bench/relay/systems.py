@@ -132,10 +132,10 @@ SERVERS = [
 ]
 
 CLIENTS = [
-    System("aioca", "client of Channel Access", "ca", peer_report("run_aioca.py"), "aioca"),
-    System("p4p", "client of pvAccess", "pva", peer_report("run_p4p.py"), "p4p"),
-    System("caproto", "client of Channel Access", "ca", peer_report("run_caproto.py"), "caproto"),
-    System("pyepics", "client of Channel Access", "ca", peer_report("run_pyepics.py"), "pyepics"),
+    System("aioca", "client of Channel Access", "ca", peer_report("run_client.py", "aioca"), "aioca"),
+    System("p4p", "client of pvAccess", "pva", peer_report("run_client.py", "p4p"), "p4p"),
+    System("caproto", "client of Channel Access", "ca", peer_report("run_client.py", "caproto"), "caproto"),
+    System("pyepics", "client of Channel Access", "ca", peer_report("run_client.py", "pyepics"), "pyepics"),
 ]
 
 CONIQL = [SERVERS[4], SERVERS[3], SERVERS[0]]

@@ -63,7 +63,7 @@ def through_p4p(children, given, gateway, port):
     words += ["--server-core", min(given.other_cores)]
     with Sampler(gateway.pid, port) as sampler:
         client = children.start(
-            [sys.executable, Path(__file__).with_name("run_p4p.py"), *words],
+            [sys.executable, Path(__file__).with_name("run_client.py"), "p4p", *words],
             given.other_cores,
             env=os.environ | {"EPICS_PVA_NAME_SERVERS": f"127.0.0.1:{port}"},
             stdout=subprocess.PIPE,
