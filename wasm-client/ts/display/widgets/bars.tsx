@@ -32,7 +32,7 @@ interface BarLook {
 }
 
 function Bar({ look, of }: { readonly of: WidgetProps; readonly look: BarLook }) {
-  const { name, problem, props, widget } = of;
+  const { name, props } = of;
   const [display, setDisplay] = useState<WidgetData["display"]>(null);
   const room = useRef<HTMLDivElement>(null);
   const { height, width } = placeOf(props);
@@ -59,10 +59,7 @@ function Bar({ look, of }: { readonly of: WidgetProps; readonly look: BarLook })
   const levels = withLevels ? levelsOf(props, display, range) : [];
   return (
     <Box
-      widget={widget}
-      props={props}
-      name={name}
-      problem={problem}
+      {...of}
       boxRef={ref}
       isLive
       className={`pvwire-display-bar-widget pvwire-display-sized ${look.className ?? ""}`}

@@ -22,7 +22,7 @@ import { Box } from "./Box.js";
 import { isConfirmed } from "./choices.js";
 import { usePicture } from "./pictures.js";
 import { textStyle } from "./texts.js";
-import { useBit } from "./use_bit.js";
+import { type Bit, useBit } from "./use_bit.js";
 
 const WRITE_FIELDS = `{
   status { mutable writable }
@@ -109,8 +109,8 @@ const none = (): void => undefined;
 const MODES = ["TOGGLE", "PUSH", "PUSH_INVERTED"];
 
 export function BoolButton(of: WidgetProps): ReactNode {
-  const { name, props, widget } = of;
-  const { condition, isOn, outcome, press, pv, release, set, why } = useBit(of);
+  const { props } = of;
+  const { box, isOn, press, pv, release, set, why } = useBit(of);
   const choices = props.flag("labels_from_pv") ? pv?.display?.choices : undefined;
   // With more choices than two a bit isn't one of them.
   const own = choices?.length === 2 ? choices[Number(isOn)] : undefined;
@@ -119,15 +119,7 @@ export function BoolButton(of: WidgetProps): ReactNode {
   const mode = MODES.indexOf(props.choice("mode", MODES));
   const isHeld = mode > 0;
   return (
-    <Box
-      widget={widget}
-      props={props}
-      condition={condition}
-      name={name}
-      problem={why}
-      outcome={outcome}
-      className="pvwire-display-button"
-    >
+    <Box {...box} className="pvwire-display-button">
       <button
         type="button"
         aria-pressed={isOn}
@@ -184,70 +176,63 @@ function BitImage({ colour, isOn, props }: BitImageProps) {
   return <i className="pvwire-display-lamp" data-unknown={isOn === undefined} style={style} />;
 }
 
-export function CheckBox(of: WidgetProps): ReactNode {
-  const { name, props, widget } = of;
-  const { condition, isOn, outcome, set, why } = useBit(of);
+interface LabelledProps {
+  readonly box: Bit["box"];
+  readonly children: ReactNode;
+}
+
+/** A control of a bit with its label. */
+function Labelled({ box, children }: LabelledProps) {
+  const { props } = box;
+  const style = { ...inkOf(props, "open"), ...autoSize(props) };
   return (
-    <Box
-      widget={widget}
-      props={props}
-      condition={condition}
-      name={name}
-      problem={why}
-      outcome={outcome}
-      className="pvwire-display-check"
-      style={{ ...inkOf(props, "open"), ...autoSize(props) }}
-    >
+    <Box {...box} className="pvwire-display-check" style={style}>
       <label>
-        <input
-          type="checkbox"
-          checked={isOn === true}
-          ref={(box) => {
-            if (box !== null) box.indeterminate = isOn === undefined;
-          }}
-          disabled={why !== undefined}
-          onKeyDown={pressOnce}
-          onChange={() => {
-            set(isOn !== true);
-          }}
-        />
+        {children}
         <span>{props.text("label")}</span>
       </label>
     </Box>
   );
 }
 
-export function SlideButton(of: WidgetProps): ReactNode {
-  const { name, props, widget } = of;
-  const { condition, isOn, outcome, set, why } = useBit(of);
-  const colour = props.colour(isOn === true ? "on_color" : "off_color");
+export function CheckBox(of: WidgetProps): ReactNode {
+  const { box, isOn, set, why } = useBit(of);
   return (
-    <Box
-      widget={widget}
-      props={props}
-      condition={condition}
-      name={name}
-      problem={why}
-      outcome={outcome}
-      className="pvwire-display-check"
-      style={{ ...inkOf(props, "open"), ...autoSize(props) }}
-    >
-      <label>
-        <button
-          type="button"
-          role="switch"
-          aria-checked={isOn === true}
-          aria-disabled={why !== undefined}
-          data-unknown={isOn === undefined || undefined}
-          data-dark={brightnessOf(colour) < 0.5 || undefined}
-          style={{ backgroundColor: cssColour(colour) }}
-          onKeyDown={pressOnce}
-          onClick={() => {
-            set(isOn !== true);
-          }}
-        />
-        <span>{props.text("label")}</span>
-      </label>
-    </Box>
+    <Labelled box={box}>
+      <input
+        type="checkbox"
+        checked={isOn === true}
+        ref={(input) => {
+          if (input !== null) input.indeterminate = isOn === undefined;
+        }}
+        disabled={why !== undefined}
+        onKeyDown={pressOnce}
+        onChange={() => {
+          set(isOn !== true);
+        }}
+      />
+    </Labelled>
+  );
+}
+
+export function SlideButton(of: WidgetProps): ReactNode {
+  const { box, isOn, set, why } = useBit(of);
+  const colour = of.props.colour(isOn === true ? "on_color" : "off_color");
+  return (
+    <Labelled box={box}>
+      <button
+        type="button"
+        role="switch"
+        aria-checked={isOn === true}
+        aria-disabled={why !== undefined}
+        data-unknown={isOn === undefined || undefined}
+        data-dark={brightnessOf(colour) < 0.5 || undefined}
+        style={{ backgroundColor: cssColour(colour) }}
+        onKeyDown={pressOnce}
+        onClick={() => {
+          set(isOn !== true);
+        }}
+      />
+    </Labelled>
   );
 }

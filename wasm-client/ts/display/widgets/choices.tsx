@@ -27,11 +27,12 @@ interface Choices extends WidgetPv {
   readonly selected: number;
   /** Writes a choice if it still has the label that the operator saw. */
   readonly choose: (index: number, label?: string) => void;
-  readonly box: Pick<BoxProps, "condition" | "name" | "outcome" | "problem" | "props" | "widget">;
+  readonly box: BoxProps;
   readonly disabled: boolean;
 }
 
-function useChoices({ name, problem, props, widget }: WidgetProps): Choices {
+function useChoices(widget: WidgetProps): Choices {
+  const { name, problem, props } = widget;
   const of = useWidgetPv(name);
   const { outcome, whyDisabled, write } = useSetter(name);
   const { confirm } = useDialogs();
@@ -70,7 +71,7 @@ function useChoices({ name, problem, props, widget }: WidgetProps): Choices {
     labels,
     selected,
     choose: (index, label) => void choose(index, label),
-    box: { condition: of.condition, name, outcome, problem: why, props, widget },
+    box: { ...widget, condition: of.condition, problem: why, outcome },
     disabled: why !== undefined,
   };
 }

@@ -169,10 +169,8 @@ export function DialView({ control, of, outcome, problem, target }: DialViewProp
   );
   return (
     <Box
-      widget={widget}
-      props={props}
+      {...of}
       condition={condition}
-      name={name}
       problem={problem}
       outcome={outcome}
       style={

@@ -24,7 +24,7 @@ interface LampProps {
 }
 
 function Lamp({ of, stateOf }: LampProps) {
-  const { name, problem, props, widget } = of;
+  const { props } = of;
   const lamp = useRef<HTMLElement>(null);
   const paint = useContext(CanvasesContext)?.code;
   const painter = useMemo(
@@ -47,10 +47,7 @@ function Lamp({ of, stateOf }: LampProps) {
   };
   return (
     <Box
-      widget={widget}
-      props={props}
-      name={name}
-      problem={problem}
+      {...of}
       boxRef={ref}
       isLive
       className="pvwire-display-led pvwire-display-sized"
@@ -131,7 +128,7 @@ export function MultiStateLed(of: WidgetProps): ReactNode {
 
 /** Bits, the highest first unless the display reverses them. */
 export function ByteMonitor(of: WidgetProps): ReactNode {
-  const { name, problem, props, widget } = of;
+  const { props } = of;
   const bits = useMemo(() => bitsOf(props), [props]);
   const ref = useLiveBox(of, ({ value }, box) => {
     const integer = value?.bigint ?? wholeOf(value?.number);
@@ -142,10 +139,7 @@ export function ByteMonitor(of: WidgetProps): ReactNode {
   });
   return (
     <Box
-      widget={widget}
-      props={props}
-      name={name}
-      problem={problem}
+      {...of}
       boxRef={ref}
       isLive
       className="pvwire-display-bits pvwire-display-sized"

@@ -81,7 +81,7 @@ function indexIn(value: WidgetPv["value"], at: number): number {
 }
 
 export function Symbol(of: WidgetProps): ReactNode {
-  const { name, problem, props, widget } = of;
+  const { name, props, widget } = of;
   const { condition, value } = useWidgetPv(name);
   const { actions } = useActions(widget, props);
   const files = props.texts("symbols");
@@ -99,11 +99,8 @@ export function Symbol(of: WidgetProps): ReactNode {
   };
   return (
     <Box
-      widget={widget}
-      props={props}
+      {...of}
       condition={condition}
-      name={name}
-      problem={problem}
       className="pvwire-display-symbol"
       style={{
         ...autoSize(props),

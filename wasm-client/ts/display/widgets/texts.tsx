@@ -99,7 +99,7 @@ function writeTip(value: HTMLElement): void {
 }
 
 export function TextUpdate(of: WidgetProps): ReactNode {
-  const { name, problem, props, widget } = of;
+  const { name, props } = of;
   const how = formatOf(props);
   const span = useRef<HTMLSpanElement>(null);
   const fits = useMemo(() => fitsIn(props), [props]);
@@ -143,10 +143,7 @@ export function TextUpdate(of: WidgetProps): ReactNode {
   const plain = plainTextStyle(props);
   return (
     <Box
-      widget={widget}
-      props={props}
-      name={name}
-      problem={problem}
+      {...of}
       boxRef={ref}
       isLive
       className="pvwire-display-text pvwire-display-value pvwire-display-sized"
@@ -159,7 +156,7 @@ export function TextUpdate(of: WidgetProps): ReactNode {
 
 /** One of some texts, by the value. */
 export function TextSymbol(of: WidgetProps): ReactNode {
-  const { name, problem, props, widget } = of;
+  const { props } = of;
   const [texts, index] = [props.texts("symbols"), props.integer("array_index")];
   const span = useRef<HTMLSpanElement>(null);
   const ref = useLiveBox(of, ({ value }) => {
@@ -168,10 +165,7 @@ export function TextSymbol(of: WidgetProps): ReactNode {
   });
   return (
     <Box
-      widget={widget}
-      props={props}
-      name={name}
-      problem={problem}
+      {...of}
       boxRef={ref}
       isLive
       className="pvwire-display-text pvwire-display-sized"

@@ -14,13 +14,15 @@ import {
   type WidgetPv,
 } from "../use_widget_pv.js";
 import type { WidgetProps } from "../widget.js";
+import type { BoxProps } from "./Box.js";
 import { isConfirmed } from "./choices.js";
 
-interface Bit extends WidgetPv {
+export interface Bit extends WidgetPv {
   /** `undefined` while it isn't known. */
   readonly isOn: boolean | undefined;
   readonly why: string | undefined;
-  readonly outcome: ReturnType<typeof useSetter>["outcome"];
+  /** The props of the widget's box. */
+  readonly box: BoxProps;
   /** Writes the bit; the other bits stay. */
   readonly set: (isOn: boolean) => void;
   /** Writes the bit, and after `release` its opposite. */
@@ -45,7 +47,8 @@ function nextUpdate(pv: Readable<unknown>): Promise<void> {
   });
 }
 
-export function useBit({ name, problem, props }: WidgetProps): Bit {
+export function useBit(widget: WidgetProps): Bit {
+  const { name, problem, props } = widget;
   const of = useWidgetPv(name);
   const client = useClient();
   const { outcome, whyDisabled, write } = useSetter(name);
@@ -144,7 +147,8 @@ export function useBit({ name, problem, props }: WidgetProps): Bit {
       if (setting.current === on) setting.current = undefined;
     });
   };
-  return { ...of, isOn, why, outcome, set: (on) => void setOnce(on), press, release };
+  const box = { ...widget, condition: of.condition, problem: why, outcome };
+  return { ...of, isOn, why, box, set: (on) => void setOnce(on), press, release };
 }
 
 /** Refused because the PV has an update that this page has not shown. */
