@@ -50,7 +50,7 @@ const DISPLAY =
 const SORT_EVERY_MS = 1000;
 
 /** The PVs of the link's list; without one, it is that of the last visit, which then is in the link. */
-export function useNames(route: Route): readonly string[] {
+function useNames(route: Route): readonly string[] {
   const { names } = route;
   useEffect(() => {
     if (names.length > 0) rememberList(names);

@@ -3,7 +3,7 @@
 /** Whether an entry of a list is a title. */
 export const isTitle = (entry: string): boolean => entry.startsWith("#");
 
-export const titleText = (entry: string): string => entry.replace(/^[#\s]+/, "");
+const titleText = (entry: string): string => entry.replace(/^[#\s]+/, "");
 
 export const pvsIn = (entries: readonly string[]): string[] =>
   entries.filter((entry) => !isTitle(entry));

@@ -46,7 +46,7 @@ function namesOfCommand([command = "", ...rest]: readonly string[]): string[] {
   return PUTS.test(command) ? names.slice(0, 1) : names;
 }
 
-export function namesOfLine(line: string): string[] {
+function namesOfLine(line: string): string[] {
   const text = line.replace(PROMPT, "").trim();
   if (text === "" || text.startsWith("#")) return [];
   if (WHOLE.test(text)) return [text];
@@ -58,7 +58,7 @@ export function namesOfLine(line: string): string[] {
 }
 
 /** Blanks that mail programs and web pages insert, and that no name has, become plain ones or nothing. */
-export const linesIn = (text: string): string[] =>
+const linesIn = (text: string): string[] =>
   text
     .replace(/[\u00a0\u2007\u202f]/g, " ")
     .replace(/[\u200b-\u200d\ufeff]/g, "")

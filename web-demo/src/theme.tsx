@@ -4,18 +4,18 @@ import { useState, useSyncExternalStore, type ReactNode } from "react";
 
 export type Theme = "system" | "light" | "dark";
 
-export const THEMES: readonly Theme[] = ["system", "light", "dark"];
+const THEMES: readonly Theme[] = ["system", "light", "dark"];
 
 const SYSTEM_DARK = window.matchMedia("(prefers-color-scheme: dark)");
 
 const STORAGE_KEY = "pvwire-demo-theme";
 
-export function storedTheme(): Theme {
+function storedTheme(): Theme {
   const stored = window.localStorage.getItem(STORAGE_KEY);
   return THEMES.find((theme) => theme === stored) ?? "system";
 }
 
-export function storeTheme(theme: Theme): void {
+function storeTheme(theme: Theme): void {
   window.localStorage.setItem(STORAGE_KEY, theme);
   applyStoredTheme();
 }

@@ -26,7 +26,7 @@ interface Present extends Pick<PvData, "connection" | "status"> {
 const ELEMENTS = 6;
 
 /** A value to write, as a person reads it. */
-export function newText(value: PutValue, display: Present["display"]): string {
+function newText(value: PutValue, display: Present["display"]): string {
   const { choices = null, units = "" } = display ?? {};
   if (typeof value === "number" && choices?.[value] !== undefined) return choices[value];
   if (typeof value === "string" && value === "") return "an empty text";

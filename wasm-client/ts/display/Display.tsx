@@ -171,7 +171,7 @@ export interface RuntimeNotes {
   readonly add: (note: Note) => () => void;
 }
 
-export function useRuntimeNotes(): RuntimeNotes {
+function useRuntimeNotes(): RuntimeNotes {
   const [notes, setNotes] = useState<readonly Note[]>([]);
   const add = useCallback((note: Note) => {
     // A separate object, so that an equal one of another widget stays.

@@ -224,7 +224,7 @@ export interface ColourBarProps {
   readonly range: Range;
 }
 
-export function ColourBar({ map, range }: ColourBarProps): ReactNode {
+function ColourBar({ map, range }: ColourBarProps): ReactNode {
   const [low, high] = endTexts(range);
   return (
     <div className="pvwire-colour-bar" role="img" aria-label={`Colours from ${low} to ${high}`}>

@@ -219,7 +219,7 @@ const MIN_BLOCK_ELEMENTS = 128;
 const SHUFFLE_DAMAGED = "The image's bslz4 bytes are damaged";
 
 /** With HDF5's header, or without it as in areaDetector's codec plugin. */
-export function decodeBitshuffle(
+function decodeBitshuffle(
   bytes: Uint8Array,
   size: number,
   elementBytes: number,

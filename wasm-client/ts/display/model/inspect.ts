@@ -25,7 +25,7 @@ export interface DisplayNote {
 }
 
 /** Actions that a page can run. */
-export const KNOWN_ACTIONS: ReadonlySet<string> = new Set([
+const KNOWN_ACTIONS: ReadonlySet<string> = new Set([
   "open_display",
   "write_pv",
   "open_webpage",

@@ -178,7 +178,7 @@ const UNITS: ReadonlyMap<string, number> = new Map(
 );
 
 /** A length of time such as `1 minute` or `-2.5 hours`, in seconds; one minute for another text. */
-export function secondsOf(text: string): number {
+function secondsOf(text: string): number {
   let seconds = 0;
   for (const [, number, unit] of text.matchAll(/(\d+(?:\.\d+)?)\s*([a-zA-Z]+)/g)) {
     const name = (unit ?? "").toLowerCase();

@@ -35,7 +35,7 @@ export function useActiveTab(
 const STYLES = ["GROUP", "TITLE", "LINE", "NONE"];
 
 /** The place of a group's widgets in its box. */
-export function groupInset(props: Props): {
+function groupInset(props: Props): {
   readonly title: number;
   readonly x: number;
   readonly y: number;

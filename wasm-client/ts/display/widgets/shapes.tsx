@@ -122,7 +122,7 @@ export function sectorPath(
 }
 
 /** The points of a line, relative to its box. */
-export function pointsOf(props: Props): Pair[] {
+function pointsOf(props: Props): Pair[] {
   return props.list("points").flatMap(({ node }) => {
     const [x, y] = [Number(node.attributes.x), Number(node.attributes.y)];
     return Number.isFinite(x) && Number.isFinite(y) ? [[x, y] as const] : [];
