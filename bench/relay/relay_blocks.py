@@ -39,6 +39,19 @@ def points_and_source(found, columns):
     yield from ["", source(found)]
 
 
+def of_result(name):
+    """Makes a block of a function of a scenario's result; without one the block says how to measure it."""
+
+    def wrapped(describe):
+        def block():
+            found = result(name)
+            yield from describe(found) if found else missing(name)
+
+        return block
+
+    return wrapped
+
+
 def goals_block():
     yield from table(("Goal", "Bound", "Measured", "", "From"), goals.rows(goals.measured()))
 
@@ -96,11 +109,8 @@ def fan_out_block():
     yield from (source(one) for one in found.values())
 
 
-def one_client_block():
-    found = result("pvs-for-one-client")
-    if not found:
-        yield from missing("pvs-for-one-client")
-        return
+@of_result("pvs-for-one-client")
+def one_client_block(found):
     points = found["points"]
     rates = [median(point, "updates_per_s") for point in points]
     drawing, axes = plt.subplots()
@@ -137,11 +147,8 @@ def one_client_block():
     yield from points_and_source(found, columns)
 
 
-def monitors_block():
-    found = result("pvs-by-monitors")
-    if not found:
-        yield from missing("pvs-by-monitors")
-        return
+@of_result("pvs-by-monitors")
+def monitors_block(found):
     drawing, axes = plt.subplots()
     by_clients = {}
     for point in found["points"]:
@@ -173,11 +180,8 @@ def monitors_block():
 
 
 def sweep_block(name, columns):
-    def block():
-        found = result(name)
-        if not found:
-            yield from missing(name)
-            return
+    @of_result(name)
+    def block(found):
         yield from points_and_source(found, columns)
 
     return block
@@ -192,11 +196,8 @@ CLIENT_COLUMNS = (
 )
 
 
-def latency_block():
-    found = result("latency-1000")
-    if not found:
-        yield from missing("latency-1000")
-        return
+@of_result("latency-1000")
+def latency_block(found):
     steps = {
         "latency_p50_ms": "50 %",
         "latency_p90_ms": "90 %",
@@ -222,11 +223,8 @@ def latency_block():
     yield from points_and_source(found, [(key, f"{label}, ms") for key, label in steps.items()])
 
 
-def waveforms_block():
-    found = result("waveforms-ca")
-    if not found:
-        yield from missing("waveforms-ca")
-        return
+@of_result("waveforms-ca")
+def waveforms_block(found):
     points = found["points"]
     lengths = [point["settings"]["elements"] for point in points]
     drawing, axes = plt.subplots()
@@ -282,11 +280,8 @@ def figures_block(names):
     return block
 
 
-def soak_block():
-    found = result("soak-1000x1000")
-    if not found:
-        yield from missing("soak-1000x1000")
-        return
+@of_result("soak-1000x1000")
+def soak_block(found):
     point = found["points"][0]
     samples = point["memory_samples"]
     drawing, axes = plt.subplots()
@@ -337,7 +332,7 @@ def peers_block():
         sources.append(source(found))
         for point in found["points"]:
             settings = point["settings"]
-            arguments = " ".join(settings.get("arguments", []))
+            arguments = " ".join(word for word in settings.get("arguments", []) if word not in settings["peer"])
             what = f"{settings['clients']} × {settings.get('each', settings['pvs'])}"
             label = f"{settings['peer']}, {what}{f', `{arguments}`' if arguments else ''}"
             known = point["figures"]
