@@ -6,7 +6,7 @@ import { Lazy } from "../ts/lazy.js";
 import { LoadError, PvError, type PvData } from "../ts/index.js";
 import { whyRefused as explain } from "../ts/link/refusal.js";
 import { createFakeRelay } from "../ts/testing/index.js";
-import { client, eachWithClient, FakeSocket, settle } from "./fake_relay.js";
+import { client, eachWithClient, FakeSocket, runPromises } from "./fake_relay.js";
 import { pageWasm, wasm } from "./golden.js";
 
 const whyRefused = (url: string): Promise<string | undefined> => explain(url, "pvwire.v1");
@@ -21,7 +21,7 @@ afterEach(() => {
 describe("get while the relay is away", () => {
   it("fails at once with the reason, waiting or new", async () => {
     const waiting = client.get(["A"]);
-    await settle();
+    await runPromises();
     FakeSocket.last.end(1006);
     const expected = {
       ok: false,
@@ -34,9 +34,9 @@ describe("get while the relay is away", () => {
     expect(await client.get(["A", "B"])).toMatchObject([expected, expected]);
     vi.advanceTimersByTime(5000);
     FakeSocket.last.open();
-    await settle();
+    await runPromises();
     const again = client.get(["A"]);
-    await settle();
+    await runPromises();
     expect(FakeSocket.last.sent("get")).toHaveLength(1);
     FakeSocket.last.answer("got", "get");
     expect(await again).toMatchObject([{ ok: true }]);
@@ -44,9 +44,9 @@ describe("get while the relay is away", () => {
 
   it("ends after timeoutMs if it was sent before", async () => {
     const sent = client.get(["A"], { timeoutMs: 1000 });
-    await settle();
+    await runPromises();
     FakeSocket.last.open();
-    await settle();
+    await runPromises();
     FakeSocket.last.end(1006);
     vi.advanceTimersByTime(1100);
     expect(await sent).toMatchObject([{ ok: false, error: { code: "RELAY_LOST" } }]);

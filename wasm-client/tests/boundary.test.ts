@@ -4,7 +4,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 
 import { Core, initSync } from "../pkg/pvwire_wasm.js";
 import type { PvData } from "../ts/index.js";
-import { client, eachWithClient, FakeSocket, GOLDEN_NAMES, settle } from "./fake_relay.js";
+import { client, eachWithClient, FakeSocket, GOLDEN_NAMES, runPromises } from "./fake_relay.js";
 
 eachWithClient();
 
@@ -16,7 +16,7 @@ async function atTheSnapshot(ids?: readonly number[]): Promise<FakeSocket> {
   for (const name of GOLDEN_NAMES) client.pv(name).subscribe(() => undefined);
   const socket = FakeSocket.last;
   socket.open();
-  await settle();
+  await runPromises();
   socket.answer("snapshot", "subscribe", ids);
   vi.advanceTimersByTime(300);
   return socket;

@@ -13,7 +13,7 @@ import {
   GOLDEN_NAMES,
   open,
   replaceClient,
-  settle,
+  runPromises,
   state,
 } from "./fake_relay.js";
 
@@ -31,7 +31,7 @@ describe("a client", () => {
     expect(FakeSocket.last.url).toBe("ws://relay.test/ws");
     expect(state()).toBe("connecting");
     FakeSocket.last.open();
-    await settle();
+    await runPromises();
     expect(client.connection.getSnapshot()).toMatchObject({
       state: "open",
       relayVersion: "0.1.0",
@@ -54,13 +54,13 @@ describe("a client", () => {
       const socket = FakeSocket.last;
       socket.readyState = 1;
       socket.frame("hello_stranger");
-      await settle();
+      await runPromises();
       expect(socket.requests.map(({ kind, names }) => [kind, ...names])).toEqual([
         ["authenticate", token],
       ]);
       expect(state()).not.toBe("open");
       socket.frame("hello");
-      await settle();
+      await runPromises();
       expect(state()).toBe("open");
       expect(socket.sent("subscribe")).toHaveLength(1);
       if (nth > 0) break;
@@ -75,7 +75,7 @@ describe("a client", () => {
     client.connection.subscribe(() => undefined);
     FakeSocket.last.readyState = 1;
     FakeSocket.last.frame("hello_stranger");
-    await settle();
+    await runPromises();
     const { reason, state } = client.connection.getSnapshot();
     expect([state, reason]).toEqual(["lost", "Error: not logged in"]);
   });
@@ -102,10 +102,10 @@ describe("a client", () => {
       const [old, own] = given.splice(0);
       if (late === "resolve") old?.resolve("old");
       else old?.reject(new Error("aborted"));
-      await settle();
+      await runPromises();
       expect(socket.requests).toEqual([]);
       own?.resolve("own");
-      await settle();
+      await runPromises();
       expect(socket.requests.map(({ names }) => names)).toEqual([["own"]]);
       socket.end(1006);
       vi.advanceTimersByTime(1000);
@@ -130,7 +130,7 @@ describe("a client", () => {
     vi.advanceTimersByTime(200);
     expect(FakeSocket.all).toHaveLength(2);
     FakeSocket.last.open();
-    await settle();
+    await runPromises();
     expect(FakeSocket.last.sent("subscribe").map((sent) => sent.names)).toEqual([
       [...GOLDEN_NAMES],
     ]);
@@ -239,7 +239,7 @@ describe("a listener of the connection", () => {
     vi.advanceTimersByTime(500);
     expect(FakeSocket.all).toHaveLength(2);
     FakeSocket.last.open();
-    await settle();
+    await runPromises();
     vi.advanceTimersByTime(500);
     expect(FakeSocket.all).toHaveLength(2);
     expect(state()).toBe("open");
@@ -255,10 +255,10 @@ describe("a listener of the connection", () => {
     whenever(isLost, (client) => {
       client.retryNow();
     });
-    await settle();
+    await runPromises();
     FakeSocket.last.end(1006);
     vi.advanceTimersByTime(500);
-    await settle();
+    await runPromises();
     expect([read, FakeSocket.all.length]).toEqual([2, 2]);
   });
 
@@ -275,7 +275,7 @@ describe("a listener of the connection", () => {
     });
     client.pv("TEMP").subscribe(() => undefined);
     FakeSocket.all[0]?.open();
-    await settle();
+    await runPromises();
     FakeSocket.all[0]?.end(1006);
     const silent = vi.fn();
     whenever(({ silentSinceMs }) => silentSinceMs !== undefined, silent);
@@ -377,7 +377,7 @@ describe("a client whose relay is lost", () => {
     client.retryNow();
     vi.advanceTimersByTime(0);
     FakeSocket.last.open();
-    await settle();
+    await runPromises();
     expect(state()).toBe("open");
     const attempts = FakeSocket.all.length;
     client.retryNow();
@@ -444,7 +444,7 @@ describe("a hidden page", () => {
     show("hidden");
     vi.advanceTimersByTime(4000);
     FakeSocket.last.open();
-    await settle();
+    await runPromises();
     const { requests } = FakeSocket.last;
     expect(paces()).toEqual([1000]);
     expect(requests.findIndex(({ kind }) => kind === "pace")).toBeLessThan(

@@ -221,11 +221,11 @@ export function fakeClient(
   return new Client({ webSocket, ...modules, ...others, ...relays }, surroundings);
 }
 
-/** Loads the module of formulas and local PVs, so that `settle` needn't wait for the network. */
+/** Loads the module of formulas and local PVs, so that `runPromises` needn't wait for the network. */
 export const loadedPage = (): Promise<void> => loadPage(pageWasm);
 
 /** Runs everything that waits for a promise. */
-export async function settle(): Promise<void> {
+export async function runPromises(): Promise<void> {
   for (let turn = 0; turn < 5; turn += 1) await Promise.resolve();
   await vi.dynamicImportSettled();
   for (let turn = 0; turn < 5; turn += 1) await Promise.resolve();
@@ -251,7 +251,7 @@ export function eachWithClient(): void {
 export async function open(): Promise<FakeSocket> {
   for (const name of GOLDEN_NAMES) client.pv(name).subscribe(() => undefined);
   FakeSocket.last.open();
-  await settle();
+  await runPromises();
   FakeSocket.last.answer("snapshot", "subscribe");
   return FakeSocket.last;
 }

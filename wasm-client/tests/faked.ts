@@ -31,6 +31,6 @@ export function eachWithFakeRelay(pvs: FakeRelayOptions["pvs"] = {}): void {
 }
 
 /** Lets promises run that need nothing from outside. */
-export async function settled(): Promise<void> {
+export async function runPromises(): Promise<void> {
   for (let turn = 0; turn < 20; turn += 1) await Promise.resolve();
 }

@@ -9,7 +9,7 @@ import {
 } from "../ts/graphql/index.js";
 import { loadGraphql } from "../ts/graphql/module.js";
 import type { PvClient } from "../ts/index.js";
-import { fakeClient, FakeSocket, GOLDEN_NAMES, settle } from "./fake_relay.js";
+import { fakeClient, FakeSocket, GOLDEN_NAMES, runPromises } from "./fake_relay.js";
 
 let pvs: PvClient;
 let client: GraphqlClient;
@@ -45,8 +45,8 @@ async function listen(query: string, variables?: Record<string, unknown>): Promi
       complete: () => (received.completed += 1),
     },
   );
-  await settle();
-  await settle();
+  await runPromises();
+  await runPromises();
   return received;
 }
 
@@ -56,7 +56,7 @@ const last = ({ results }: Received): unknown => results.at(-1)?.data;
 async function connect(): Promise<FakeSocket> {
   const socket = FakeSocket.last;
   socket.open();
-  await settle();
+  await runPromises();
   return socket;
 }
 
@@ -187,7 +187,7 @@ describe("a subscription to many PVs", () => {
     const socket = await connect();
     socket.answer("snapshot", "subscribe");
     vi.advanceTimersByTime(300);
-    await settle();
+    await runPromises();
     expect(received.results).toHaveLength(1);
     expect(last(received)).toEqual({
       subscribeChannels: [
@@ -199,7 +199,7 @@ describe("a subscription to many PVs", () => {
     });
     socket.frame("update");
     vi.advanceTimersByTime(300);
-    await settle();
+    await runPromises();
     expect(received.results).toHaveLength(2);
     expect(last(received)).toEqual({
       subscribeChannels: [
@@ -219,7 +219,7 @@ describe("a query", () => {
         bad: getChannel(id: "B", timeout: 1) { id value { float } }
       }`,
     });
-    await settle();
+    await runPromises();
     const socket = FakeSocket.last;
     socket.open();
     expect(socket.sent("get").map((request) => request.names)).toEqual([["A", "B"]]);
@@ -241,7 +241,7 @@ describe("a query", () => {
     const query = (fields: string): string => `{ getChannel(id: "A") { ${fields} } }`;
     void client.execute({ query: query("display { units }") });
     void client.execute({ query: query("display { text: description }") });
-    await settle();
+    await runPromises();
     FakeSocket.last.open();
     const gets = FakeSocket.last.sent("get");
     expect(gets.map((request) => request.describes)).toEqual([false, true]);
@@ -252,7 +252,7 @@ describe("a query", () => {
       query: 'query($t: Float!) { all: getChannels(ids: ["A", "B"], timeout: $t) { id } }',
       variables: { t: 1 },
     });
-    await settle();
+    await runPromises();
     FakeSocket.last.open();
     FakeSocket.last.answer("got", "get");
     expect(await answer).toMatchObject({
@@ -442,7 +442,7 @@ describe("fields that only GraphQL has", () => {
     const socket = await atTheSnapshot();
     const ids = ["F64", "I16", "U8", "F32", "STR"];
     for (const id of ids) pvs.pv(id).subscribe(() => undefined);
-    await settle();
+    await runPromises();
     socket.answer("snapshot", "subscribe", [20, 21, 22, 23, 24]);
     const before = ["update", "special_numbers", "disconnected", "metadata_change"] as const;
     for (const frame of before) socket.frame(frame);

@@ -18,7 +18,7 @@ import {
   type GraphqlResult,
 } from "../ts/graphql/index.js";
 import type { PvClient } from "../ts/index.js";
-import { fakeClient, FakeSocket, GOLDEN_NAMES, settle } from "./fake_relay.js";
+import { fakeClient, FakeSocket, GOLDEN_NAMES, runPromises } from "./fake_relay.js";
 import { until } from "./until.js";
 
 let pvs: PvClient;
@@ -33,7 +33,7 @@ beforeEach(async () => {
   for (const name of GOLDEN_NAMES) pvs.pv(name).subscribe(() => undefined);
   pvs.pv("loc://n(1)").subscribe(() => undefined);
   FakeSocket.last.open();
-  await settle();
+  await runPromises();
   FakeSocket.last.answer("snapshot", "subscribe");
 });
 

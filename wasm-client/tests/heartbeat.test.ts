@@ -11,7 +11,7 @@ import {
   GOLDEN_NAMES,
   loadedPage,
   open,
-  settle,
+  runPromises,
   state,
 } from "./fake_relay.js";
 
@@ -82,7 +82,7 @@ describe("a relay that hangs", () => {
     pv.subscribe(listener);
     socket.frame("pong");
     vi.advanceTimersByTime(2999);
-    await settle();
+    await runPromises();
     expect(socket.sent("ping")).toHaveLength(2);
     expect(client.connection.getSnapshot().silentSinceMs).toBeUndefined();
     expect(show().status.quality).toBe("VALID");
@@ -121,9 +121,9 @@ describe("a relay that hangs", () => {
       return pv;
     });
     const socket = await open();
-    await settle();
+    await runPromises();
     vi.advanceTimersByTime(100);
-    await settle();
+    await runPromises();
     socket.frame("pong");
     const unresponsive = (): unknown[] =>
       pvs.map((pv) => {

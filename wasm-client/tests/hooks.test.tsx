@@ -22,7 +22,7 @@ import {
   type PutHandle,
   type PvSummary,
 } from "../ts/react/index.js";
-import { fakeClient, FakeSocket, GOLDEN_NAMES, settle } from "./fake_relay.js";
+import { fakeClient, FakeSocket, GOLDEN_NAMES, runPromises } from "./fake_relay.js";
 
 let client: PvClient;
 let root: Root;
@@ -86,7 +86,7 @@ function State(): ReactNode {
 async function show(children: ReactNode): Promise<void> {
   await act(async () => {
     root.render(<PvProvider client={client}>{children}</PvProvider>);
-    await settle();
+    await runPromises();
   });
 }
 
@@ -94,7 +94,7 @@ async function show(children: ReactNode): Promise<void> {
 async function connect(): Promise<FakeSocket> {
   await act(async () => {
     FakeSocket.last.open();
-    await settle();
+    await runPromises();
     FakeSocket.last.answer("snapshot", "subscribe");
     vi.advanceTimersByTime(300);
   });
@@ -270,13 +270,13 @@ describe("usePut", () => {
   const begin = async (value: number): Promise<void> => {
     await act(async () => {
       void handle.put(value);
-      await settle();
+      await runPromises();
     });
   };
   const end = async (how: "put_done" | "put_written"): Promise<void> => {
     await act(async () => {
       FakeSocket.last.answer(how, "put");
-      await settle();
+      await runPromises();
     });
   };
 
@@ -389,7 +389,7 @@ describe("usePvHistory", () => {
     await show(<Past />);
     expect(page.textContent).toBe("loading");
     await vi.waitFor(async () => {
-      await act(settle);
+      await act(runPromises);
       expect(page.textContent).toMatch(/^LoadError: reload the page/);
     });
     vi.doUnmock("../ts/history/tail.js");
@@ -532,7 +532,7 @@ describe("PvProvider", () => {
           </PvProvider>
         </StrictMode>,
       );
-      await settle();
+      await runPromises();
       vi.advanceTimersByTime(50);
     });
     expect(FakeSocket.all).toHaveLength(1);
@@ -566,7 +566,7 @@ describe("PvProvider", () => {
             </PvProvider>
           )),
         );
-        await settle();
+        await runPromises();
       });
     };
     await showAt("ws://a.test/", "ws://a.test/", "ws://b.test/");

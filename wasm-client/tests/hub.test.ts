@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { PvClient, PvData } from "../ts/index.js";
 import { Hub } from "../ts/worker/hub.js";
 import { pace, Request, unsubscribe } from "../ts/worker/wire.js";
-import { fakeClient, FakeSocket, GOLDEN_NAMES, readRequest, settle } from "./fake_relay.js";
+import { fakeClient, FakeSocket, GOLDEN_NAMES, readRequest, runPromises } from "./fake_relay.js";
 
 let hub: Hub;
 const pages: PvClient[] = [];
@@ -69,11 +69,11 @@ async function seeing(): Promise<PvClient> {
   const isFirst = pages.length === 0;
   const client = await page();
   listen(client);
-  await settle();
+  await runPromises();
   if (isFirst) FakeSocket.last.open();
-  await settle();
+  await runPromises();
   FakeSocket.last.answer("snapshot", "subscribe");
-  await settle();
+  await runPromises();
   return client;
 }
 
@@ -87,7 +87,7 @@ describe("pages with one connection", () => {
     expect(shown(second)).toEqual(shown(first));
     const before = shown(first)?.value?.float;
     socket.frame("update");
-    await settle();
+    await runPromises();
     vi.advanceTimersByTime(300);
     expect(shown(first)?.value?.float).not.toBe(before);
     expect(shown(second)).toEqual(shown(first));
@@ -104,11 +104,11 @@ describe("pages with one connection", () => {
       ["C", 3],
     ]);
     const other = second.put("D", 4);
-    await settle();
+    await runPromises();
     const socket = FakeSocket.last;
     for (const nth of [2, 0, 1]) socket.answer("put_written", "putMany", undefined, nth);
     socket.answer("put_done", "put");
-    await settle();
+    await runPromises();
     await expect(results).resolves.toMatchObject([{ ok: true }, { ok: true }, { ok: true }]);
     await expect(other).resolves.toMatchObject({ ok: false });
   });
@@ -116,12 +116,12 @@ describe("pages with one connection", () => {
   it("are told of new relays, also those that come later", async () => {
     const first = await seeing();
     FakeSocket.last.frame("relays");
-    await settle();
+    await runPromises();
     const second = await seeing();
     FakeSocket.last.end(1012);
-    await settle();
+    await runPromises();
     vi.advanceTimersByTime(4000);
-    await settle();
+    await runPromises();
     const used = [first, second].map((client) => client.connection.getSnapshot().relayUrl);
     expect(used).toEqual(["wss://two/ws", "wss://two/ws"]);
   });
@@ -131,9 +131,9 @@ describe("pages with one connection", () => {
     const socket = FakeSocket.last;
     const second = await page();
     listen(second);
-    await settle();
+    await runPromises();
     socket.frame("update");
-    await settle();
+    await runPromises();
     expect(second.connection.getSnapshot().state).toBe("open");
     expect(shown(second)?.value ?? null).toBeNull();
   });
@@ -145,7 +145,7 @@ describe("pages with one connection", () => {
     first.dispose();
     expect(socket.sent("unsubscribe"), "the second page has all of it").toEqual([]);
     socket.frame("update");
-    await settle();
+    await runPromises();
     vi.advanceTimersByTime(300);
     expect(shown(second)?.connection.state).toBe("connected");
     expect(socket.closedWith).toBeUndefined();
@@ -158,17 +158,17 @@ describe("pages with one connection", () => {
     const socket = FakeSocket.last;
     const second = await seeing();
     socket.end(1012);
-    await settle();
+    await runPromises();
     for (const client of [first, second]) {
       expect(client.connection.getSnapshot().state).toBe("lost");
       expect(shown(client)?.connection.state).toBe("relayLost");
     }
     FakeSocket.all = [];
     vi.advanceTimersByTime(4000);
-    await settle();
+    await runPromises();
     expect(FakeSocket.all).toHaveLength(1);
     FakeSocket.last.open();
-    await settle();
+    await runPromises();
     expect(second.connection.getSnapshot().state).toBe("open");
     expect(FakeSocket.last.sent("subscribe")).toHaveLength(2);
   });
@@ -196,7 +196,7 @@ describe("a page", () => {
     socket.answer("snapshot", "subscribe");
     for (let nth = 0; nth < 1100; nth += 1) {
       socket.frame("update");
-      await settle();
+      await runPromises();
       // So that the first page acknowledges.
       vi.advanceTimersByTime(10);
     }

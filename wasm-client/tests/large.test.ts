@@ -5,7 +5,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { largeStream } from "../ts/link/large.js";
 import { readRecords, type LargeRecord } from "../ts/link/records.js";
 import { createFakeClock } from "../ts/testing/clock.js";
-import { settle } from "./fake_relay.js";
+import { runPromises } from "./fake_relay.js";
 
 afterEach(() => {
   vi.unstubAllGlobals();
@@ -52,7 +52,7 @@ function serve(body: Body | undefined, status = 200): string[] {
 }
 
 const turns = async (): Promise<void> => {
-  for (let turn = 0; turn < 5; turn += 1) await settle();
+  for (let turn = 0; turn < 5; turn += 1) await runPromises();
 };
 
 /** A stream with a WebSocket that the test is. */

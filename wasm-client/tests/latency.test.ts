@@ -15,7 +15,7 @@ import {
   type FakeClock,
   type FakeRelay,
 } from "../ts/testing/index.js";
-import { settled } from "./faked.js";
+import { runPromises } from "./faked.js";
 import { wasm } from "./golden.js";
 import { until } from "./until.js";
 
@@ -50,7 +50,7 @@ describe("the relay's clock", () => {
     const known = watchRelayClock(client, times);
     ends.push(known.subscribe(() => undefined));
     expect(known.getSnapshot()).toBeUndefined();
-    await settled();
+    await runPromises();
     clock.advance(1000);
     expect(known.getSnapshot()).toMatchObject({ uncertaintyMs: 0, roundTripMs: 0 });
     expect(known.getSnapshot()?.offsetMs).toBeCloseTo(RELAY_AHEAD_MS, 2);
@@ -153,7 +153,7 @@ describe("latency", () => {
     ends.push(latency.subscribe(() => undefined));
     await firstValue();
     await change(22, 30);
-    await settled();
+    await runPromises();
     clock.advance(1000);
     expect(latency.getSnapshot().clock).toBeDefined();
     expect(latency.getSnapshot().stampToCallback.count).toBe(0);

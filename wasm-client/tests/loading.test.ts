@@ -4,7 +4,7 @@ import { afterEach, expect, it, vi } from "vitest";
 
 import { Wasm } from "../ts/store/core.js";
 import { LoadError, SelectionError, type PvClient, type PvData } from "../ts/index.js";
-import { fakeClient, FakeSocket, settle } from "./fake_relay.js";
+import { fakeClient, FakeSocket, runPromises } from "./fake_relay.js";
 import { wasm } from "./golden.js";
 
 let client: PvClient;
@@ -32,7 +32,7 @@ it("PVs are undefined until it is loaded; errors are thrown then", async () => {
   right.subscribe(listeners.right);
   wrong.subscribe(listeners.wrong);
   await client.ready;
-  await settle();
+  await runPromises();
   expect(listeners.right).toHaveBeenCalledTimes(1);
   expect(listeners.wrong).toHaveBeenCalledTimes(1);
   expect(right.getSnapshot()).toMatchObject({ id: "ca://X", connection: { state: "connecting" } });
@@ -46,7 +46,7 @@ it("a module that failed is replaced and its values discarded", async () => {
   const pv = client.pv("TEMP");
   pv.subscribe(() => undefined);
   FakeSocket.last.open();
-  await settle();
+  await runPromises();
   FakeSocket.last.answer("snapshot", "subscribe");
   expect(client.inspect("TEMP")?.sequence).toBe(100);
 

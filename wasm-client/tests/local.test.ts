@@ -3,7 +3,7 @@
 import { beforeAll, describe, expect, it, vi } from "vitest";
 
 import type { PvData } from "../ts/index.js";
-import { client, eachWithClient, FakeSocket, loadedPage, settle } from "./fake_relay.js";
+import { client, eachWithClient, FakeSocket, loadedPage, runPromises } from "./fake_relay.js";
 
 beforeAll(loadedPage);
 
@@ -23,17 +23,17 @@ describe("a local PV", () => {
     const pv = client.pv("loc://brief(1)");
     pv.subscribe(() => undefined)();
     vi.advanceTimersByTime(5000);
-    await settle();
+    await runPromises();
     expect(client.inspect("loc://brief(1)")).toBeUndefined();
     const again = listen("loc://brief(2)");
-    await settle();
+    await runPromises();
     expect(again.shown().value?.number).toBe(2);
   });
 
   it("is connected and writable without a relay", async () => {
     const first = listen("loc://gain(2.5)");
     // What local PVs need is loaded with the first one.
-    await settle();
+    await runPromises();
     const gain = first.shown();
     expect(gain.value).toMatchObject({ float: 2.5, string: "2.5" });
     expect(gain.status).toMatchObject({ quality: "VALID", mutable: true, writable: true });
@@ -46,7 +46,7 @@ describe("a local PV", () => {
 
   it("is one for all who use it, however they write it", async () => {
     const [one, two] = [listen("loc://x(1)"), listen("loc://x")];
-    await settle();
+    await runPromises();
     expect(two.shown().value?.number).toBe(1);
     await expect(client.put("loc://x", 7)).resolves.toEqual({ ok: true, superseded: false });
     vi.advanceTimersByTime(300);
@@ -78,7 +78,7 @@ describe("a local PV", () => {
     const x = listen("loc://x(5)");
     listen("TEMP");
     FakeSocket.last.open();
-    await settle();
+    await runPromises();
     expect(FakeSocket.last.sent("subscribe").map((request) => request.names)).toEqual([["TEMP"]]);
     FakeSocket.last.end(1006);
     vi.advanceTimersByTime(300);
@@ -96,7 +96,7 @@ describe("a local PV", () => {
 
   it("says what is wrong with its name", async () => {
     const wrong = listen("loc://x(abc)");
-    await settle();
+    await runPromises();
     const { connection } = wrong.shown();
     expect(connection.state).toBe("refused");
     expect(connection.reason).toContain("invalid initial value abc");
@@ -105,7 +105,7 @@ describe("a local PV", () => {
   it("has the types and initial values of Phoebus", async () => {
     const shown = async (name: string): Promise<PvData> => {
       const { shown } = listen(name);
-      await settle();
+      await runPromises();
       return shown();
     };
     expect((await shown("loc://d(0x1F)")).value?.number).toBe(31);
@@ -129,7 +129,7 @@ describe("a local PV", () => {
 
   it("is undefined until it is written when it has no initial value", async () => {
     const { shown } = listen("loc://new");
-    await settle();
+    await runPromises();
     expect(shown().value?.number).toBe(0);
     expect(shown().status).toMatchObject({ severity: null, quality: "UNDEFINED" });
     await client.put("loc://new", "text");

@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import { Client } from "../ts/client/client.js";
 import { watchMissed, type PvMissed } from "../ts/missed/index.js";
 import { joined, kept, readPages } from "../ts/missed/pages.js";
-import { client, clock, eachWithFakeRelay, relay, settled } from "./faked.js";
+import { client, clock, eachWithFakeRelay, relay, runPromises } from "./faked.js";
 
 eachWithFakeRelay({ N: 0 });
 
@@ -22,7 +22,7 @@ async function until(isSo: () => boolean): Promise<void> {
   await expect
     .poll(async () => {
       clock.advance(20);
-      await settled();
+      await runPromises();
       return isSo();
     })
     .toBe(true);

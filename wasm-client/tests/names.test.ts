@@ -17,7 +17,7 @@ eachWithFakeRelay({
   "A.B(1)": 6,
 });
 
-const settled = async (): Promise<void> => {
+const runTasks = async (): Promise<void> => {
   for (let turn = 0; turn < 50; turn += 1) await new Promise((resolve) => setTimeout(resolve, 0));
 };
 
@@ -48,7 +48,7 @@ it("continues after the last name of an earlier result", async () => {
 it("offers no PV that was not found or is refused", async () => {
   client.pv("TEMP:MISTYPED").subscribe(() => undefined);
   relay.refuse("TEMP", "rule 1 denies it");
-  await settled();
+  await runTasks();
   expect(await named("temp")).toEqual(["temp:2", "SR:TEMP:1", "SR:TEMP:10"]);
 });
 
@@ -72,7 +72,7 @@ it("rejects when the relay is lost or does not answer, and when the text is too 
   await expect(client.names("temp")).rejects.toMatchObject({ code: "RELAY_LOST" });
   relay.restore();
   clock.advance(60_000);
-  await settled();
+  await runTasks();
   expect(await named("br")).toEqual(["BR:I"]);
 
   const deaf = createFakeRelay({ clock, ...(wasm && { wasm }) });
@@ -85,9 +85,9 @@ it("rejects when the relay is lost or does not answer, and when the text is too 
   });
   await other.ready;
   const names = other.names("temp", { timeoutMs: 700 });
-  await settled();
+  await runTasks();
   clock.advance(699);
-  await settled();
+  await runTasks();
   clock.advance(1);
   const error = await names.catch((reason: unknown) => reason);
   expect(error).toBeInstanceOf(AskError);
@@ -139,7 +139,7 @@ it("reaches the page that asked when pages share a connection, and its cancellat
   await Promise.resolve();
   abort.abort();
   await expect(names).rejects.toThrow(/abort/i);
-  await settled();
+  await runTasks();
   const requests = sent.slice(before).map((bytes) => new TextDecoder("latin1").decode(bytes));
   const asks = requests.filter((text) => text.includes("names"));
   expect(asks.length).toBeLessThanOrEqual(1);

@@ -4,17 +4,17 @@ import { describe, expect, it, vi } from "vitest";
 
 import type { PvClient } from "../ts/index.js";
 import { PutError } from "../ts/index.js";
-import { client, eachWithClient, FakeSocket, settle } from "./fake_relay.js";
+import { client, eachWithClient, FakeSocket, runPromises } from "./fake_relay.js";
 
 eachWithClient();
 
 /** A connected client and its socket. */
 async function connected(): Promise<FakeSocket> {
   client.connection.subscribe(() => undefined);
-  await settle();
+  await runPromises();
   const socket = FakeSocket.last;
   socket.open();
-  await settle();
+  await runPromises();
   return socket;
 }
 
@@ -22,7 +22,7 @@ describe("a put", () => {
   it("says that it is done", async () => {
     const socket = await connected();
     const result = client.put("A", 1.5);
-    await settle();
+    await runPromises();
     expect(socket.sent("put").map((request) => request.names)).toEqual([["A"]]);
     socket.answer("put_written", "put");
     await expect(result).resolves.toEqual({ ok: true, superseded: false });
@@ -41,7 +41,7 @@ describe("a put", () => {
       ["A", large],
       ["B", 1],
     ]);
-    await settle();
+    await runPromises();
     expect(socket.sent("put").map((request) => request.names)).toEqual([["B"]]);
     socket.answer("put_written", "put");
     const results = await both;
@@ -54,7 +54,7 @@ describe("a put", () => {
   it("says what the PV holds when the IOC limited or cut the value", async () => {
     const socket = await connected();
     const result = client.put("A", 9);
-    await settle();
+    await runPromises();
     socket.answer("put_held", "put");
     await expect(result).resolves.toEqual({
       ok: true,
@@ -67,7 +67,7 @@ describe("a put", () => {
   it("with checkLimits is sent so that the relay checks the limits, and no older relay writes it", async () => {
     const socket = await connected();
     const result = client.put("A", 30, { checkLimits: true });
-    await settle();
+    await runPromises();
     expect(socket.sent("put")).toEqual([]);
     expect(socket.sent("putWithin").map((request) => request.names)).toEqual([["A"]]);
     socket.answer("put_done", "putWithin");
@@ -79,7 +79,7 @@ describe("a put", () => {
       ],
       { checkLimits: true },
     );
-    await settle();
+    await runPromises();
     expect(socket.sent("putWithin").at(-1)?.names).toEqual(["A", "B"]);
     socket.answer("put_written", "putWithin", undefined, 0);
     socket.answer("put_written", "putWithin", undefined, 1);
@@ -89,7 +89,7 @@ describe("a put", () => {
   it("says why it isn't", async () => {
     const socket = await connected();
     const result = client.put("A", "abc");
-    await settle();
+    await runPromises();
     socket.answer("put_done", "put");
     const { error } = (await result) as { error: PutError };
     expect(error).toBeInstanceOf(PutError);
@@ -127,7 +127,7 @@ describe("a put", () => {
     ];
     for (const value of values) {
       const result = client.put("A", value);
-      await settle();
+      await runPromises();
       socket.answer("put_written", "put");
       await expect(result).resolves.toMatchObject({ ok: true });
     }
@@ -136,11 +136,11 @@ describe("a put", () => {
 
   it("waits for the first connection; fails while it is lost", async () => {
     const early = client.put("A", 1);
-    await settle();
+    await runPromises();
     const socket = FakeSocket.last;
     expect(socket.sent("put")).toEqual([]);
     socket.open();
-    await settle();
+    await runPromises();
     expect(socket.sent("put")).toHaveLength(1);
     socket.end(1006);
     const { error } = (await early) as { error: PutError };
@@ -150,14 +150,14 @@ describe("a put", () => {
     expect(late.error).toMatchObject({ code: "RELAY_LOST", mayBeWritten: false });
     vi.advanceTimersByTime(60_000);
     FakeSocket.last.open();
-    await settle();
+    await runPromises();
     expect(FakeSocket.last.sent("put")).toEqual([]);
   });
 
   it("times out without an answer and ignores a late one", async () => {
     const socket = await connected();
     const result = client.put("A", 1, { timeoutMs: 1000 });
-    await settle();
+    await runPromises();
     vi.advanceTimersByTime(6001);
     const { error } = (await result) as { error: PutError };
     expect(error).toMatchObject({ code: "TIMED_OUT", mayBeWritten: true });
@@ -178,7 +178,7 @@ describe("several puts", () => {
   it("are one message, in order, and each learns its outcome", async () => {
     const socket = await connected();
     const results = client.putMany(putsOf(["A", "B", "A", "C"]));
-    await settle();
+    await runPromises();
     expect(socket.sent("put")).toEqual([]);
     expect(socket.sent("putMany").map(({ names }) => names)).toEqual([["A", "B", "A", "C"]]);
     socket.answer("put_written", "putMany", undefined, 3);
@@ -200,7 +200,7 @@ describe("several puts", () => {
       ["B", 2n ** 70n],
       ["C", 2],
     ]);
-    await settle();
+    await runPromises();
     expect(socket.sent("putMany").map(({ names }) => names)).toEqual([["A", "C"]]);
     socket.answer("put_written", "putMany", undefined, 0);
     socket.answer("put_written", "putMany", undefined, 1);
@@ -211,7 +211,7 @@ describe("several puts", () => {
   it("beyond 32 go when the first ones are answered", async () => {
     const socket = await connected();
     const results = client.putMany(putsOf(Array.from({ length: 40 }, (_, at) => `P${String(at)}`)));
-    await settle();
+    await runPromises();
     expect(socket.sent("putMany").map(({ names }) => names.length)).toEqual([32]);
     for (let nth = 0; nth < 8; nth += 1) socket.answer("put_written", "putMany", undefined, nth);
     expect(socket.sent("putMany").map(({ names }) => names.length)).toEqual([32, 8]);
@@ -242,7 +242,7 @@ describe("several puts", () => {
   it("that the relay doesn't support fail without a write", async () => {
     const socket = await connected();
     const results = client.putMany(putsOf(["A", "B"]));
-    await settle();
+    await runPromises();
     socket.answer("error", "putMany");
     for (const result of await results) {
       expect(result).toMatchObject({
@@ -259,11 +259,11 @@ describe("a slider's puts", () => {
     const slide = (value: number): ReturnType<PvClient["put"]> =>
       client.put("A", value, { coalesce: true });
     const [first, second, third] = [slide(1), slide(2), slide(3)];
-    await settle();
+    await runPromises();
     expect(socket.sent("put")).toHaveLength(1);
     socket.answer("put_written", "put");
     await expect(first).resolves.toEqual({ ok: true, superseded: false });
-    await settle();
+    await runPromises();
     expect(socket.sent("put")).toHaveLength(2);
     socket.answer("put_written", "put");
     await expect(second).resolves.toEqual({ ok: true, superseded: true });
@@ -274,10 +274,10 @@ describe("a slider's puts", () => {
     const socket = await connected();
     const slide = (): ReturnType<PvClient["put"]> => client.put("A", 1, { coalesce: true });
     const [first, second, third] = [slide(), slide(), slide()];
-    await settle();
+    await runPromises();
     socket.answer("put_written", "put");
     await first;
-    await settle();
+    await runPromises();
     socket.answer("put_done", "put");
     await expect(second).resolves.toMatchObject({ ok: false });
     await expect(third).resolves.toMatchObject({ ok: false });
@@ -288,7 +288,7 @@ describe("a slider's puts", () => {
     void client.put("A", 1, { coalesce: true });
     void client.put("A", 2, { coalesce: true });
     void client.put("B", 3, { coalesce: true });
-    await settle();
+    await runPromises();
     expect(socket.sent("put").map((request) => request.names)).toEqual([["A"], ["B"]]);
   });
 });
@@ -297,7 +297,7 @@ describe("a call", () => {
   it("gives the service's answer as an object", async () => {
     const socket = await connected();
     const result = client.rpc("pva://SERVICE", { a: 1, b: "x", c: 2n });
-    await settle();
+    await runPromises();
     expect(socket.sent("rpc").map((request) => request.names)).toEqual([["pva://SERVICE"]]);
     socket.answer("rpc_done", "rpc");
     await expect(result).resolves.toEqual({ ok: true, data: { value: 0.1 } });

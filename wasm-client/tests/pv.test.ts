@@ -4,7 +4,7 @@ import { describe, expect, it, vi } from "vitest";
 
 import type { PvData } from "../ts/index.js";
 import { SelectionError } from "../ts/index.js";
-import { client, eachWithClient, FakeSocket, GOLDEN_NAMES, settle } from "./fake_relay.js";
+import { client, eachWithClient, FakeSocket, GOLDEN_NAMES, runPromises } from "./fake_relay.js";
 import { describes } from "./golden.js";
 
 eachWithClient();
@@ -14,7 +14,7 @@ async function atTheSnapshot(): Promise<FakeSocket> {
   for (const name of GOLDEN_NAMES) client.pv(name).subscribe(() => undefined);
   const socket = FakeSocket.last;
   socket.open();
-  await settle();
+  await runPromises();
   socket.answer("snapshot", "subscribe");
   vi.advanceTimersByTime(300);
   return socket;
@@ -30,25 +30,25 @@ describe("a description", () => {
     for (const name of GOLDEN_NAMES) listen(name, "{ value { float } display { units } }");
     const socket = FakeSocket.last;
     socket.open();
-    await settle();
+    await runPromises();
     socket.answer("snapshot", "subscribe");
-    await settle();
+    await runPromises();
     expect(socket.sent("describe")).toEqual([]);
 
     listen("TEMP", "{ display { description } }");
     listen("TEMP");
-    await settle();
+    await runPromises();
     listen("TEMP", "{ id display { description } }");
-    await settle();
+    await runPromises();
     expect(socket.sent("describe").map((request) => request.ids)).toEqual([[3]]);
 
     socket.end(1006);
     vi.advanceTimersByTime(20_000);
     const next = FakeSocket.last;
     next.open();
-    await settle();
+    await runPromises();
     next.answer("snapshot", "subscribe");
-    await settle();
+    await runPromises();
     expect(next.sent("describe").map((request) => request.ids)).toEqual([[3]]);
   });
 
@@ -57,10 +57,10 @@ describe("a description", () => {
     for (const selection of selections) {
       void client.get(["TEMP"], selection === undefined ? {} : { selection });
     }
-    await settle();
+    await runPromises();
     const socket = FakeSocket.last;
     socket.open();
-    await settle();
+    await runPromises();
     expect(socket.sent("get").map((request) => request.describes)).toEqual([false, true, true]);
   });
 });
@@ -196,7 +196,7 @@ describe("a 64-bit integer", () => {
     for (const name of ["A", "B", "C"]) client.pv(name).subscribe(() => undefined);
     const socket = FakeSocket.last;
     socket.open();
-    await settle();
+    await runPromises();
     socket.answer("integers", "subscribe");
     vi.advanceTimersByTime(300);
     expect(show("A").value).toMatchObject({
@@ -220,7 +220,7 @@ describe("a structure", () => {
     for (const name of GOLDEN_NAMES) client.pv(name).subscribe(() => undefined);
     const socket = FakeSocket.last;
     socket.open();
-    await settle();
+    await runPromises();
     socket.answer("snapshot", "subscribe", [30, 31, 32, 33, 0xffffffff]);
     for (const before of ["update", "catch_up", "structure"] as const) socket.frame(before);
     vi.advanceTimersByTime(300);
@@ -357,7 +357,7 @@ describe("arrays", () => {
     for (const name of GOLDEN_NAMES) client.pv(name).subscribe(() => undefined);
     const socket = FakeSocket.last;
     socket.open();
-    await settle();
+    await runPromises();
     socket.answer("snapshot", "subscribe", [20, 21, 22, 23, 24]);
     for (const name of [
       "update",
@@ -468,7 +468,7 @@ describe("a selection", () => {
 describe("get", () => {
   it("answers each name by itself", async () => {
     const answer = client.get(["A", "B"], { timeoutMs: 1000 });
-    await settle();
+    await runPromises();
     const socket = FakeSocket.last;
     socket.open();
     expect(socket.sent("get").map((request) => request.names)).toEqual([["A", "B"]]);
@@ -484,7 +484,7 @@ describe("get", () => {
 
   it("is sent again on the next connection until it times out", async () => {
     const answer = client.get(["A"], { timeoutMs: 1000 });
-    await settle();
+    await runPromises();
     FakeSocket.last.open();
     FakeSocket.last.end(1006);
     vi.advanceTimersByTime(500);

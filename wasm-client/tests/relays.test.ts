@@ -11,7 +11,7 @@ import {
   FakeSocket,
   open,
   replaceClient,
-  settle,
+  runPromises,
   state,
 } from "./fake_relay.js";
 
@@ -40,7 +40,7 @@ describe("a client of several relays", () => {
     expect(other.url).not.toBe(first);
     expect((client.pv("TEMP").getSnapshot() as PvData).connection.state).toBe("relayLost");
     other.open();
-    await settle();
+    await runPromises();
     other.answer("snapshot", "subscribe");
     vi.advanceTimersByTime(1000);
     expect((client.pv("TEMP").getSnapshot() as PvData).connection.state).toBe("connected");
@@ -108,7 +108,7 @@ describe("a client of a relay that names others", () => {
     expect(state()).toBe("connecting");
     // This one says that it is crowded, too.
     FakeSocket.last.open("hello_fleet");
-    await settle();
+    await runPromises();
     expect(snapshot()).toMatchObject({ state: "open", relayUrl: TWO });
     expect(FakeSocket.last.sent("subscribe")).toHaveLength(1);
     for (let attempt = 0; attempt < 4; attempt += 1) fail();
@@ -122,7 +122,7 @@ describe("a client of a relay that names others", () => {
     fail();
     expect(FakeSocket.last.url).toBe(ONE);
     FakeSocket.last.open("hello_fleet");
-    await settle();
+    await runPromises();
     expect(snapshot()).toMatchObject({ state: "open", relayUrl: ONE });
   });
 
@@ -141,7 +141,7 @@ describe("a client of a relay that names others", () => {
     client.pv("TEMP").subscribe(() => undefined);
     // It names another host, and says that it is crowded.
     FakeSocket.last.open("hello_fleet");
-    await settle();
+    await runPromises();
     expect(snapshot()).toMatchObject({ state: "open", relayUrl: ONE });
     FakeSocket.last.frame("relays");
     for (let attempt = 0; attempt < 4; attempt += 1) fail();
@@ -260,12 +260,12 @@ describe("a list of relays that a server keeps", () => {
     ];
     client.connection.subscribe(() => undefined);
     expect(FakeSocket.all).toHaveLength(0);
-    await settle();
+    await runPromises();
     fail();
     expect(tried().sort()).toEqual(["ws://a/ws", "ws://b/ws"]);
     expect(read).toBe(1);
     fail();
-    await settle();
+    await runPromises();
     expect(read).toBe(2);
     expect(FakeSocket.last.url).toBe("ws://c/ws");
   });
@@ -278,18 +278,18 @@ describe("a list of relays that a server keeps", () => {
       () => Promise.resolve(["ws://a/ws"]),
     ];
     client.connection.subscribe(() => undefined);
-    await settle();
+    await runPromises();
     expect(snapshot()).toMatchObject({ state: "lost", reason: "no list of relays: 503" });
     vi.advanceTimersByTime(snapshot().retryInMs ?? 0);
     vi.advanceTimersByTime(10_000);
     expect(snapshot().reason).toBe("the list of relays doesn't arrive");
     vi.advanceTimersByTime(snapshot().retryInMs ?? 0);
-    await settle();
+    await runPromises();
     expect(snapshot().reason).toBe("no list of relays: the list of relays is empty");
     vi.advanceTimersByTime(snapshot().retryInMs ?? 0);
-    await settle();
+    await runPromises();
     FakeSocket.last.open();
-    await settle();
+    await runPromises();
     expect(snapshot()).toMatchObject({ state: "open", relayUrl: "ws://a/ws", reason: undefined });
   });
 
@@ -297,7 +297,7 @@ describe("a list of relays that a server keeps", () => {
     lists = [() => Promise.resolve(["ws://a/ws"])];
     client.connection.subscribe(() => undefined);
     client.dispose();
-    await settle();
+    await runPromises();
     expect(FakeSocket.all).toHaveLength(0);
     expect(state()).toBe("closed");
   });

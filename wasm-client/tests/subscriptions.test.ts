@@ -10,7 +10,7 @@ import {
   GOLDEN_NAMES,
   open,
   replaceClient,
-  settle,
+  runPromises,
 } from "./fake_relay.js";
 
 eachWithClient();
@@ -27,7 +27,7 @@ describe("subscriptions", () => {
     replaceClient();
     const ends = GOLDEN_NAMES.map((name) => client.pv(name).subscribe(() => undefined));
     FakeSocket.last.open();
-    await settle();
+    await runPromises();
     FakeSocket.last.answer("snapshot", "subscribe");
     for (const end of ends.slice(0, 2)) end();
     vi.advanceTimersByTime(1000);
@@ -50,7 +50,7 @@ describe("subscriptions", () => {
     listen("loc://x(1)", { rateHz: 3 });
     const socket = FakeSocket.last;
     socket.open();
-    await settle();
+    await runPromises();
     for (let answered = 1; answered <= 4; answered += 1) {
       expect(socket.sent("subscribe"), "one at a time").toHaveLength(answered);
       socket.answer("snapshot", "subscribe", [answered, answered + 10, 30, 31, 32]);
@@ -84,10 +84,10 @@ describe("subscriptions", () => {
   it("are not ended while others are being made", async () => {
     const ends = GOLDEN_NAMES.map((name) => client.pv(name).subscribe(() => undefined));
     FakeSocket.last.open();
-    await settle();
+    await runPromises();
     ends[0]?.();
     client.pv("ca://TEMP").subscribe(() => undefined);
-    await settle();
+    await runPromises();
     vi.advanceTimersByTime(3000);
     expect(FakeSocket.last.sent("unsubscribe")).toHaveLength(0);
     expect(FakeSocket.last.sent("subscribe"), "one at a time").toHaveLength(1);

@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { PutResult, PvData } from "../ts/index.js";
-import { client, clock, eachWithFakeRelay, relay, settled } from "./faked.js";
+import { client, clock, eachWithFakeRelay, relay, runPromises } from "./faked.js";
 
 eachWithFakeRelay({
   TEMP: {
@@ -24,7 +24,7 @@ eachWithFakeRelay({
 /** Listens, and gives what is seen from now on. */
 async function watch(name: string): Promise<() => PvData> {
   client.pv(name, "{ id }").subscribe(() => undefined);
-  await settled();
+  await runPromises();
   // This PV has no listener, so that it doesn't wait for the next frame.
   return () => client.pv(name).getSnapshot() as PvData;
 }
@@ -90,14 +90,14 @@ describe("a fake PV", () => {
   it("is given back after a while", async () => {
     const pv = client.pv("TEMP");
     const end = pv.subscribe(() => undefined);
-    await settled();
+    await runPromises();
     expect(relay.subscriptions).toEqual(["TEMP"]);
     end();
     clock.advance(1900);
-    await settled();
+    await runPromises();
     expect(relay.subscriptions).toEqual(["TEMP"]);
     clock.advance(200);
-    await settled();
+    await runPromises();
     expect(relay.subscriptions).toEqual([]);
   });
 
@@ -191,12 +191,12 @@ describe("the connection", () => {
     expect(temp().connection.state).toBe("relayLost");
     expect(client.connection.getSnapshot().state).toBe("lost");
     clock.advance(20_000);
-    await settled();
+    await runPromises();
     expect(client.connection.getSnapshot().state).toBe("lost");
     relay.set("TEMP", 99);
     relay.restore();
     clock.advance(20_000);
-    await settled();
+    await runPromises();
     expect(temp().value?.number).toBe(99);
     expect(client.connection.getSnapshot().relayInstance).not.toBe(relayInstance);
   });

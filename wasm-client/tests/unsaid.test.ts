@@ -8,7 +8,7 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import { createGraphqlClient } from "../ts/graphql/index.js";
 import type { PvData } from "../ts/index.js";
 import type { FakeRelay, FakeValue } from "../ts/testing/index.js";
-import { client, clock, eachWithFakeRelay, relay, settled } from "./faked.js";
+import { client, clock, eachWithFakeRelay, relay, runPromises } from "./faked.js";
 import { until } from "./until.js";
 
 describe("what the server doesn't send", () => {
@@ -30,14 +30,14 @@ describe("what the server doesn't send", () => {
   async function pass(ms: number): Promise<void> {
     for (let passed = 0; passed < ms; passed += 500) {
       clock.advance(500);
-      await settled();
+      await runPromises();
     }
   }
 
   /** Listens, and gives what is seen from now on. */
   async function watch(name: string): Promise<() => PvData> {
     client.pv(name, "{ id }").subscribe(() => undefined);
-    await settled();
+    await runPromises();
     return () => client.pv(name).getSnapshot() as PvData;
   }
 
@@ -119,7 +119,7 @@ describe("what the server doesn't send", () => {
           complete: () => undefined,
         },
       );
-      await settled();
+      await runPromises();
       return merged;
     }
 
@@ -227,7 +227,7 @@ describe("a PV without a connection, or that may not be read", () => {
       calls += 1;
       answers.getSnapshot();
     });
-    await settled();
+    await runPromises();
     clock.advance(20);
     answers.getSnapshot();
   });
@@ -236,7 +236,7 @@ describe("a PV without a connection, or that may not be read", () => {
 
   async function change(pv: Parameters<FakeRelay["set"]>[1]): Promise<void> {
     relay.set("TEMP", pv);
-    await settled();
+    await runPromises();
     clock.advance(20);
   }
 
@@ -282,7 +282,7 @@ describe("a PV without a connection, or that may not be read", () => {
       const lastSeen = clock.epochMs();
       clock.advance(700);
       relay.lose();
-      await settled();
+      await runPromises();
       clock.advance(20);
       const { lastHeard, since, state } = temp().connection;
       expect(state).toBe("relayLost");

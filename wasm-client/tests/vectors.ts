@@ -20,7 +20,7 @@ import { createFakeClock } from "../ts/testing/clock.js";
 import { i64, list, table, text, u32, u8, vector, type Part } from "../ts/testing/flatbuffer.js";
 import { readRequest, type Request, type RequestedPut } from "../ts/testing/requests.js";
 import type { PvData } from "../ts/types.js";
-import { settle } from "./fake_relay.js";
+import { runPromises } from "./fake_relay.js";
 import { graphqlWasm, wasm } from "./golden.js";
 import { frame, isUpdate, type FramePv, type Parts } from "./vector_frames.js";
 
@@ -331,7 +331,7 @@ async function withClient<T>(
   user: string,
   act: (client: Client, relay: Relay) => Promise<T>,
 ): Promise<T> {
-  // `settle` doesn't wait for the network.
+  // `runPromises` doesn't wait for the network.
   await loadGraphql(graphqlWasm);
   vi.useFakeTimers();
   const relay = new Relay(user);
@@ -377,9 +377,9 @@ function mustBeWell(client: Client, event: Event): void {
 
 /** Delivers what waits for a promise, and then for an animation frame. */
 export async function flush(): Promise<void> {
-  await settle();
+  await runPromises();
   vi.advanceTimersByTime(300);
-  await settle();
+  await runPromises();
 }
 
 /** Makes the puts whose outcome an event gives. */
