@@ -22,7 +22,14 @@ import { SoftIoc } from "../../testbed/ts/soft_ioc";
 import { serveConiql } from "./coniql_server";
 import { camera } from "./measure_camera";
 import { chart, wall } from "./measure_chart";
-import { checkArrived, mainThread, performance, type Bench, type Measurement } from "./measure";
+import {
+  checkArrived,
+  mainThread,
+  performance,
+  ratesOf,
+  type Bench,
+  type Measurement,
+} from "./measure";
 import { modes } from "./measure_modes";
 import { compiling, packageSize } from "./measure_package";
 import { profile, trace } from "./profile";
@@ -154,7 +161,7 @@ const react: Measurement = {
 };
 
 async function widgets(bench: Bench, feed: FeedName): Promise<Round> {
-  const { coniqlUrl, ms, open, profiles, relayUrl, warmUpMs } = bench;
+  const { coniqlUrl, open, profiles, relayUrl } = bench;
   return await open(async (page) => {
     const own = isOwn(feed);
     const url = own ? relayUrl : coniqlUrl;
@@ -162,21 +169,8 @@ async function widgets(bench: Bench, feed: FeedName): Promise<Round> {
       ([feed, url]) => measurements().showWidgets(feed, url),
       [feed, url] as const,
     );
-    const counted = async () => await totals.evaluate((read) => read());
-    await page.waitForTimeout(warmUpMs);
-    const cdp = await page.context().newCDPSession(page);
-    const used = await mainThread(page);
-    const now = async () => ({
-      ...(await performance(cdp)),
-      ...(await counted()),
-      cpuSeconds: used() / 1e9,
-    });
-    const before = await now();
-    await page.waitForTimeout(ms);
-    const after = await now();
-    const seconds = after.Timestamp - before.Timestamp;
-    const perSecond = (of: keyof typeof after): number => (after[of] - before[of]) / seconds;
-    if (own) checkArrived(perSecond("updates") + perSecond("skipped"));
+    const rates = await ratesOf(page, bench, () => totals.evaluate((read) => read()));
+    if (own) checkArrived(rates.updates + rates.skipped);
     if (profiles) {
       const run = async (): Promise<void> => {
         await page.waitForTimeout(PROFILE_MS);
@@ -185,12 +179,12 @@ async function widgets(bench: Bench, feed: FeedName): Promise<Round> {
       say(`-- ${feed}: main thread\n${await trace(page, run)}`);
     }
     return {
-      main_thread_percent: 100 * perSecond("TaskDuration"),
-      main_thread_cpu_percent: 100 * perSecond("cpuSeconds"),
-      script_percent: 100 * perSecond("ScriptDuration"),
-      layout_percent: 100 * (perSecond("LayoutDuration") + perSecond("RecalcStyleDuration")),
-      frames_per_s: perSecond("paints"),
-      updates_per_s: perSecond("updates"),
+      main_thread_percent: 100 * rates.TaskDuration,
+      main_thread_cpu_percent: 100 * rates.cpuSeconds,
+      script_percent: 100 * rates.ScriptDuration,
+      layout_percent: 100 * (rates.LayoutDuration + rates.RecalcStyleDuration),
+      frames_per_s: rates.paints,
+      updates_per_s: rates.updates,
     };
   });
 }

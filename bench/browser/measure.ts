@@ -81,3 +81,27 @@ export async function performance(
     number
   >;
 }
+
+type Used = Awaited<ReturnType<typeof performance>> & { readonly cpuSeconds: number };
+
+/** What a warm page counts and uses a second, over `ms`. `count` reads what the page has counted so far. */
+export async function ratesOf<T extends { readonly [K in keyof T]: number }>(
+  page: Page,
+  { ms, warmUpMs }: Pick<Bench, "ms" | "warmUpMs">,
+  count: () => Promise<T>,
+): Promise<Record<keyof T | keyof Used, number>> {
+  await page.waitForTimeout(warmUpMs);
+  const cdp = await page.context().newCDPSession(page);
+  const used = await mainThread(page);
+  const now = async (): Promise<Record<string, number>> => ({
+    ...(await performance(cdp)),
+    ...(await count()),
+    cpuSeconds: used() / 1e9,
+  });
+  const before = await now();
+  await page.waitForTimeout(ms);
+  const after = await now();
+  const grown = (of: string): number => (after[of] ?? NaN) - (before[of] ?? NaN);
+  const rates = Object.keys(after).map((of) => [of, grown(of) / grown("Timestamp")]);
+  return Object.fromEntries(rates) as Record<keyof T | keyof Used, number>;
+}

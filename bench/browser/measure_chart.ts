@@ -7,13 +7,7 @@ import path from "node:path";
 
 import { RELAY } from "../../testbed/ts/paths";
 import { Relay } from "../../testbed/ts/relay";
-import {
-  type Bench,
-  checkArrived,
-  mainThread,
-  type Measurement,
-  performance as performanceOf,
-} from "./measure";
+import { type Bench, checkArrived, mainThread, type Measurement, ratesOf } from "./measure";
 import type { Day } from "./page/chart";
 import { RATE_HZ } from "./pvs";
 import type { Round } from "./report";
@@ -127,32 +121,20 @@ export const wall: Measurement = {
   points: [
     {
       label: "5,000 readbacks",
-      measure: async ({ ms, open, relayUrl, warmUpMs }) =>
-        await open(async (page) => {
+      measure: async (bench) =>
+        await bench.open(async (page) => {
           const totals = await page.evaluateHandle(
             async (url) => await measurements().showWall(url),
-            relayUrl,
+            bench.relayUrl,
           );
-          await page.waitForTimeout(warmUpMs);
-          const cdp = await page.context().newCDPSession(page);
-          const used = await mainThread(page);
-          const now = async () => ({
-            ...(await performanceOf(cdp)),
-            ...(await totals.evaluate((read) => read())),
-            cpuSeconds: used() / 1e9,
-          });
-          const before = await now();
-          await page.waitForTimeout(ms);
-          const after = await now();
-          const seconds = after.Timestamp - before.Timestamp;
-          const perSecond = (of: keyof typeof after): number => (after[of] - before[of]) / seconds;
-          checkArrived(perSecond("updates"), READBACKS * RATE_HZ);
+          const rates = await ratesOf(page, bench, () => totals.evaluate((read) => read()));
+          checkArrived(rates.updates, READBACKS * RATE_HZ);
           return {
-            frames_per_s: perSecond("paints"),
-            main_thread_percent: 100 * perSecond("TaskDuration"),
-            main_thread_cpu_percent: 100 * perSecond("cpuSeconds"),
-            script_percent: 100 * perSecond("ScriptDuration"),
-            updates_per_s: perSecond("updates"),
+            frames_per_s: rates.paints,
+            main_thread_percent: 100 * rates.TaskDuration,
+            main_thread_cpu_percent: 100 * rates.cpuSeconds,
+            script_percent: 100 * rates.ScriptDuration,
+            updates_per_s: rates.updates,
           };
         }),
     },
