@@ -125,7 +125,7 @@ export function writesOf(
  * Puts of one message, and messages that are on their way at once: together as many as the client sends at once, because
  * the time limit of a put begins before it is sent. The next message doesn't wait for the slowest put of all of them.
  */
-const TOGETHER = 8;
+const TOGETHER = 9;
 const ON_THEIR_WAY = 4;
 
 /** The relay took no put for a moment, because this page had sent too many: `max_puts_per_s`. */

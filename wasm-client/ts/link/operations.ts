@@ -17,11 +17,11 @@ import { isOfPage } from "../pv/page_pv.js";
 import { stageValue } from "../store/value.js";
 import type { Link } from "./link.js";
 
-/**
- * Maximum number of open operations, and of puts in one message; the relay accepts 64 requests of
- * any kind.
- */
-const MAX_OPEN = 32;
+/** Maximum number of open operations; the relay accepts 64 requests of any kind. */
+const MAX_OPEN = 36;
+
+/** Maximum number of puts in one message. */
+const MAX_TOGETHER = 32;
 
 /** The same as the relay's default. */
 const DEFAULT_TIMEOUT_MS = 10_000;
@@ -102,8 +102,8 @@ export class Operations {
   ): Promise<PutResult[]> {
     const { allPermitted = false, coalesce } = options;
     const count = puts.filter(([name]) => !isOfPage(name)).length;
-    if (allPermitted && count > MAX_OPEN) {
-      const message = `allPermitted is for ${String(MAX_OPEN)} PVs at most; nothing was sent`;
+    if (allPermitted && count > MAX_TOGETHER) {
+      const message = `allPermitted is for ${String(MAX_TOGETHER)} PVs at most; nothing was sent`;
       const error = (name: string): PutError => new PutError(name, "BAD_VALUE", message, false);
       return Promise.resolve(puts.map(([name]) => ({ ok: false, error: error(name) })));
     }
@@ -111,7 +111,7 @@ export class Operations {
     let index = 0;
     const results = puts.map(([name, value]) => {
       if (isOfPage(name)) return this.#options.putLocal(name, value);
-      if (!coalesce && index % MAX_OPEN === 0) group = { allPermitted };
+      if (!coalesce && index % MAX_TOGETHER === 0) group = { allPermitted };
       index += 1;
       return this.put(name, value, options, group);
     });
