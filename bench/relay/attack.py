@@ -17,10 +17,11 @@ from processes import OTHER_CORES, TARGET, Relay, say
 ABOUT = (
     "{clients} clients × {pvs} PVs × {rate_hz} Hz beside the attack `{attack}`, in turn with the same"
     " without it, {seconds} s a round, n = {rounds} rounds, relay on one core, IOC, clients and"
-    " attackers on the others, where attackers get what the clients leave."
+    " attackers on the others, where attackers get what IOC and clients leave, at once (`SCHED_FIFO`)."
 )
 
-# What attackers compute delays no other client where they have separate machines.
+# What attackers compute delays no other client where they have separate machines. Beside 300 threads of attackers this
+# isn't enough: the kernel lets clients of normal priority wait for up to 170 ms, so these have a higher one.
 IDLY = ["chrt", "--idle", "0"]
 
 # What a cluster asks the relay, how often, and from which address, because the clients of one share what it may use.
