@@ -20,10 +20,10 @@ use crate::questions::pages;
 const RANGE: &str = "from=2024-02-29T12:00:00Z&to=2024-02-29T13:00:00Z";
 
 /// An answer with its chunks joined.
-struct Raw {
+pub(crate) struct Raw {
     status: u16,
     head: String,
-    body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
     /// The chunked encoding has its end.
     is_whole: bool,
 }
@@ -36,7 +36,7 @@ impl Raw {
     }
 }
 
-fn fetch(address: SocketAddr, path: &str) -> Raw {
+pub(crate) fn fetch(address: SocketAddr, path: &str) -> Raw {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
     write!(

@@ -5,11 +5,13 @@
 
 use std::fmt::Write;
 
+use pvwire_archiver::{Decoder, Limits, Values};
 use pvwire_schema::types::{ConnectionState, Outcome, RequestBody};
 use serde_json::{Value, json};
 
 use testbed::{Answer, Client, Kept, Network, Relay, SoftIoc, eventually, file, get};
 
+use crate::archiver::fetch;
 use crate::questions::pages;
 
 const DATABASE: &str = r#"
@@ -256,7 +258,7 @@ const VALUES: &str = r#"
 "#;
 
 #[test]
-fn past_is_read_by_http_as_json_and_csv_with_gaps_as_rows() {
+fn past_is_read_by_http_as_json_csv_and_pb_with_gaps_as_rows() {
     let network = Network::new();
     let ioc = SoftIoc::start(network, VALUES);
     let prefix = ioc.prefix().to_owned();
@@ -290,6 +292,22 @@ fn past_is_read_by_http_as_json_and_csv_with_gaps_as_rows() {
     let kept: Vec<_> = kept.collect();
     assert_eq!(&kept[kept.len() - seen.len()..], seen);
     assert!(kept.iter().any(|(_, severity)| severity == "MINOR"));
+
+    let pb = format!("/pv/{n}/history?points=all&format=pb");
+    let pb = fetch(relay.address(), &pb).body;
+    let mut decoder = Decoder::new(Limits::default());
+    assert_eq!(decoder.push(&pb), pb.len());
+    let summary = decoder.finish();
+    assert_eq!((summary.damaged_lines, summary.is_cut), (0, false));
+    let columns = decoder.take().unwrap().columns;
+    let times: Vec<_> = columns.time_ns.iter().map(i64::to_string).collect();
+    assert!(times.iter().eq(kept.iter().map(|(time, _)| time)));
+    let values: Vec<_> = (updates.iter())
+        .map(|row| row["value"].as_f64().unwrap())
+        .collect();
+    assert_eq!(columns.values, Values::Numbers(values));
+    assert!(decoder.metadata().unwrap().disconnected_since().is_some());
+
     let csv = by_http(&relay, text, "format=csv");
     assert!(csv.head.contains("content-type: text/csv"), "{}", csv.head);
     let mut lines = csv.body.lines();

@@ -10,7 +10,6 @@ use super::ShardLimits;
 use super::delivery::Feed;
 use super::door::Door;
 use super::handle::{ClientSeen, DoorClientSeen};
-use super::large::Unmade;
 use super::login::Login;
 use super::questions::Questions;
 use crate::access::caller::Caller;
@@ -18,6 +17,7 @@ use crate::access::rule::Identity;
 use crate::fanout::control::ClientId;
 use crate::fanout::door_session::DoorSession;
 use crate::fanout::frame::Frame;
+use crate::fanout::large::LargeValue;
 use crate::limits::connections::{Callers, Permit, Stay, TooMany, TooManyConnections, Users};
 use crate::limits::memory::Charge;
 use crate::limits::requests::RequestBudget;
@@ -325,6 +325,12 @@ impl Client {
             names: with.session.held(names),
         })
     }
+}
+
+/// Large values whose frames are not all made.
+pub(super) struct Unmade {
+    pub(super) values: Arc<[Arc<LargeValue>]>,
+    pub(super) is_first: bool,
 }
 
 /// The way of a client's large values.

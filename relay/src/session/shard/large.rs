@@ -13,7 +13,7 @@ use pvwire_schema::close::CloseCode;
 use tokio::sync::oneshot;
 
 use super::Run;
-use super::client::{Client, LargeWay};
+use super::client::{Client, LargeWay, Unmade};
 use super::handle::{LargeMade, ShardCommand};
 use crate::compute::Size;
 use crate::fanout::control::ClientId;
@@ -29,12 +29,6 @@ const TURNS_PER_ROUND: usize = 8;
 
 /// Up to this many bytes are converted where they are needed: that takes a millisecond at most.
 const CONVERTED_AT_ONCE: usize = 128 << 10;
-
-/// Large values whose frames are not all made.
-pub(super) struct Unmade {
-    values: Arc<[Arc<LargeValue>]>,
-    is_first: bool,
-}
 
 impl Client {
     /// Queues large values behind the frame that leaves them out. `is_first`: the client may not
