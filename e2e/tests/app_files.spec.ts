@@ -109,8 +109,8 @@ test("a restore that is stopped writes nothing more, and says what it has not wr
     },
   );
   // What was on its way is told as it ended.
-  expect(written).toHaveLength(32);
-  expect(counts[0]).toBe(8);
+  expect(written).toHaveLength(36);
+  expect(counts[0]).toBe(9);
   expect(outcomes.size).toBe(100);
   expect(outcomes.get("P0")?.kind).toBe("written");
   expect(outcomes.get("P99")).toEqual({
@@ -235,7 +235,7 @@ test("rows that Phoebus must not write, its tolerances, blanks and short floats 
   expect(outcomes.get("T")?.text).toBe("disconnected");
 });
 
-test("a restore of many PVs keeps 32 puts on their way, and waits while the relay takes no more", async () => {
+test("a restore of many PVs keeps 36 puts on their way, and waits while the relay takes no more", async () => {
   const count = 100;
   const puts = Array.from({ length: count }, (_, at) => [`P${String(at)}`, at] as const);
   const written: string[] = [];
@@ -256,7 +256,7 @@ test("a restore of many PVs keeps 32 puts on their way, and waits while the rela
     });
   };
   const outcomes = await restore({ putMany }, { puts, refused: new Map() });
-  expect(most).toBe(32);
+  expect(most).toBe(36);
   expect(refusals).toBeGreaterThan(0);
   // Each is written once, and until the relay refused some they were written in their order.
   expect(written.slice(0, 64)).toEqual(puts.slice(0, 64).map(([name]) => name));
