@@ -23,7 +23,7 @@ use pvwire_relay::fanout::frame::Frame;
 use pvwire_relay::fanout::output::FrameSink;
 use pvwire_relay::fanout::set::PvSet;
 use pvwire_relay::ingest::sim::SimSource;
-use pvwire_relay::ingest::{Intake, OpEnd, RowValue, Source};
+use pvwire_relay::ingest::{Intake, RowValue, Source};
 use pvwire_relay::limits::Limits;
 use pvwire_relay::limits::connections::{Callers, Users};
 use pvwire_relay::limits::memory::Memory;
@@ -99,10 +99,6 @@ impl LineEncoder {
         let latest = |pv: &PvId| Some((*pv, &table.get(*pv)?.latest.as_ref()?.value));
         Self::lines(tick, ids.iter().filter_map(latest))
     }
-
-    fn nothing() -> Frame {
-        Frame::raw(Vec::new())
-    }
 }
 
 impl MessageEncoder for LineEncoder {
@@ -150,22 +146,6 @@ impl MessageEncoder for LineEncoder {
         values: Values<'_>,
     ) -> Frame {
         Self::latest(tick, values)
-    }
-
-    fn answer(&mut self, _tick: u64, _to: u32, _reply: &Reply) -> Frame {
-        Self::nothing()
-    }
-
-    fn put_answer(&mut self, _tick: u64, _to: u32, _end: &OpEnd) -> Frame {
-        Self::nothing()
-    }
-
-    fn call_answer(&mut self, _tick: u64, _to: u32, _end: &OpEnd) -> Frame {
-        Self::nothing()
-    }
-
-    fn probe(&mut self, _tick: u64) -> Frame {
-        Self::nothing()
     }
 }
 

@@ -182,14 +182,20 @@ pub trait MessageEncoder: Send {
         None
     }
 
-    /// An answer without values.
-    fn answer(&mut self, tick: u64, to: u32, reply: &Reply) -> Frame;
+    /// An answer without values. As with all that follows, a door's session says it in its own way, or not at all.
+    fn answer(&mut self, _tick: u64, _to: u32, _reply: &Reply) -> Frame {
+        Frame::raw(Vec::new())
+    }
 
     /// The answer to a put.
-    fn put_answer(&mut self, tick: u64, to: u32, end: &OpEnd) -> Frame;
+    fn put_answer(&mut self, _tick: u64, _to: u32, _end: &OpEnd) -> Frame {
+        Frame::raw(Vec::new())
+    }
 
     /// The answer to a call.
-    fn call_answer(&mut self, tick: u64, to: u32, end: &OpEnd) -> Frame;
+    fn call_answer(&mut self, _tick: u64, _to: u32, _end: &OpEnd) -> Frame {
+        Frame::raw(Vec::new())
+    }
 
     /// A page of the answer to a question.
     fn page(&mut self, _tick: u64, _to: u32, _page: &Page, _content: &[u8]) -> Frame {
@@ -197,7 +203,9 @@ pub trait MessageEncoder: Send {
     }
 
     /// A message without content, which asks a client for an acknowledgement.
-    fn probe(&mut self, tick: u64) -> Frame;
+    fn probe(&mut self, _tick: u64) -> Frame {
+        Frame::raw(Vec::new())
+    }
 }
 
 /// The encodings that a relay offers.

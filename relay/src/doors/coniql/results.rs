@@ -14,7 +14,7 @@ use crate::fanout::dirty::Dirty;
 use crate::fanout::encoding::{Described, MessageEncoder, Values};
 use crate::fanout::frame::Frame;
 use crate::fanout::set::PvSet;
-use crate::ingest::{Form, OpEnd};
+use crate::ingest::Form;
 use crate::state::table::{ChangedRow, Changes, Entry, Latest, Now, Table, Together, is_large};
 
 /// Every part of a PV.
@@ -393,22 +393,6 @@ impl MessageEncoder for Results {
             out.extend_from_slice(watch.full());
         })
     }
-
-    fn answer(&mut self, _tick: u64, _to: u32, _reply: &Reply) -> Frame {
-        nothing()
-    }
-
-    fn put_answer(&mut self, _tick: u64, _to: u32, _end: &OpEnd) -> Frame {
-        nothing()
-    }
-
-    fn call_answer(&mut self, _tick: u64, _to: u32, _end: &OpEnd) -> Frame {
-        nothing()
-    }
-
-    fn probe(&mut self, _tick: u64) -> Frame {
-        nothing()
-    }
 }
 
 impl Results {
@@ -479,22 +463,6 @@ impl MessageEncoder for Nothing {
     }
 
     fn reply_with(&mut self, _: FrameKind, _: u64, _: u32, _: &Reply, _: Values<'_>) -> Frame {
-        nothing()
-    }
-
-    fn answer(&mut self, _: u64, _: u32, _: &Reply) -> Frame {
-        nothing()
-    }
-
-    fn put_answer(&mut self, _: u64, _: u32, _: &OpEnd) -> Frame {
-        nothing()
-    }
-
-    fn call_answer(&mut self, _: u64, _: u32, _: &OpEnd) -> Frame {
-        nothing()
-    }
-
-    fn probe(&mut self, _: u64) -> Frame {
         nothing()
     }
 }

@@ -11,7 +11,7 @@ use crate::fanout::dirty::Dirty;
 use crate::fanout::encoding::{Described, MessageEncoder, Values};
 use crate::fanout::frame::Frame;
 use crate::fanout::set::PvSet;
-use crate::ingest::{Form, OpEnd, RowValue};
+use crate::ingest::{Form, RowValue};
 use crate::ops::latency::wall_ns;
 use crate::state::table::{ChangedRow, Changes, Entry, Latest, Now, Table, Together};
 
@@ -426,22 +426,6 @@ impl MessageEncoder for Texts {
             }
         }
         Frame::raw(out).with_rows(rows)
-    }
-
-    fn answer(&mut self, _tick: u64, _to: u32, _reply: &Reply) -> Frame {
-        nothing()
-    }
-
-    fn put_answer(&mut self, _tick: u64, _to: u32, _end: &OpEnd) -> Frame {
-        nothing()
-    }
-
-    fn call_answer(&mut self, _tick: u64, _to: u32, _end: &OpEnd) -> Frame {
-        nothing()
-    }
-
-    fn probe(&mut self, _tick: u64) -> Frame {
-        nothing()
     }
 }
 
