@@ -38,7 +38,12 @@ INCLUDED = "ca-certificates,libstdc++6,python3,python3-venv"
 CONFIG = "etc/pvwire/pvwire.toml"
 
 # They say how to unpack the archive, the last one how to install the package for Debian too.
-DOCUMENTS = ("README.md", "docs/how-to/install.md")
+INSTALL = "docs/how-to/install.md"
+DOCUMENTS = ("README.md", INSTALL)
+
+# In its table: file and MB. Compilers and libraries change these a little.
+SIZE = re.compile(r"^\| `([^`]+)` \| ([0-9.]+) \|", re.MULTILINE)
+MOST_OFF_MB = 0.5
 
 
 def run(*command, **options):
@@ -322,6 +327,17 @@ def in_elements():
     return set(re.findall(r"^## (\S+) - ", listed, re.M))
 
 
+def check_sizes(document, folder):
+    """The sizes that a document says are those of the files."""
+    stated = SIZE.findall(document)
+    if not stated:
+        sys.exit(f"release-check: {INSTALL} states no sizes")
+    for name, megabytes in stated:
+        actual = (folder / name).stat().st_size / 1e6
+        if abs(actual - float(megabytes)) > MOST_OFF_MB:
+            sys.exit(f"release-check: {INSTALL} says {megabytes} MB of {name}, which has {actual:.1f} MB")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--require", action="store_true", help="fail if a root can't be made")
@@ -329,7 +345,8 @@ def main():
     if os.geteuid() != 0:
         sys.exit("release-check: run it as root: it starts programs in separate roots")
     run("sha256sum", "--check", "--quiet", "SHA256SUMS", cwd=RELEASE)
-    passed = 1 + check_boms()
+    check_sizes((ROOT / INSTALL).read_text(), RELEASE)
+    passed = 2 + check_boms()
     found = available(arguments.require)
     checks = {"archive": check_archive, "deb": check_deb, "rpm": check_rpm, "wheel": check_wheel}
     with tempfile.TemporaryDirectory(prefix="pvwire-release-") as temporary:

@@ -28,6 +28,15 @@ class Roots(unittest.TestCase):
         self.assertEqual(release_check.outcome(7, found), "7 passed, 0 failed, jammy NOT RUN")
         self.assertEqual(release_check.outcome(7, release_check.SUITES), "7 passed, 0 failed")
 
+    def test_sizes_in_a_document_are_those_of_the_files(self):
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = Path(temporary)
+            (folder / "a.deb").write_bytes(bytes(1_300_000))
+            release_check.check_sizes("| File | MB |\n| `a.deb` | 1.5 | for all |", folder)
+            for document, words in [("| `a.deb` | 1.9 |", "1.9 MB of a.deb, which has 1.3 MB"), ("", "no sizes")]:
+                with self.assertRaisesRegex(SystemExit, words):
+                    release_check.check_sizes(document, folder)
+
     def test_ubuntu_needs_its_keys_and_its_archive(self):
         with tempfile.TemporaryDirectory() as temporary:
             roots, keys = Path(temporary) / "roots", Path(temporary) / "keys.gpg"
