@@ -75,7 +75,7 @@ export default function HealthPage({ route }: { readonly route: Route }): ReactN
         ) : (
           <Figures rows={figuresOf(status, now, before)} />
         )}
-        {status?.nameServices.map(
+        {status?.nameServices?.map(
           ({ kind, address, failure }) =>
             failure !== null && (
               <p className="note" key={address}>

@@ -17,7 +17,7 @@ export interface Status {
     readonly server: string | null;
   }[];
   /** Whose lists of names the relay reads; `failure` says why it can't and who must act. */
-  readonly nameServices: readonly {
+  readonly nameServices?: readonly {
     readonly kind: string;
     readonly address: string;
     readonly failure: string | null;

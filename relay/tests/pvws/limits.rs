@@ -1,4 +1,4 @@
-//! The throttle, slow clients, many names, and clients when the relay stops.
+//! The throttle, slow clients, many names, long values, and clients when the relay stops.
 
 use std::collections::HashSet;
 use std::time::Instant;

@@ -277,7 +277,7 @@ export function usePaced<T>(
   const subscribe = useCallback(
     (listener: () => void) => {
       let seen = store.getSnapshot();
-      // A function of its own: two widgets may have one listener.
+      // A separate function: two widgets may have one listener.
       const update = (): void => {
         seen = store.getSnapshot();
         listener();
