@@ -325,7 +325,7 @@ impl Run {
         {
             let values = frames.large.iter();
             let values = values.filter(|value| set.contains(value.pv()));
-            self.follow_up(slot, values.cloned().collect(), false);
+            self.follow_up(slot, values, false);
         }
         self.ask_turn(slot);
     }
@@ -366,7 +366,7 @@ impl Run {
                 let said = client.socket.answer(&frame);
                 client.note_sent(Instant::now());
                 metrics.updates_sent.inc_by(u64::from(rows));
-                self.follow_up(id.index, large, true);
+                self.follow_up(id.index, large.iter(), true);
                 self.finish_turn(id.index, said.map(|()| false));
                 if self.serves(id) {
                     self.resume(id.index);
@@ -387,7 +387,7 @@ impl Run {
                 metrics.skipped(client.session.cause(), missed.saturating_sub(rows));
                 metrics.catch_ups.inc();
                 metrics.updates_sent.inc_by(u64::from(frame.rows()));
-                self.follow_up(id.index, large, false);
+                self.follow_up(id.index, large.iter(), false);
                 self.finish_turn(id.index, said.map(|()| true));
             }
         }

@@ -3,7 +3,6 @@
 //! A handle queues a command and wakes the shard's thread. No call waits for a client.
 
 use std::collections::VecDeque;
-use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, Thread};
@@ -161,15 +160,15 @@ impl ShardHandle {
         respond: Respond,
         result: BatchResult,
     ) {
-        let answer = BatchDone {
-            mailbox: Arc::clone(&self.mailbox),
+        let done = move |response| ShardCommand::BatchDone {
             client,
             number,
-            response: FAILED.to_vec(),
+            response,
         };
+        let answer = Answer::new(&self.mailbox, done(FAILED.to_vec()));
         let (size, memory) = (Size::of(result.elements()), Arc::clone(owner));
         pool.run(owner.cpu(), size, move || {
-            answer.give(respond.0(&result, &memory));
+            answer.give(done(respond.0(&result, &memory)));
         });
     }
 
@@ -182,13 +181,12 @@ impl ShardHandle {
         reader: Arc<dyn MessageReader>,
         message: Bytes,
     ) {
-        let answer = WasRead {
-            mailbox: Arc::clone(&self.mailbox),
-            client,
-            message: None,
-        };
+        let was_read = move |message| ShardCommand::WasRead { client, message };
+        let answer = Answer::new(&self.mailbox, was_read(None));
         let size = reader.size(&message);
-        pool.run(share, size, move || answer.give(reader.read(&message)));
+        pool.run(share, size, move || {
+            answer.give(was_read(Some(reader.read(&message))));
+        });
     }
 
     /// Number of clients, including those that it is about to get.
@@ -310,79 +308,31 @@ pub(super) enum ShardCommand {
 /// The response to a batch whose response could not be written.
 const FAILED: &[u8] = br#"{"errors":[{"message":"the relay failed; see its log"}],"data":null}"#;
 
-/// Sends the response to a batch, also if writing it failed.
-struct BatchDone {
+/// Gives the shard a command at the end of work on another thread, also if that fails.
+pub(super) struct Answer {
     mailbox: Arc<Mailbox>,
-    client: ClientId,
-    number: u32,
-    response: Vec<u8>,
+    command: Option<ShardCommand>,
 }
 
-impl BatchDone {
-    fn give(mut self, response: Vec<u8>) {
-        self.response = response;
-    }
-}
-
-impl Drop for BatchDone {
-    fn drop(&mut self) {
-        self.mailbox.put(ShardCommand::BatchDone {
-            client: self.client,
-            number: self.number,
-            response: mem::take(&mut self.response),
-        });
-    }
-}
-
-/// Tells the shard of a client that the frames of its large values were made, also if that failed.
-pub(super) struct LargeMade {
-    mailbox: Arc<Mailbox>,
-    client: ClientId,
-    is_made: bool,
-}
-
-impl LargeMade {
-    pub(super) fn new(mailbox: Arc<Mailbox>, client: ClientId) -> Self {
+impl Answer {
+    /// `failed` is for work that fails.
+    pub(super) fn new(mailbox: &Arc<Mailbox>, failed: ShardCommand) -> Self {
         Self {
-            mailbox,
-            client,
-            is_made: false,
+            mailbox: Arc::clone(mailbox),
+            command: Some(failed),
         }
     }
 
-    pub(super) fn give(mut self) {
-        self.is_made = true;
+    pub(super) fn give(mut self, command: ShardCommand) {
+        self.command = Some(command);
     }
 }
 
-impl Drop for LargeMade {
+impl Drop for Answer {
     fn drop(&mut self) {
-        self.mailbox.put(ShardCommand::LargeMade {
-            client: self.client,
-            is_made: self.is_made,
-        });
-    }
-}
-
-/// Gives a message back to its client's shard, also if reading it failed.
-struct WasRead {
-    mailbox: Arc<Mailbox>,
-    client: ClientId,
-    message: Option<ReadMessage>,
-}
-
-impl WasRead {
-    fn give(mut self, message: ReadMessage) {
-        self.message = Some(message);
-    }
-}
-
-impl Drop for WasRead {
-    fn drop(&mut self) {
-        self.mailbox.put(ShardCommand::WasRead {
-            client: self.client,
-            message: self.message.take(),
-        });
+        if let Some(command) = self.command.take() {
+            self.mailbox.put(command);
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 use super::Run;
 use super::client::{Client, LargeWay, Unmade};
-use super::handle::{LargeMade, ShardCommand};
+use super::handle::{Answer, ShardCommand};
 use crate::compute::Size;
 use crate::fanout::control::ClientId;
 use crate::fanout::encoding::Encoders;
@@ -31,49 +31,56 @@ const TURNS_PER_ROUND: usize = 8;
 const CONVERTED_AT_ONCE: usize = 128 << 10;
 
 impl Client {
-    /// Queues large values behind the frame that leaves them out. `is_first`: the client may not
-    /// have had a value of these PVs before.
+    /// Queues a large value behind the frame that leaves it out. `is_first`: the client may not have had a value
+    /// of this PV before.
     fn follow_up(
         &mut self,
-        Unmade { values, is_first }: &Unmade,
+        value: &LargeValue,
+        is_first: bool,
         encoders: &mut Encoders,
         metrics: &Metrics,
     ) {
-        let (made, is_first) = (&metrics.large_frames_encoded, *is_first);
-        for value in values.iter() {
-            let frame = value.frame(is_first, self.id.encoding, encoders, made);
-            let frame = self.addressed(&frame);
-            if frame.length() == 0 {
-                continue;
+        let made = &metrics.large_frames_encoded;
+        let frame = value.frame(is_first, self.id.encoding, encoders, made);
+        let frame = self.addressed(&frame);
+        if frame.length() == 0 {
+            return;
+        }
+        metrics.large_frames_sent.inc();
+        metrics.updates_sent.inc_by(u64::from(frame.rows()));
+        metrics.bytes_sent.inc_by(frame.length() as u64);
+        match &self.large {
+            LargeWay::Stream(stream) => {
+                metrics.large_frames_streamed.inc();
+                self.streamed += frame.length() as u64;
+                stream.push(&frame);
+                self.socket.follow(Arc::new(Frame::empty()));
             }
-            metrics.large_frames_sent.inc();
-            metrics.updates_sent.inc_by(u64::from(frame.rows()));
-            metrics.bytes_sent.inc_by(frame.length() as u64);
-            match &self.large {
-                LargeWay::Stream(stream) => {
-                    metrics.large_frames_streamed.inc();
-                    self.streamed += frame.length() as u64;
-                    stream.push(&frame);
-                    self.socket.follow(Arc::new(Frame::empty()));
-                }
-                _ => self.socket.follow(frame),
-            }
+            _ => self.socket.follow(frame),
         }
     }
 }
 
 impl Run {
     /// Queues large values behind the frame that leaves them out, as soon as their frames are made.
-    pub(super) fn follow_up(
+    pub(super) fn follow_up<'a>(
         &mut self,
         slot: usize,
-        values: Arc<[Arc<LargeValue>]>,
+        values: impl Iterator<Item = &'a Arc<LargeValue>> + Clone,
         is_first: bool,
     ) {
-        if values.is_empty() {
+        let client = &mut self.clients[slot];
+        let encoding = client.id.encoding;
+        let work = values.clone();
+        let work = work.map(|value| value.to_convert(is_first, encoding));
+        if client.unmade.is_empty() && work.sum::<usize>() == 0 {
+            for value in values {
+                let (encoders, metrics) = (&mut self.deliveries.encoders, &self.context.metrics);
+                client.follow_up(value, is_first, encoders, metrics);
+            }
             return;
         }
-        let client = &mut self.clients[slot];
+        let values = values.cloned().collect();
         client.unmade.push_back(Unmade { values, is_first });
         if client.unmade.len() == 1 {
             self.make_large(slot);
@@ -85,7 +92,7 @@ impl Run {
         let client = &mut self.clients[slot];
         while let Some(Unmade { values, is_first }) = client.unmade.front() {
             let (id, share, pool) = (client.id, client.caller.cpu(), &self.context.pool);
-            let is_first = *is_first;
+            let (values, is_first) = (Arc::clone(values), *is_first);
             let work = values.iter();
             let work = work.map(|value| value.to_convert(is_first, id.encoding));
             let work: usize = work.sum();
@@ -94,20 +101,24 @@ impl Run {
                     Arc::clone(&self.context.encodings),
                     Arc::clone(&self.context.metrics),
                 );
-                let values = Arc::clone(values);
-                let answer = LargeMade::new(Arc::clone(&self.mailbox), id);
+                let made = move |is_made| ShardCommand::LargeMade {
+                    client: id,
+                    is_made,
+                };
+                let answer = Answer::new(&self.mailbox, made(false));
                 return pool.run(share, Size::of(work), move || {
                     let mut encoders = encodings.encoders();
                     for value in values.iter() {
-                        let made = &metrics.large_frames_encoded;
-                        value.frame(is_first, id.encoding, &mut encoders, made);
+                        let counter = &metrics.large_frames_encoded;
+                        value.frame(is_first, id.encoding, &mut encoders, counter);
                     }
-                    answer.give();
+                    answer.give(made(true));
                 });
             }
-            if let Some(made) = client.unmade.pop_front() {
-                let metrics = &self.context.metrics;
-                client.follow_up(&made, &mut self.deliveries.encoders, metrics);
+            client.unmade.pop_front();
+            for value in values.iter() {
+                let (encoders, metrics) = (&mut self.deliveries.encoders, &self.context.metrics);
+                client.follow_up(value, is_first, encoders, metrics);
             }
         }
     }
