@@ -39,7 +39,7 @@ const QUIET: Duration = Duration::from_secs(1);
 
 /// After the first of these times nothing is on its way to clients that have gone; after both no thread has anything of
 /// their PVs.
-const STRAGGLERS: [Duration; 2] = [Duration::from_millis(1500), Duration::from_secs(4)];
+const STRAGGLERS: [Duration; 2] = [Duration::from_millis(1500), Duration::from_millis(2750)];
 
 /// This many clients that came or went leave memory that is worth returning.
 const MANY_CLIENTS: usize = 20;
