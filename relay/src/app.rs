@@ -32,6 +32,7 @@ use crate::access::keys;
 use crate::compute::Pool;
 use crate::config::{Config, ConfigError, Invocation};
 use crate::doors::coniql::Coniql;
+use crate::fanout::control::ControlQueue;
 use crate::http::reload::Reload;
 use crate::http::saved::SavedLists;
 use crate::http::screens::Screens;
@@ -44,6 +45,7 @@ use crate::limits::descriptors::Descriptors;
 use crate::limits::memory::Memory;
 use crate::ops::metrics::Metrics;
 use crate::ops::shutdown::Readiness;
+use crate::queries::about::AboutService;
 use crate::queries::archiver::{self, ArchiverService};
 use crate::queries::history::{Histories, HistoryService, MissedService};
 use crate::queries::names::{NameService, Names};
@@ -112,7 +114,10 @@ pub async fn run(
     let histories = Histories::new(registry, history.clone(), archivers.clone(), owners);
     let hello = http::hello(&config)?;
     let instance = hello.relay_instance;
+    let control = ControlQueue::new(Arc::clone(&ingest.intake));
+    let about = AboutService::new(Arc::clone(&ingest.registry), Arc::clone(&control));
     let mut services: Vec<Arc<dyn Service>> = vec![
+        Arc::new(about),
         Arc::new(NameService(Arc::clone(&names))),
         Arc::new(HistoryService::new(Arc::clone(&histories), pool.handle())),
         Arc::new(MissedService::new(Arc::clone(&histories), instance)),
@@ -132,6 +137,7 @@ pub async fn run(
         peers: Arc::default(),
         encodings: Arc::new(delivery::encodings(&config, coniql.as_ref())),
         batches,
+        control,
         services: Arc::new(ServiceTable::new(services)),
         found,
         history,

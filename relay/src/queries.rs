@@ -4,6 +4,7 @@
 //! rates and budgets apply. Requests by plain HTTP are answered on the thread of the HTTP server; batches of shards'
 //! clients on a thread of this plane, whose queue the clients' budgets of open requests bound.
 
+pub mod about;
 pub mod archiver;
 pub mod batch;
 pub mod follow;

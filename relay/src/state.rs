@@ -4,6 +4,7 @@ pub mod batch;
 pub mod filter;
 pub mod found_names;
 pub mod history;
+pub mod last_writes;
 pub mod registry;
 pub mod table;
 pub mod tick;

@@ -4,11 +4,13 @@
 
 use std::fmt::Write;
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pvwire_schema::decode;
 use pvwire_schema::limits::MAX_PAGE_BYTES;
-use pvwire_schema::types::{Outcome, Page, Reply, RequestBody, RequestProblem};
+use pvwire_schema::types::{
+    Outcome, Page, PutRequest, PutValue, Reply, RequestBody, RequestProblem,
+};
 use serde_json::{Value, json};
 
 use testbed::{
@@ -17,8 +19,12 @@ use testbed::{
 };
 
 fn ask(body: &Value) -> RequestBody {
+    ask_service("names", body)
+}
+
+fn ask_service(service: &str, body: &Value) -> RequestBody {
     RequestBody::Ask {
-        service: "names".to_owned(),
+        service: service.to_owned(),
         body: body.to_string().into_bytes(),
     }
 }
@@ -198,7 +204,7 @@ fn question_that_is_not_answered_says_why() {
     assert_eq!((page.outcome, page.last), (Outcome::BadName, true));
     assert_eq!(
         page.message,
-        r#"this relay has no service "name"; it has: names, history, missed"#
+        r#"this relay has no service "name"; it has: about, names, history, missed"#
     );
     let (outcome, message) = answer(&mut client, &json!({ "limit": 0 })).unwrap_err();
     assert_eq!(outcome, Outcome::BadValue);
@@ -381,4 +387,101 @@ fn names_in_files_of_the_operator_are_offered() {
         ["OP:ONE", "pva://OP:TWO", "OP:FOUR", "OP:THREE"]
     );
     assert_eq!(found["names"][0]["from"], json!(["file"]));
+}
+
+/// What the relay says about a PV.
+fn about(client: &mut Client, name: &str) -> Result<Value, Outcome> {
+    let request = client.request(ask_service("about", &json!({ "pv": name })));
+    let (_, page, content) = pages(client, &[request]).remove(0);
+    assert!(page.last);
+    match page.outcome {
+        Outcome::Done => Ok(serde_json::from_slice(&content).unwrap()),
+        outcome => Err(outcome),
+    }
+}
+
+#[test]
+fn who_may_write_to_a_pv_is_told_its_server_and_who_wrote_last() {
+    let network = Network::new();
+    let mut ioc = SoftIoc::start(
+        network,
+        r#"record(ao, "$(P)set") {} record(stringout, "$(P)text") {} record(ai, "$(P)secret") {}"#,
+    );
+    let [set, text, secret] = ioc.names(["set", "text", "secret"]);
+    let rules = format!(
+        "enable_put = true\n[[rule]]\npv = '{secret}'\ndeny = 'read'\n\
+         [[rule]]\nuser = ['anna', 'ben']\npv = '*'\nallow = 'put'\n"
+    );
+    let config = file("about.toml", &rules);
+    let flags = [
+        format!("--config={}", config.display()),
+        "--auth=trusted-header".to_owned(),
+        "--trusted-proxy=127.0.0.1".to_owned(),
+    ];
+    let relay = Relay::start(network, &flags.each_ref().map(String::as_str));
+    let user = |name: &str| {
+        let mut client = Client::connect_with(relay.address(), &[("X-Forwarded-User", name)]);
+        client.subscribe_live(&[&set, &text]);
+        client
+    };
+    let [mut anna, mut ben, mut guest] = ["anna", "ben", "guest"].map(user);
+
+    let unwritten = about(&mut anna, &set).unwrap();
+    assert_eq!(unwritten["lastWrite"], Value::Null);
+    let server = unwritten["server"].as_str().unwrap();
+    assert!(server.starts_with("localhost:"), "{server}");
+
+    assert_eq!(anna.put_number(&set, 2.5).0, Outcome::Done);
+    let long = "x".repeat(39);
+    assert_eq!(
+        ben.put(&text, PutValue::Text(long.clone())).0,
+        Outcome::Done
+    );
+    assert_eq!(guest.put_number(&set, 3.5).0, Outcome::NotAllowed);
+    ioc.put("set", "7");
+    anna.wait_number(&set, 7.0);
+    let written = |answer: &Value| {
+        let write = &answer["lastWrite"];
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let age = now.as_millis() as u64 - write["timeMs"].as_u64().unwrap();
+        assert!(u128::from(age) < DEADLINE.as_millis(), "{age} ms");
+        json!([
+            write["user"],
+            write["address"],
+            write["value"],
+            write["confirmed"]
+        ])
+    };
+    for name in [&set, &format!("ca://{set}")] {
+        let answer = about(&mut ben, name).unwrap();
+        assert_eq!(written(&answer), json!(["anna", "127.0.0.1", 2.5, true]));
+    }
+    let answer = about(&mut anna, &text).unwrap();
+    assert_eq!(written(&answer), json!(["ben", "127.0.0.1", long, true]));
+    // Whoever may not write isn't told, and of a PV that they may not read nothing at all.
+    let answer = about(&mut guest, &set).unwrap();
+    assert_eq!(answer, json!({ "server": server, "lastWrite": null }));
+    assert_eq!(about(&mut guest, &secret), Err(Outcome::NotAllowed));
+    assert_eq!(about(&mut guest, "x://y"), Err(Outcome::BadName));
+    let request = anna.request(ask_service("about", &json!({ "name": set })));
+    let (_, page, _) = pages(&mut anna, &[request]).remove(0);
+    assert_eq!(page.outcome, Outcome::BadValue);
+    assert!(page.message.contains("pv"), "{}", page.message);
+
+    // What a server that hangs has not confirmed may have been done.
+    ioc.hang();
+    let late = RequestBody::Put(PutRequest {
+        name: set.clone(),
+        value: PutValue::Number(4.5),
+        wait: true,
+        timeout_ms: 300,
+        expected: None,
+    });
+    let Reply::PutDone { outcome, .. } = anna.ask(late).0 else {
+        panic!("a put has the outcome of one");
+    };
+    assert_eq!(outcome, Outcome::TimedOut);
+    let answer = about(&mut ben, &set).unwrap();
+    assert_eq!(written(&answer), json!(["anna", "127.0.0.1", 4.5, false]));
+    ioc.resume();
 }

@@ -49,6 +49,8 @@ pub(super) struct DeliveryShared {
     pub(super) encodings: Arc<Encodings>,
     /// Where the batches of clients go.
     pub(super) batches: Batches,
+    /// Requests between two ticks.
+    pub(super) control: Arc<ControlQueue>,
     /// Computes for clients.
     pub(super) pool: PoolHandle,
     /// Answers questions.
@@ -97,15 +99,15 @@ impl Delivery {
         access: &Access,
         joining: Option<Joining>,
     ) -> Result<Self, StartError> {
-        let control = ControlQueue::new(Arc::clone(&ingest.intake));
+        let control = &shared.control;
         let users = Users::new(shared.limits.clients_per_user);
-        let shards = shards(config, shared, ingest, access, (&control, &users))?;
+        let shards = shards(config, shared, ingest, access, (control, &users))?;
         let handles: Vec<_> = shards.iter().map(Shard::handle).collect();
         let sinks = handles
             .iter()
             .map(|handle| Box::new(handle.clone()) as Box<dyn FrameSink>);
         let distributor = Distributor::new(
-            Arc::clone(&control),
+            Arc::clone(control),
             Arc::clone(&ingest.registry),
             sinks.collect(),
             shared.limits.subscriptions,
@@ -138,7 +140,7 @@ impl Delivery {
             let planes = Planes {
                 intake: Arc::clone(&ingest.intake),
                 registry: Arc::clone(&ingest.registry),
-                control: Arc::clone(&control),
+                control: Arc::clone(control),
                 audit: access.audit.clone(),
                 memory: Arc::clone(&shared.memory),
                 client: others(config, shared),
@@ -170,7 +172,7 @@ impl Delivery {
             _ticker: ticker,
             _history: history,
             _shards: shards,
-            control,
+            control: Arc::clone(control),
             handles,
             ticks,
             queries,

@@ -5,7 +5,7 @@ mod within_limits;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use crossbeam_queue::SegQueue;
 use pvwire_schema::limits::MAX_NAME_BYTES;
@@ -22,6 +22,7 @@ use crate::fanout::control::{ClientId, ControlQueue, ControlRequest, TableRead};
 use crate::ingest::{Call, OpDone, OpEnd, OpTicket, Put};
 use crate::limits::memory::Charge;
 use crate::limits::rate::Bucket;
+use crate::state::last_writes::LastWrite;
 use crate::state::registry::Registry;
 
 /// How often a refusal of puts and calls that come too fast is recorded.
@@ -116,7 +117,7 @@ pub struct Operation {
     deadline: Instant,
     /// It is sent when its record is written.
     waits_for_record: bool,
-    /// What the audit file records as the values before and after.
+    /// The value before, for the audit file alone, and the one after.
     old: Value,
     new: Value,
 }
@@ -232,7 +233,7 @@ impl Operation {
         self.ticket.as_ref().is_none_or(OpTicket::cancel)
     }
 
-    /// What the audit file records as the value after.
+    /// The value after, as the audit file records it.
     fn new_value(&self) -> Value {
         match &self.action {
             Some(Action::Put(put)) => audit::new_value(&put.value),
@@ -337,9 +338,7 @@ impl Operations {
         let (number, now) = (self.next, operation.begun);
         let plain_name = self.registry.plain_name(&operation.name);
         operation.plain_name = plain_name.unwrap_or_else(|| operation.name.clone());
-        if self.audit.is_some() {
-            operation.new = operation.new_value();
-        }
+        operation.new = operation.new_value();
         if let Err(mut end) = self.permitted(&mut operation) {
             let lines = if operation.is_relayed {
                 &mut self.relayed_lines
@@ -587,6 +586,19 @@ impl Operations {
         }
         if let Some(audit) = &self.audit {
             audit.end(&self.attempt(number, &operation, &result, &end.message, now));
+        }
+        let is_confirmed = end.outcome == Outcome::Done;
+        let may_be_done = matches!(end.outcome, Outcome::TimedOut | Outcome::Interrupted);
+        if !is_call && (is_confirmed || may_be_done) {
+            let caller = &operation.caller;
+            let write = LastWrite {
+                at: SystemTime::now(),
+                user: caller.identity.user.clone(),
+                address: caller.peer.address.clone(),
+                value: operation.new.clone(),
+                is_confirmed,
+            };
+            self.registry.note_write(&operation.name, write);
         }
         self.registry.release(operation.pv, now);
         (operation, end)

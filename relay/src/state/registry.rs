@@ -26,6 +26,7 @@ use crate::ingest::{Call, Event, Intake, Line, Notice, OpDone, OpTicket, Put, Qu
 use crate::limits::connections::SharedBudgets;
 use crate::limits::memory::{Owner, PvCharge};
 use crate::limits::subscriptions::NewNames;
+use crate::state::last_writes::{LastWrite, LastWrites};
 use name::NameError;
 use open::{OpenPvs, Shows, Slot};
 
@@ -50,6 +51,7 @@ pub struct Registry {
     /// Memory is short: no PVs are opened.
     short: AtomicBool,
     open: Mutex<OpenPvs>,
+    last_writes: LastWrites,
     /// Threads that wait for `open`, without those that acquire many PVs.
     waiting: AtomicUsize,
 }
@@ -103,6 +105,7 @@ impl Registry {
             is_shared: false,
             short: AtomicBool::new(false),
             open: Mutex::default(),
+            last_writes: LastWrites::default(),
             waiting: AtomicUsize::new(0),
         }
     }
@@ -460,6 +463,24 @@ impl Registry {
             is_pv.then_some(PvId(index as u32))
         });
         pvs.collect()
+    }
+
+    /// The number of a PV, unless it isn't open.
+    pub fn open_pv(&self, name: &str) -> Option<PvId> {
+        let whole = self.named(name).ok()?.whole();
+        self.lock().by_name.get(whole.as_str()).copied()
+    }
+
+    /// Notes a client's write to a PV.
+    pub fn note_write(&self, name: &str, write: LastWrite) {
+        if let Ok(named) = self.named(name) {
+            self.last_writes.note(&named.whole(), write);
+        }
+    }
+
+    /// The last write of a client to a PV.
+    pub fn last_write(&self, name: &str) -> Option<LastWrite> {
+        self.last_writes.of(&self.named(name).ok()?.whole())
     }
 
     /// The names of these PVs; `None` for those that aren't open.

@@ -53,13 +53,20 @@ impl From<NameError> for Refusal {
     }
 }
 
-impl From<Refusal> for OpEnd {
-    fn from(refusal: Refusal) -> Self {
-        let outcome = match refusal.problem {
+impl Refusal {
+    /// The same for programs that ask for one thing.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        match self.problem {
             NameProblem::NotAllowed => Outcome::NotAllowed,
             _ => Outcome::BadName,
-        };
-        Self::failed(outcome, refusal.message)
+        }
+    }
+}
+
+impl From<Refusal> for OpEnd {
+    fn from(refusal: Refusal) -> Self {
+        Self::failed(refusal.outcome(), refusal.message)
     }
 }
 
