@@ -37,9 +37,13 @@ const VERY_MUCH_BYTES: usize = 256 << 20;
 /// has gone.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// After the first of these times nothing is on its way to clients that have gone; after both no thread has anything of
+/// After the first of these times nothing is on its way to clients that have gone; after all no thread has anything of
 /// their PVs.
-const STRAGGLERS: [Duration; 2] = [Duration::from_millis(1500), Duration::from_millis(2750)];
+const STRAGGLERS: [Duration; 3] = [
+    Duration::from_millis(1500),
+    Duration::from_millis(2750),
+    Duration::from_millis(4250),
+];
 
 /// This many clients that came or went leave memory that is worth returning.
 const MANY_CLIENTS: usize = 20;

@@ -341,8 +341,9 @@ impl TickSink for Distributor {
         let orders = self.carry_out(table, now, tick);
         self.took = begun.map_or(Duration::ZERO, |begun| begun.elapsed());
         if self.next_sweep.is_none_or(|at| now.instant >= at) {
-            self.next_sweep = Some(now.instant + SWEEP_EVERY);
-            self.registry.sweep(now.instant);
+            let (_, is_more) = self.registry.sweep(now.instant);
+            let rest = if is_more { Duration::ZERO } else { SWEEP_EVERY };
+            self.next_sweep = Some(now.instant + rest);
             self.large.sweep();
             self.groups.sweep(table, &mut self.encoders);
         }

@@ -37,6 +37,9 @@ pub use repeated::AcquiredPvs;
 pub const SHORT_OF_MEMORY: &str = "the relay uses more memory than max_memory_mib allows and takes no new PVs or \
                                    clients until it uses less: try again later, or the operator raises the limit";
 
+/// Monitors that a sweep closes, or a part of all that linger if there are many.
+const CLOSED_AT_ONCE: usize = 500;
+
 /// The PVs that are open, and the sources that open them.
 pub struct Registry {
     intake: Arc<Intake>,
@@ -406,9 +409,11 @@ impl Registry {
         self.release(ids, now.checked_sub(self.linger).unwrap_or(now));
     }
 
-    /// Closes the monitors that had no holder for the linger, and returns their number.
-    pub fn sweep(&self, now: Instant) -> usize {
+    /// Closes monitors that had no holder for the linger, and returns their number, and whether more are left for
+    /// another call: closing thousands would delay the tick.
+    pub fn sweep(&self, now: Instant) -> (usize, bool) {
         let mut open = self.lock();
+        let most = CLOSED_AT_ONCE.max(open.lingering.len() / 32);
         let OpenPvs {
             by_name,
             slots,
@@ -416,9 +421,13 @@ impl Registry {
             lingering,
             ..
         } = &mut *open;
-        let mut closed = Vec::new();
+        let (mut closed, mut is_more) = (Vec::new(), false);
         lingering.retain(|&(since, id)| {
             if now.duration_since(since) < self.linger {
+                return true;
+            }
+            if closed.len() == most {
+                is_more = true;
                 return true;
             }
             // A client may have acquired it in between, and may have released it again.
@@ -438,7 +447,7 @@ impl Registry {
         self.close_ended(&mut open);
         open.shrink();
         drop(open);
-        closed.len()
+        (closed.len(), is_more)
     }
 
     /// Makes the source of a scheme resolve the host names of its servers again.

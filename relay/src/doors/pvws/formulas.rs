@@ -19,6 +19,9 @@ const INPUT_TAKES: Duration = Duration::from_micros(20);
 /// At most the inputs of this time are given at once.
 const SAVED: Duration = Duration::from_millis(100);
 
+/// Formulas that a tick forgets at most.
+const CLOSED_AT_ONCE: usize = 500;
+
 /// Memory of fewer formulas is not worth freeing.
 const MANY: usize = 1024;
 
@@ -174,7 +177,10 @@ impl TickSink for FormulaInputs {
             self.computed(&formula);
         }
         let mut any_closed = false;
-        while let Some(formula) = self.opened.next_closed() {
+        for _ in 0..CLOSED_AT_ONCE {
+            let Some(formula) = self.opened.next_closed() else {
+                break;
+            };
             self.forget(&formula);
             any_closed = true;
         }
