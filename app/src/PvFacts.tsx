@@ -1,14 +1,12 @@
 /** What is known of a PV, besides its value. */
 
 import { lazy, Suspense, useEffect, useState, type ReactNode } from "react";
-import type { PvRange } from "pvwire";
-import { useConnection, useRate, useSkipped } from "pvwire/react";
+import type { LastWrite, PvAbout, PvRange } from "pvwire";
+import { useClient, useRate, useSkipped } from "pvwire/react";
 import { formatOneDigit, noAccessText } from "pvwire/widgets";
 
 import type { Shown } from "./PvPage";
-import { isSameName } from "./pasted";
-import { readStatus } from "./status";
-import { isoText } from "./times";
+import { dateText, isoText } from "./times";
 
 const PvLatency = lazy(() => import("./PvLatency"));
 
@@ -84,12 +82,16 @@ function factsOf(pv: Shown, isUtc: boolean): Fact[] {
 
 export function PvFacts({ isUtc, name, pv }: PvFactsProps): ReactNode {
   const facts = pv === undefined ? [] : factsOf(pv, isUtc);
-  const server = useServer(pv?.connection.connected === true ? pv.id : undefined);
+  const about = useAbout(name, pv?.connection.connected === true);
+  const known: Fact[] = [
+    ["Server", about?.server ?? ""],
+    ["Last write through this relay", writeText(about?.lastWrite, isUtc)],
+  ];
   return (
     <section className="panel pv-facts" aria-labelledby="pv-facts">
       <h2 id="pv-facts">About this PV</h2>
       <dl className="facts">
-        {[...facts, ["Server", server] as const]
+        {[...facts, ...known]
           .filter(([, text]) => text !== "")
           .map(([title, text]) => (
             <div key={title}>
@@ -158,35 +160,37 @@ function Latency({ name }: { readonly name: string }) {
   );
 }
 
-const SERVER_ATTEMPTS = 5;
-const SERVER_EVERY_MS = 1500;
+const ABOUT_EVERY_MS = 2000;
 
-/** The server of a PV, from the relay's status, where the relay shows that. */
-function useServer(id: string | undefined): string {
-  const { relayInstance } = useConnection();
-  const [found, setFound] = useState<{ readonly id: string; readonly server: string }>();
+/** What the relay knows of a PV; asked again and again, because somebody else may write to it. */
+function useAbout(name: string, isFound: boolean): PvAbout | undefined {
+  const client = useClient();
+  const [found, setFound] = useState<{ readonly name: string; readonly about: PvAbout }>();
   useEffect(() => {
-    if (id === undefined) return;
-    const leaving = new AbortController();
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const look = async (attempt: number): Promise<void> => {
-      const status = await readStatus(leaving.signal);
-      if (leaving.signal.aborted || !status.ok) return;
-      const { list, pvs } = status.data;
-      const server = list.find(({ name }) => isSameName(name, id))?.server;
-      if (server != null) setFound({ id, server });
-      // The relay renews its status once a second, and a new PV isn't in it yet.
-      else if (attempt < SERVER_ATTEMPTS) {
-        timer = setTimeout(() => void look(attempt + 1).catch(() => undefined), SERVER_EVERY_MS);
-      } else if (list.length < pvs.connected) {
-        setFound({ id, server: `not among the ${String(list.length)} PVs of the relay's status` });
-      }
+    if (!isFound) return;
+    let [isLeft, timer] = [false, undefined as ReturnType<typeof setTimeout> | undefined];
+    const ask = async (): Promise<void> => {
+      // A relay of another version may not answer it.
+      const about = document.hidden ? undefined : await client.about(name).catch(() => undefined);
+      if (isLeft) return;
+      if (about !== undefined) setFound({ name, about });
+      timer = setTimeout(() => void ask(), ABOUT_EVERY_MS);
     };
-    look(1).catch(() => undefined);
+    void ask();
     return () => {
+      isLeft = true;
       clearTimeout(timer);
-      leaving.abort();
     };
-  }, [id, relayInstance]);
-  return found !== undefined && found.id === id ? found.server : "";
+  }, [client, isFound, name]);
+  return found?.name === name ? found.about : undefined;
+}
+
+function writeText(write: LastWrite | null | undefined, isUtc: boolean): string {
+  if (write == null) return "";
+  const { address, confirmed, timeMs, user, value } = write;
+  const who = user === null ? `a client at ${address}` : `${user} at ${address}`;
+  const what = value === null ? "an array" : String(value);
+  const when = dateText(timeMs, isUtc);
+  const text = `${what} by ${who}, ${when}`;
+  return confirmed ? text : `${text}; the server has not confirmed it`;
 }

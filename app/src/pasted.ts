@@ -20,7 +20,6 @@ const WHOLE = /^(?:=|eq:\/\/|\S+\.\{.*\}$|loc:\/\/)/;
 const WORD = /["'`‘“]*[sp]?sim:\/\/[^\s,;|(]*\([^)]*\)|[^\s,;|]+/g;
 
 const PROMPT = /^(?:\[[^\]]*\][$%#>]\s+|[\w.@~:/-]*[$%>]\s+|[\w.@~:/-]+#\s+|>+\s*)/;
-const PROTOCOL = /^[a-z]+:\/\//;
 
 /** Whether a word could follow a name in what `caget` or `camonitor` printed. */
 const isPrinted = (word: string): boolean =>
@@ -67,9 +66,8 @@ const linesIn = (text: string): string[] =>
 /** All names in a text, each once, in their order. */
 export const namesIn = (text: string): string[] => [...new Set(linesIn(text).flatMap(namesOfLine))];
 
-/** A name as the relay knows it, with its protocol as the link has it. */
-export const isSameName = (one: string, other: string): boolean =>
-  one.replace(PROTOCOL, "") === other.replace(PROTOCOL, "");
+/** The record of a name, which may be one of its fields. */
+export const recordOf = (name: string): string => name.replace(/\.[A-Z][A-Z0-9]*\$?$/, "");
 
 /** A line that begins with # is the title of a group, if it has a word. */
 function entriesOfLine(line: string): string[] {

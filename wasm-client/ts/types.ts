@@ -557,6 +557,28 @@ export interface NamesResult {
   readonly next?: string;
 }
 
+/** What the relay knows about a PV besides its state. */
+export interface PvAbout {
+  /** Host and port of the server that it is or was last connected to; `null` if it isn't subscribed or its protocol has none. */
+  readonly server: string | null;
+  /** The last write through this relay since it started, for clients that may write to the PV. */
+  readonly lastWrite: LastWrite | null;
+}
+
+/** A write to a PV. */
+export interface LastWrite {
+  /** When its outcome was known, in milliseconds past the POSIX epoch by the relay's clock. */
+  readonly timeMs: number;
+  /** The user; `null` without a login. */
+  readonly user: string | null;
+  /** The address of the user's client. */
+  readonly address: string;
+  /** A number, or the beginning of a text; `null` for an array. */
+  readonly value: number | string | null;
+  /** Whether the PV's server has confirmed it; without an answer in time it may have been done. */
+  readonly confirmed: boolean;
+}
+
 /** The WebAssembly module: its address, or its content. */
 export type WasmSource = string | URL | Request | Response | BufferSource | WebAssembly.Module;
 
@@ -811,6 +833,8 @@ export interface PvClient {
    * Rejects with an AskError, or with the reason of an aborted `signal`.
    */
   names(text: string, options?: NamesOptions): Promise<NamesResult>;
+  /** What the relay knows about a PV. Rejects with an AskError. */
+  about(name: string): Promise<PvAbout>;
   /**
    * Reads the past of a PV, if the relay keeps it. Without a past the answer has no rows and no
    * `keptSinceNs`. Rejects with an AskError, or with the reason of an aborted `signal`.

@@ -26,6 +26,7 @@ import type {
   PutResult,
   PutValue,
   Pv,
+  PvAbout,
   PvClient,
   PvHistory,
   PvHistoryOptions,
@@ -167,6 +168,11 @@ export class Client implements PvClient {
   async names(text: string, options: NamesOptions = {}): Promise<NamesResult> {
     const questions = await this.#needed(this.questions, options);
     return questions.names(text, options);
+  }
+
+  async about(name: string): Promise<PvAbout> {
+    const questions = await this.#needed(this.questions, {});
+    return questions.about(name);
   }
 
   async history(name: string, options: PvHistoryOptions = {}): Promise<PvHistory> {

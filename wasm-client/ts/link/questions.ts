@@ -14,6 +14,7 @@ import type {
   ClientOptions,
   NamesOptions,
   NamesResult,
+  PvAbout,
   PvHistory,
   PvHistoryOptions,
 } from "../types.js";
@@ -121,6 +122,8 @@ function isLast(data: ArrayBuffer): boolean {
   return last !== 0 && view.getUint8(last) !== 0;
 }
 
+const parsed = (page?: ArrayBuffer): unknown => JSON.parse(new TextDecoder().decode(page));
+
 export class Questions {
   #clock: Clock;
   #link: Link;
@@ -161,10 +164,15 @@ export class Questions {
       );
     }
     const pages = await this.#ask("names", JSON.stringify({ text, limit, after }), options);
-    const parts = pages.map((page) => JSON.parse(new TextDecoder().decode(page)) as NamesResult);
+    const parts = pages.map((page) => parsed(page) as NamesResult);
     const next = parts.at(-1)?.next;
     const names = parts.flatMap((part) => part.names);
     return next === undefined ? { names } : { names, next };
+  }
+
+  async about(name: string): Promise<PvAbout> {
+    const [page] = await this.#ask("about", JSON.stringify({ pv: name }), {});
+    return parsed(page) as PvAbout;
   }
 
   async history(name: string, options: PvHistoryOptions): Promise<PvHistory> {
