@@ -1,11 +1,12 @@
 /** The relay's own state. The page at `/status` has more, and needs no scripts. */
 
 import { useEffect, useState, type ReactNode } from "react";
+import { percentile } from "pvwire/latency";
 import { useConnection, useStats } from "pvwire/react";
 import { formatCount, formatOneDigit } from "pvwire/widgets";
 
-import { pvsText } from "./counts";
-import { elsewhere, hrefOf, type Route } from "./route";
+import { HealthClients, HealthPvs, Servers } from "./HealthLists";
+import type { Route } from "./route";
 import { readStatus, type Status } from "./status";
 import { ageText } from "./times";
 import { useTitle } from "./title";
@@ -18,19 +19,18 @@ const PATIENCE_MS = 5000;
 /** Longer values, such as addresses, have the room of two. */
 const LONG = 14;
 
-interface Read {
+export interface Read {
   readonly atMs: number;
   readonly status: Status | undefined;
   readonly why: string;
 }
 
-interface Reads {
-  readonly now: Read | undefined;
-  readonly before: Read | undefined;
-}
+/** Latencies are those of this many intervals. */
+const KEPT = 10;
 
-function useStatus(): Reads {
-  const [reads, setReads] = useState<Reads>({ now: undefined, before: undefined });
+/** The newest reads, the last one first. */
+function useStatus(): readonly Read[] {
+  const [reads, setReads] = useState<readonly Read[]>([]);
   useEffect(() => {
     let [isLeft, reading] = [false, new AbortController()];
     let timer: ReturnType<typeof setTimeout> | undefined;
@@ -46,7 +46,8 @@ function useStatus(): Reads {
       if (isLeft) return;
       const status = result?.ok === true ? result.data : undefined;
       const why = result === undefined ? "the relay doesn't answer" : result.ok ? "" : result.why;
-      setReads(({ now }) => ({ before: now, now: { atMs: performance.now(), status, why } }));
+      const last = { atMs: performance.now(), status, why };
+      setReads((before) => [last, ...before.slice(0, KEPT)]);
       timer = setTimeout(() => void read(), EVERY_MS);
     };
     void read();
@@ -60,8 +61,10 @@ function useStatus(): Reads {
 }
 
 export default function HealthPage({ route }: { readonly route: Route }): ReactNode {
-  const { before, now } = useStatus();
+  const reads = useStatus();
+  const [now, before] = reads;
   const status = now?.status;
+  const latency = latencyText(reads);
   useTitle("Health", now !== undefined && status === undefined ? "LOST" : "NO_ALARM");
   return (
     <div className="health-page">
@@ -73,7 +76,10 @@ export default function HealthPage({ route }: { readonly route: Route }): ReactN
             {now === undefined ? "Asking…" : `No status: ${now.why}.`}
           </p>
         ) : (
-          <Figures rows={figuresOf(status, now, before)} />
+          <>
+            <Figures rows={figuresOf(status, now, before)} />
+            {latency !== "" && <p className="note">{latency}</p>}
+          </>
         )}
         {status?.nameServices?.map(
           ({ kind, address, failure }) =>
@@ -88,9 +94,36 @@ export default function HealthPage({ route }: { readonly route: Route }): ReactN
         </p>
       </section>
       <OwnConnection />
+      {status?.clientList !== undefined && (
+        <HealthClients clients={status.clientList} all={status.clients} before={before} now={now} />
+      )}
       {status !== undefined && <Servers status={status} />}
       {status !== undefined && <HealthPvs route={route} status={status} />}
     </div>
+  );
+}
+
+/** How old updates are when they leave the relay, in words. */
+function latencyText(reads: readonly Read[]): string {
+  const [now] = reads;
+  const then = reads.findLast(({ status }) => status?.instance === now?.status?.instance);
+  const [after, before] = [now?.status?.updateAge, then?.status?.updateAge];
+  if (now === undefined || then === undefined || after === undefined || before === undefined)
+    return "";
+  const seconds = Math.round((now.atMs - then.atMs) / 1000);
+  if (seconds === 0) return "Measuring how long updates take…";
+  const counts = after.sent.counts.map((count, at) => count - (before.sent.counts[at] ?? 0));
+  const count = counts.reduce((sum, each) => sum + each, 0);
+  const last = `in the last ${String(seconds)} s`;
+  if (count === 0) return `No update was sent ${last}.`;
+  const endsMs = [...after.endsMilliseconds, Infinity];
+  const within = (percent: number): string => {
+    const ms = percentile({ endsMs, counts, count, sumMs: 0 }, percent) ?? Infinity;
+    return ms === Infinity ? "after more than 5 s" : `within ${String(ms)} ms`;
+  };
+  return (
+    `Half of the updates left the relay ${within(50)}, 99 % ${within(99)} ` +
+    `of their server's time stamp (${String(count)} measured ${last}).`
   );
 }
 
@@ -156,98 +189,6 @@ function OwnConnection() {
           ["Values not shown", formatCount(stats.skippedTotal), ""],
         ]}
       />
-    </section>
-  );
-}
-
-function Servers({ status }: { readonly status: Status }) {
-  if (status.servers.length === 0) return null;
-  return (
-    <section className="panel" aria-labelledby="health-servers">
-      <h2 id="health-servers">Servers</h2>
-      <ul className="alarm-list">
-        {status.servers.map(({ name, pvs }) => (
-          <li key={name}>
-            {name} <span className="alarm-since">{pvsText(pvs)}</span>
-          </li>
-        ))}
-      </ul>
-    </section>
-  );
-}
-
-const STATES = [
-  ["Disconnected", "disconnected"],
-  ["NotFound", "not found"],
-  ["Connecting", "searched"],
-  ["Connected", "connected"],
-] as const;
-
-const rankOf = (state: string): number => STATES.findIndex(([each]) => each === state);
-const textOf = (state: string): string => STATES[rankOf(state)]?.[1] ?? state;
-
-interface HealthPvsProps {
-  readonly route: Route;
-  readonly status: Status;
-}
-
-/** The relay's PVs by state, the worst first, with their servers. */
-function HealthPvs({ route, status }: HealthPvsProps) {
-  const [text, setText] = useState("");
-  const { connected, connecting, disconnected, notFound } = status.pvs;
-  const all = connected + connecting + disconnected + notFound;
-  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  const rows = status.list
-    .filter(({ name, server, state }) => {
-      const row = `${name} ${textOf(state)} ${server ?? ""}`.toLowerCase();
-      return words.every((word) => row.includes(word));
-    })
-    .sort((a, b) => rankOf(a.state) - rankOf(b.state) || (a.name < b.name ? -1 : 1));
-  if (all === 0) return null;
-  return (
-    <section className="panel table-panel" aria-labelledby="health-pvs">
-      <h2 id="health-pvs">PVs</h2>
-      <div className="filters">
-        <input
-          type="search"
-          aria-label="Parts of a name, state or server"
-          placeholder="Name, state or server"
-          value={text}
-          onInput={(event) => {
-            setText(event.currentTarget.value);
-          }}
-        />
-        <span className="note" role="status">
-          {rows.length} of {pvsText(all)}
-          {status.list.length < all && `; the relay lists ${String(status.list.length)} here`}
-        </span>
-      </div>
-      <div className="table-room health-room" role="region" aria-label="Rows" tabIndex={0}>
-        <table>
-          <thead>
-            <tr>
-              <th scope="col" data-column="name">
-                PV
-              </th>
-              <th scope="col">State</th>
-              <th scope="col">Clients</th>
-              <th scope="col">Server</th>
-            </tr>
-          </thead>
-          <tbody>
-            {rows.map(({ clients, name, server, state }) => (
-              <tr key={name} data-pv={name} data-state={state}>
-                <td data-column="name">
-                  <a href={hrefOf(elsewhere(route, { page: "pv", name, names: [] }))}>{name}</a>
-                </td>
-                <td>{textOf(state)}</td>
-                <td>{formatCount(clients)}</td>
-                <td>{server ?? "–"}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
     </section>
   );
 }

@@ -22,6 +22,19 @@ export interface Status {
     readonly address: string;
     readonly failure: string | null;
   }[];
+  /** How old updates were when they were sent, by buckets that end at these ages. */
+  readonly updateAge?: {
+    readonly endsMilliseconds: readonly number[];
+    readonly sent: { readonly counts: readonly number[] };
+  };
+  /** The clients that were sent most. */
+  readonly clientList?: readonly {
+    readonly address: string;
+    readonly user: string | null;
+    readonly seconds: number;
+    readonly bytes: number;
+    readonly inStep: boolean;
+  }[];
   readonly servers: readonly {
     readonly name: string;
     readonly pvs: number;

@@ -98,7 +98,9 @@ const PAGES: readonly Shown[] = [
       await page.route("**/status", async (route) => {
         const status = (await (await route.fetch()).json()) as Status;
         const servers = [{ name: "192.0.2.20:5064", pvs: 1028 }];
-        await route.fulfill({ json: { ...sameFigures(status, 61), servers } });
+        const figures = sameFigures(status, 61);
+        // How long updates took is told with the seconds since the page was opened.
+        await route.fulfill({ json: { ...figures, servers, updateAge: undefined } });
       });
     },
     ready: async (page) => {
