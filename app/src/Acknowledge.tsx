@@ -8,7 +8,7 @@ import type { PvConnection, PvStatus, PvValue, Severity } from "pvwire";
 import { usePut, usePv } from "pvwire/react";
 import { formatClock } from "pvwire/widgets";
 
-import { recordOf } from "./record";
+import { recordOf } from "./pasted";
 
 const SELECTION = "{ value { number string } connection { connected } }";
 

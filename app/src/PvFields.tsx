@@ -4,7 +4,7 @@ import { useEffect, useState, type ReactNode } from "react";
 import type { PvClient, PvValue } from "pvwire";
 import { useClient } from "pvwire/react";
 
-import { recordOf } from "./record";
+import { recordOf } from "./pasted";
 import { elsewhere, hrefOf, type Route } from "./route";
 import { dateText, zoneText } from "./times";
 

@@ -2,14 +2,15 @@
 
 import { lazy, Suspense, useEffect, useState, type ReactNode } from "react";
 import { usePvHistory } from "pvwire/react";
-import { ImageView, StripChart, TableView, WaveformPlot } from "pvwire/widgets";
+import { StripChart, TableView, WaveformPlot } from "pvwire/widgets";
 
 import { kindOf, type Kind } from "./kind";
 import { Lengths, showTime, timeOf } from "./page_time";
 import type { Shown } from "./PvPage";
-import type { Route } from "./route";
+import { setTo, type Route } from "./route";
 
-/** Most visits don't need it. */
+/** Most visits don't need these. */
+const ImageTools = lazy(() => import("./ImageTools"));
 const PastPlot = lazy(async () => ({ default: (await import("./PlotsPage")).PastPlot }));
 
 interface PvPastProps {
@@ -51,15 +52,70 @@ function Kept(props: PvPastProps) {
   return hasNumbers ? <Picture {...props} kind="number" /> : null;
 }
 
-function Picture({ kind, name, route }: PvPastProps & { readonly kind: Kind }) {
+function Picture({ kind, name, pv, route }: PvPastProps & { readonly kind: Kind }) {
   const height = useHeight();
   return (
     <section className="panel pv-past" aria-label="Picture" data-kind={kind}>
-      {kind === "image" && <ImageView name={name} />}
+      {kind === "image" && (
+        <Suspense fallback={null}>
+          <ImageTools name={name} route={route} />
+        </Suspense>
+      )}
       {kind === "table" && <TableView name={name} />}
-      {kind === "waveform" && <WaveformPlot name={name} height={height} />}
+      {kind === "waveform" && (
+        <ArrayPicture
+          name={name}
+          height={height}
+          route={route}
+          elements={pv?.display?.elementCount ?? 0}
+        />
+      )}
       {kind === "number" && <NumberPlot name={name} height={height} route={route} />}
     </section>
+  );
+}
+
+/** An array as a curve; or as an image, which needs its columns: a server of Channel Access doesn't say them. */
+function ArrayPicture(props: NumberPlotProps & { readonly elements: number }) {
+  const { elements, height, name, route } = props;
+  const columns = Math.floor(Number(route.settings.columns));
+  const isImage = columns > 0;
+  return (
+    <>
+      <div className="choices">
+        <button
+          type="button"
+          aria-pressed={isImage}
+          onClick={() => {
+            const square = Math.ceil(Math.sqrt(elements));
+            const columns = isImage ? "" : String(square > 0 ? square : 640);
+            setTo(route, { columns, region: "", at: "" });
+          }}
+        >
+          As an image
+        </button>
+        {isImage && (
+          <label className="pair">
+            Columns
+            <input
+              type="number"
+              min={1}
+              value={columns}
+              onChange={({ currentTarget: { valueAsNumber } }) => {
+                if (valueAsNumber >= 1) setTo(route, { columns: String(valueAsNumber) });
+              }}
+            />
+          </label>
+        )}
+      </div>
+      {isImage ? (
+        <Suspense fallback={null}>
+          <ImageTools name={name} route={route} width={columns} />
+        </Suspense>
+      ) : (
+        <WaveformPlot name={name} height={height} />
+      )}
+    </>
   );
 }
 

@@ -2,10 +2,14 @@
 
 import { mkdirSync, readFileSync } from "node:fs";
 
+import path from "node:path";
+
 import type { Page } from "@playwright/test";
 
+import { Child } from "../../testbed/ts/child";
+import { PYTHON, ROOT } from "../../testbed/ts/paths";
 import { expectAccessible } from "../fixtures/screen";
-import { expect, test } from "../fixtures/app_page";
+import { expect, test, type AppPage } from "../fixtures/app_page";
 
 test.use({ relayFlags: ["--history=*=10m"] });
 
@@ -430,5 +434,120 @@ record(ao, "$(P):XY:B") { field(PINI, "YES") field(VAL, "10") field(EGU, "kV") }
     await saidOf(`Nothing to draw against ${x}`);
     await ioc.restart();
     await expect(picture).toHaveAttribute("aria-label", /: 4 points, /, { timeout: 45_000 });
+  });
+});
+
+/** Twelve columns, eight rows; an element is the number of its pixel. */
+const CAMERA = `record(waveform, "$(P):CAMERA") {
+  field(FTVL, "SHORT") field(NELM, "96") field(INP, [${[...Array(96).keys()].join(", ")}])
+}
+`;
+
+/** Where the middle of a pixel of the image is in its overlay. */
+async function middleOf(
+  app: AppPage,
+  [column, row]: readonly [number, number],
+  [columns, rows]: readonly [number, number],
+): Promise<{ x: number; y: number }> {
+  const box = await app.pixels.boundingBox();
+  if (box === null) throw new Error("no image");
+  return { x: ((column + 0.5) / columns) * box.width, y: ((row + 0.5) / rows) * box.height };
+}
+
+async function drag(page: Page, app: AppPage, from: [number, number], to: [number, number]) {
+  const box = await app.pixels.boundingBox();
+  const [start, end] = [await middleOf(app, from, [12, 8]), await middleOf(app, to, [12, 8])];
+  const at = ({ x, y }: { x: number; y: number }) =>
+    [(box?.x ?? 0) + x, (box?.y ?? 0) + y] as const;
+  await page.mouse.move(...at(start));
+  await page.mouse.down();
+  await page.mouse.move(...at(end), { steps: 4 });
+  await page.mouse.up();
+}
+
+test.describe("images", () => {
+  test.use({ moreRecords: CAMERA });
+
+  test("array as an image: cursor, row and column, region, colours; the link has all of it", async ({
+    app,
+    ioc,
+    page,
+    prefix,
+  }) => {
+    await app.open(`#/pv/${prefix}:CAMERA`);
+    await page.getByRole("button", { name: "As an image" }).click();
+    await page.getByRole("spinbutton", { name: "Columns" }).fill("12");
+    await expect(page.getByRole("img", { name: /image of 12 × 8 pixels/ })).toBeVisible();
+    const part = (name: string) => page.locator(`[data-part="${name}"]`);
+    const [pixel, region] = [part("pixel"), part("region")];
+    await app.pixels.click({ position: await middleOf(app, [3, 2], [12, 8]) });
+    await expect(pixel).toHaveText("Column 3, row 2: 27");
+    const row = page.getByRole("img", { name: "Row 2, pixels 0 to 11: 24 to 35" });
+    await expect(row).toBeVisible();
+    await expect(page.getByRole("img", { name: "Column 3, pixels 0 to 7: 3 to 87" })).toBeVisible();
+    await app.pixels.press("ArrowRight");
+    await expect(pixel).toHaveText("Column 4, row 2: 28");
+    await app.pixels.press("Shift+ArrowDown");
+    await expect(pixel).toHaveText("Column 4, row 7: 88");
+
+    await drag(page, app, [2, 1], [7, 5]);
+    const numbers = "Region of 6 × 5 pixels from column 2, row 1: 14 to 67, mean 40.5";
+    await expect(region).toHaveText(numbers);
+    await expect(page.getByRole("img", { name: /image of 6 × 5 pixels/ })).toBeVisible();
+    await app.pixels.click({ position: await middleOf(app, [0, 4], [6, 5]) });
+    await expect(pixel).toHaveText("Column 2, row 5: 62");
+    await expect(page.getByRole("img", { name: "Row 5, pixels 2 to 7: 62 to 67" })).toBeVisible();
+
+    await page.getByRole("combobox", { name: "Colours" }).selectOption("Viridis");
+    await page.getByRole("combobox", { name: "Scale" }).selectOption("fixed");
+    await page.getByRole("spinbutton", { name: "to" }).fill("200");
+    const bar = page.getByRole("img", { name: "Colours from 0 to 200" });
+    await expect(bar).toBeVisible();
+    await expectAccessible(page);
+    await page.reload();
+    await expect(region).toHaveText(numbers);
+    await expect(pixel).toHaveText("Column 2, row 5: 62");
+    await expect(bar).toBeVisible();
+    await page.getByRole("button", { name: "Whole image" }).click();
+    await expect(region).toBeHidden();
+    await page
+      .getByRole("combobox", { name: "Scale" })
+      .selectOption("without the outer hundredths");
+    await expect(page.getByRole("img", { name: /^Colours from 0 to 95$/ })).toBeVisible();
+
+    // What was shown remains when the IOC is gone.
+    await ioc.kill();
+    await expect(app.condition).toContainText("Disconnected · old since");
+    await expect(pixel).toHaveText("Column 2, row 5: 62");
+  });
+
+  test("coloured image of pvAccess: its pixels' colours, and a region of it", async ({
+    app,
+    network,
+    page,
+    prefix,
+  }) => {
+    const server = Child.start({
+      what: "the pvAccess server",
+      command: PYTHON,
+      args: ["-u", path.join(ROOT, "e2e/fixtures/structures.py"), prefix],
+      env: network.env,
+    });
+    await server.waitForOutput(/serving/);
+    await app.open(`#/pv/pva://${prefix}:COLOURED?at=2,1`);
+    const pixel = page.locator('[data-part="pixel"]');
+    await expect(page.getByRole("img", { name: /image of 6 × 4 pixels/ })).toBeVisible({
+      timeout: 30_000,
+    });
+    await expect(pixel).toHaveText("Column 2, row 1: red 8, green 108, blue 208");
+    await expect(page.getByRole("combobox", { name: "Scale" })).toBeHidden();
+    await app.open(`#/pv/pva://${prefix}:COLOURED?at=5,3&region=4,2,9,9`);
+    await expect(page.getByRole("img", { name: /image of 2 × 2 pixels/ })).toBeVisible();
+    await expect(page.locator('[data-part="region"]')).toHaveText(
+      "Region of 2 × 2 pixels from column 4, row 2: 16 to 223, mean 119.5",
+    );
+    await expect(pixel).toHaveText("Column 5, row 3: red 23, green 123, blue 223");
+    await server.kill();
+    await expect(app.condition).toContainText("Disconnected · old since", { timeout: 30_000 });
   });
 });
