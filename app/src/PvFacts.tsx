@@ -162,7 +162,7 @@ function Latency({ name }: { readonly name: string }) {
 
 const ABOUT_EVERY_MS = 2000;
 
-/** What the relay knows of a PV; asked again and again, because somebody else may write to it. */
+/** What the relay knows of a PV; asked again and again, because other users may write to it. */
 function useAbout(name: string, isFound: boolean): PvAbout | undefined {
   const client = useClient();
   const [found, setFound] = useState<{ readonly name: string; readonly about: PvAbout }>();

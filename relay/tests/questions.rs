@@ -458,7 +458,7 @@ fn who_may_write_to_a_pv_is_told_its_server_and_who_wrote_last() {
     }
     let answer = about(&mut anna, &text).unwrap();
     assert_eq!(written(&answer), json!(["ben", "127.0.0.1", long, true]));
-    // Whoever may not write isn't told, and of a PV that they may not read nothing at all.
+    // A user who may not write isn't told, and of a PV that the user may not read nothing at all.
     let answer = about(&mut guest, &set).unwrap();
     assert_eq!(answer, json!({ "server": server, "lastWrite": null }));
     assert_eq!(about(&mut guest, &secret), Err(Outcome::NotAllowed));
