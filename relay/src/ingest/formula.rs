@@ -208,7 +208,7 @@ impl OpenedFormulas {
     /// Whether no formula waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.opened.is_empty() && self.0.computed.is_empty() && self.0.closed.is_empty()
+        self.0.opened.is_empty() && self.0.computed.is_empty()
     }
 
     /// Takes one, with the numbers of its inputs.
