@@ -40,9 +40,9 @@ const QUIET: Duration = Duration::from_secs(1);
 /// After the first of these times nothing is on its way to clients that have gone; after all no thread has anything of
 /// their PVs.
 const STRAGGLERS: [Duration; 3] = [
-    Duration::from_millis(1500),
-    Duration::from_millis(2750),
-    Duration::from_millis(4250),
+    Duration::from_millis(1000),
+    Duration::from_millis(2500),
+    Duration::from_millis(4000),
 ];
 
 /// This many clients that came or went leave memory that is worth returning.
