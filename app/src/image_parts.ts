@@ -27,7 +27,7 @@ export function within(region: Region, { height, width }: Picture): Region | und
   return right > x && bottom > y ? { x, y, width: right - x, height: bottom - y } : undefined;
 }
 
-/** Where a pixel's first element is, and how far apart its three colours are. */
+/** Where a pixel's first element is, and the distance from each of its three colours to the next. */
 function place({ height, order, width }: Picture, { x, y }: Point): [first: number, step: number] {
   if (order === "rgb1") return [3 * (y * width + x), 1];
   if (order === "rgb2") return [3 * y * width + x, width];
