@@ -28,7 +28,7 @@ const TYPES: [(&str, &str); 7] = [
 /// Files by their paths below `/`. Those with `.gz` at the end are what the names before it hold, compressed.
 type Files = &'static [(&'static str, &'static [u8])];
 
-/// A page and the files that it loads.
+/// A page and the files that it loads. It is static, so that a program contains its megabytes once.
 pub(super) struct BuiltPage {
     files: Files,
     /// What it may run and load.
@@ -39,7 +39,7 @@ pub(super) struct BuiltPage {
 
 /// What the relay serves at `/`. It runs its own scripts and WebAssembly, has its own style sheet, and connects to its
 /// own relay only.
-pub(super) const APP: BuiltPage = BuiltPage {
+pub(super) static APP: BuiltPage = BuiltPage {
     files: include!(concat!(env!("OUT_DIR"), "/app.rs")),
     policy: "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' data: blob:; \
              connect-src 'self'; worker-src 'self' blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -47,7 +47,7 @@ pub(super) const APP: BuiltPage = BuiltPage {
 };
 
 /// The page of the command `demo`. Its console sets styles.
-pub(super) const DEMO: BuiltPage = BuiltPage {
+pub(super) static DEMO: BuiltPage = BuiltPage {
     files: include!(concat!(env!("OUT_DIR"), "/demo_page.rs")),
     policy: "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self' 'unsafe-inline'; \
              img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; \
