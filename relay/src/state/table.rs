@@ -94,8 +94,11 @@ impl Table {
         self.entries.get(pv.index())
     }
 
-    /// Frees the memory of entries at the end, if most PVs were closed.
+    /// Frees the memory of entries at the end, if most PVs were closed, and of waits for closed PVs.
     pub(super) fn shrink(&mut self) {
+        let entries = &self.entries;
+        let are_last_closed =
+            entries.capacity() >= MANY && !entries.last().is_some_and(Entry::is_open);
         let queues = [
             &mut self.searching,
             &mut self.returning,
@@ -103,24 +106,20 @@ impl Table {
             &mut self.awaited,
         ];
         for queue in queues {
-            if queue.is_empty() && queue.capacity() > MANY {
-                *queue = VecDeque::new();
+            if are_last_closed {
+                queue.retain(|(_, pv, opening)| entries[pv.index()].opening == *opening);
+            }
+            if queue.capacity() > MANY.max(4 * queue.len()) {
+                queue.shrink_to(2 * queue.len());
             }
         }
-        if self.entries.capacity() < MANY || self.entries.last().is_some_and(Entry::is_open) {
+        if !are_last_closed {
             return;
         }
-        let open = self.entries.iter().rposition(Entry::is_open);
-        let timed = [
-            &self.searching,
-            &self.returning,
-            &self.overdue,
-            &self.awaited,
-        ];
-        let timed = timed.into_iter().flatten().map(|(_, pv, _)| pv);
+        let open = entries.iter().rposition(Entry::is_open);
         let held = self.held.iter().map(|Reverse((_, pv, _))| pv);
         let handing = self.handing.iter().map(|(pv, _)| pv);
-        let named = timed.chain(held).chain(handing).map(|pv| pv.index());
+        let named = held.chain(handing).map(|pv| pv.index());
         let used = open
             .into_iter()
             .chain(named)
