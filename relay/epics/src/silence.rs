@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::time::{Duration, Instant};
 
-use crate::memory::shrink;
+use crate::memory::{MANY, shrink};
 
 /// Time from the search of a name, or the loss of its connection, to the first check. A server that
 /// works connects a channel much faster, and who reads a PV for half a second must be answered.
@@ -96,8 +96,7 @@ impl Unconnected {
 
     /// A channel was connected by this server.
     pub(crate) fn connected(&mut self, id: u64, server: &str, now: Instant) {
-        self.waiting.remove(&id);
-        shrink(&mut self.waiting);
+        self.closed(id);
         match self.busy.get_mut(server) {
             Some(since) => *since = now,
             None => {
@@ -106,10 +105,16 @@ impl Unconnected {
         }
     }
 
-    /// A channel was closed.
+    /// A channel was closed: it needs no checks.
     pub(crate) fn closed(&mut self, id: u64) {
         self.waiting.remove(&id);
         shrink(&mut self.waiting);
+        if self.due.len() > MANY.max(4 * self.waiting.len()) {
+            let waiting = &self.waiting;
+            self.due
+                .retain(|Reverse((due, id))| waiting.get(id).is_some_and(|it| it.due == *due));
+            self.due.shrink_to(2 * self.due.len());
+        }
     }
 
     /// When the next checks are due.
@@ -271,6 +276,19 @@ mod tests {
             }
         }
         assert_eq!(checks, [3, 9, 21, 45, 93, 189, 381, 681, 981]);
+    }
+
+    #[test]
+    fn checks_of_closed_channels_are_forgotten_before_they_are_due() {
+        let (mut unconnected, start) = (Unconnected::default(), Instant::now());
+        for id in 0..10_000 {
+            unconnected.add(id, start);
+        }
+        for id in 1..10_000 {
+            unconnected.closed(id);
+        }
+        assert!(unconnected.due.len() <= MANY && unconnected.due.capacity() <= 4 * MANY);
+        assert_eq!(unconnected.due(start + FIRST_CHECK), [0]);
     }
 
     #[test]
