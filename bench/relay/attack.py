@@ -43,10 +43,11 @@ def runs(scenario):
 
 def resident_kb(relay):
     """Memory that the relay occupies, without the past of PVs, which grows while clients watch them."""
-    with urllib.request.urlopen(f"http://{relay.address}/metrics", timeout=PROBE_PATIENCE_S) as answer:
-        past = re.search(rb"^pvwire_history_bytes (\d+)", answer.read(), re.MULTILINE)
     with open(f"/proc/{relay.process.pid}/status") as status:
         resident = next(int(line.split()[1]) for line in status if line.startswith("VmRSS:"))
+    # Afterwards, because the relay needs memory for the answer.
+    with urllib.request.urlopen(f"http://{relay.address}/metrics", timeout=PROBE_PATIENCE_S) as answer:
+        past = re.search(rb"^pvwire_history_bytes (\d+)", answer.read(), re.MULTILINE)
     return resident - int(past[1]) / 1024
 
 
