@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pvwire_schema::types::PvId;
+use smallvec::SmallVec;
 
 use super::chunk::{OpenChunk, SealedChunk};
 use super::disk::batch::{Content, Piece};
@@ -76,7 +77,9 @@ pub(super) struct Ring {
     /// It is of a server's PV, or asked for by a pattern. Others are of PVs that the relay makes for all clients:
     /// thousands of them may not displace the past of the former.
     pub(super) is_lasting: bool,
-    gaps: VecDeque<PastGap>,
+    /// Most have one at most, and thousands of PVs get it at once: a block for each would hold a page of what is freed
+    /// beside it.
+    gaps: SmallVec<[PastGap; 1]>,
     open_gap: Option<(GapCause, i64)>,
     /// The open PV whose updates it takes.
     pub(super) pv: Option<PvId>,
@@ -128,7 +131,7 @@ impl Ring {
             name,
             keep,
             is_lasting,
-            gaps: VecDeque::new(),
+            gaps: SmallVec::new(),
             open_gap: None,
             pv: None,
             numbers: Numbers {
@@ -391,10 +394,10 @@ impl Ring {
 
     pub(super) fn add_gap(&mut self, gap: PastGap) {
         if self.gaps.len() == MAX_GAPS {
-            self.gaps.pop_front();
+            self.gaps.remove(0);
             self.bytes -= size_of::<PastGap>();
         }
-        self.gaps.push_back(gap);
+        self.gaps.push(gap);
         self.numbers.new_gaps += 1;
         self.bytes += size_of::<PastGap>();
     }
@@ -464,10 +467,10 @@ impl Ring {
     /// Removes gaps that ended more than `keep` ago.
     pub(super) fn expire_gaps(&mut self, now_ns: i64) {
         let oldest = self.oldest_ns(now_ns);
-        let has_expired = |gap: &mut PastGap| gap.to_ns.is_some_and(|to| to < oldest);
-        while self.gaps.pop_front_if(has_expired).is_some() {
-            self.bytes -= size_of::<PastGap>();
-        }
+        let has_expired = |gap: &&PastGap| gap.to_ns.is_some_and(|to| to < oldest);
+        let expired = self.gaps.iter().take_while(has_expired).count();
+        self.gaps.drain(..expired);
+        self.bytes -= expired * size_of::<PastGap>();
     }
 
     fn oldest_ns(&self, now_ns: i64) -> i64 {
