@@ -7,8 +7,9 @@
 use std::fmt;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use crate::memory::give_back_thread_cache;
 use crate::user::{ContextError, UserName, create_as};
 
 /// Maximum number of commands in a batch, so that the first of 100,000 PVs are searched while the
@@ -233,10 +234,19 @@ enum End {
     Renew,
 }
 
+/// Commands after which the allocator keeps much for the thread.
+const MANY: usize = 1024;
+
+/// The thread gives that back once no command came for this long.
+const REST: Duration = Duration::from_millis(250);
+
 /// Executes commands until the context is no longer needed.
 fn serve<C: Contents>(contents: &mut C, received: &Receiver<Message<C::Command>>) -> End {
+    let (mut worked, mut last) = (0, Instant::now());
     loop {
-        let first = match contents.turn() {
+        let rests_at = (worked >= MANY).then(|| last + REST);
+        let due = contents.turn();
+        let first = match due.into_iter().chain(rests_at).min() {
             None => received.recv().map_err(RecvTimeoutError::from),
             Some(due) => received.recv_timeout(due.saturating_duration_since(Instant::now())),
         };
@@ -245,7 +255,14 @@ fn serve<C: Contents>(contents: &mut C, received: &Receiver<Message<C::Command>>
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return End::Stop,
         };
+        if first.is_some() {
+            last = Instant::now();
+        } else if rests_at.is_some_and(|at| at <= Instant::now()) {
+            worked = 0;
+            give_back_thread_cache();
+        }
         for message in first.into_iter().chain(received.try_iter()).take(BATCH) {
+            worked += 1;
             match message {
                 Message::Command(command) => contents.carry_out(command),
                 Message::Renew => return End::Renew,

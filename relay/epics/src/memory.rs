@@ -6,7 +6,7 @@ use std::hash::Hash;
 use crate::environment::only_thread;
 
 /// A map or a queue that occupies more than this many entries is not small.
-pub(crate) const MANY: usize = 1024;
+pub(crate) const MANY: usize = 256;
 
 /// Frees the memory of a map from which most was removed.
 pub(crate) fn shrink<K: Eq + Hash, V>(map: &mut HashMap<K, V>) {

@@ -37,9 +37,10 @@ const VERY_MUCH_BYTES: usize = 256 << 20;
 /// has gone.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// After the first of these times nothing is on its way to clients that have gone; after all no thread has anything of
-/// their PVs.
-const STRAGGLERS: [Duration; 3] = [
+/// After the first of these times threads have given back what they kept, after the second nothing is on its way to clients
+/// that have gone; after all no thread has anything of their PVs.
+const STRAGGLERS: [Duration; 4] = [
+    Duration::from_millis(500),
     Duration::from_millis(1000),
     Duration::from_millis(2500),
     Duration::from_millis(4000),
@@ -127,8 +128,8 @@ pub(super) async fn return_free(server: Arc<Server>) {
                     .into_iter()
                     .rev()
                     .collect();
-                thread_cache::ask_all();
             }
+            thread_cache::ask_all();
             (settled, returned) = (clients, released);
             pvwire_epics::give_back_free_memory();
         }

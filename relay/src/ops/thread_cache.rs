@@ -3,13 +3,27 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tokio::sync::Notify;
+
 /// How often the threads were asked to give back what they keep.
 static ASKED: AtomicU64 = AtomicU64::new(0);
 
-/// Asks all threads that have a [`ThreadCache`]; the calling one gives it back at once.
+/// Wakes the tasks that give back what their threads keep.
+static ASKED_TASKS: Notify = Notify::const_new();
+
+/// Asks all threads that have a [`ThreadCache`], or run [`give_back_when_asked`]; the calling one gives it back at once.
 pub fn ask_all() {
     ASKED.fetch_add(1, Ordering::Relaxed);
+    ASKED_TASKS.notify_waiters();
     pvwire_epics::give_back_thread_cache();
+}
+
+/// For a thread of tasks: gives back what the allocator keeps for it, each time that is asked for.
+pub async fn give_back_when_asked() {
+    loop {
+        ASKED_TASKS.notified().await;
+        pvwire_epics::give_back_thread_cache();
+    }
 }
 
 /// What the allocator keeps for the thread that owns this.

@@ -27,6 +27,7 @@ use crate::limits::connections::Stay;
 use crate::limits::descriptors::Room;
 use crate::limits::lines::Lines;
 use crate::ops::shutdown::Indispensable;
+use crate::ops::thread_cache::give_back_when_asked;
 
 /// Time limit for a request, including the TLS handshake.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -109,6 +110,7 @@ impl Listening {
             let _alive = Indispensable("listeners");
             let set = LocalSet::new();
             set.block_on(&runtime, async move {
+                tokio::task::spawn_local(give_back_when_asked());
                 for (listener, audience) in listeners {
                     match TcpListener::from_std(listener) {
                         Ok(listener) => {
