@@ -67,6 +67,9 @@ const WAKER: Token = Token(usize::MAX);
 /// a tick comes: a wake-up costs as much as a frame.
 const GATHER: Duration = Duration::from_millis(5);
 
+/// Clients of which the memory is worth to be freed once most have left.
+const MANY: usize = 64;
+
 /// Interval between checks for stalled clients and unacknowledged ticks.
 const CHECK_EVERY: Duration = Duration::from_millis(500);
 
@@ -259,6 +262,9 @@ impl Run {
                     false => cache.give_back_if_asked(),
                 }
                 had_clients = !self.clients.is_empty();
+                if self.clients.capacity() > MANY.max(4 * self.clients.len()) {
+                    self.clients.shrink_to_fit();
+                }
                 self.check(now);
                 self.router.sweep();
                 self.look_for_silent(now);

@@ -23,6 +23,9 @@ struct Group {
     last_tick: u64,
 }
 
+/// Clients of which the memory is worth to be freed once most have left.
+const MANY: usize = 256;
+
 /// All groups.
 pub(super) struct Groups {
     /// Each client's group.
@@ -71,8 +74,13 @@ impl Groups {
         self.used.iter().map(|(door, _)| *door)
     }
 
-    /// Lets the encoders of doors forget PVs that are no longer open.
+    /// Lets the encoders of doors forget PVs that are no longer open, and frees memory once most clients have left.
     pub(super) fn sweep(&mut self, table: &Table, encoders: &mut Encoders) {
+        if self.members.capacity() > MANY.max(4 * self.members.len()) {
+            self.members.shrink_to(2 * self.members.len());
+            self.by_set.shrink_to(2 * self.by_set.len());
+            self.groups.shrink_to_fit();
+        }
         let used = &self.used;
         self.unswept.retain(|door| {
             let keeps = encoders.of(*door).sweep(table);
