@@ -202,6 +202,31 @@ test("an older .snp of Phoebus is read, with its order of columns and bare value
   expect(() => snapshotOfPhoebus(bad, "x")).toThrow("“1.5” is no value of the type int");
 });
 
+test("a text that Phoebus's file can't have is no value, and is not written", () => {
+  const columns = "PV,SELECTED,TIMESTAMP,STATUS,SEVERITY,VALUE_TYPE,VALUE,READBACK,READ_ONLY";
+  const texts = ['"say "hi" now"', '"say ""hi"" now"', '"a ""b, c"" d"', '"[""a"";""b""]"'];
+  const rows = texts.map((text, at) => `A${String(at)},1,1.5,NONE,NONE,string,${text},,1`);
+  // A line feed in a text.
+  rows.push('B,1,1.5,NONE,NONE,string,"one', 'two",,1', "C,1,1.5,NONE,NONE,string,whole,,0");
+  const { pvs } = snapshotOfPhoebus([columns, ...rows].join("\n"), "x");
+  const read = pvs.filter(({ value }) => value !== undefined);
+  expect(read.map(({ name, value }) => [name, value])).toEqual([["C", "whole"]]);
+  expect(pvs.find(({ name }) => name === "A0")?.missing).toContain("quotation mark");
+});
+
+test("a number where a JSON file has a text is taken as its text, and anything else is refused", () => {
+  const file = (tolerance: unknown): string =>
+    JSON.stringify({
+      format: "pvwire-snapshot",
+      version: 1,
+      title: 2024,
+      pvs: [{ name: "A", type: "Float64", value: 1, tolerance }],
+    });
+  const read = snapshotOfJson(file(0.1), "x");
+  expect([read.title, read.pvs[0]?.tolerance]).toEqual(["2024", "0.1"]);
+  expect(() => snapshotOfJson(file({}), "x")).toThrow("a tolerance of the file is no text");
+});
+
 test("rows that Phoebus must not write, its tolerances, blanks and short floats stay so", async () => {
   const rows = [
     { ...PV, name: "RO", readOnly: true },

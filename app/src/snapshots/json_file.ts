@@ -29,6 +29,13 @@ function fromJson(scalar: unknown): Scalar {
   throw new Error(`${JSON.stringify(scalar)} is no value`);
 }
 
+/** The same for a text; a number written in its place, such as a tolerance, is taken as its text. */
+function textIn(given: unknown, what: string): string {
+  if (typeof given === "string" || typeof given === "number") return String(given);
+  if (given === undefined || given === null) return "";
+  throw new Error(`${what} of the file is no text`);
+}
+
 const isArray = (value: SavedValue): value is readonly Scalar[] => typeof value === "object";
 
 export function jsonOf({ comment, pvs, takenMs, title }: Snapshot): string {
@@ -59,7 +66,7 @@ interface JsonPv {
   readonly choices?: readonly string[];
   readonly severity?: SavedPv["severity"];
   readonly status?: string | null;
-  readonly time?: { readonly seconds: number; readonly nanoseconds: number };
+  readonly time?: { readonly seconds?: unknown; readonly nanoseconds?: unknown };
   readonly tolerance?: string;
   readonly readOnly?: boolean;
 }
@@ -78,22 +85,24 @@ const isJsonArray = (value: JsonPv["value"]): value is readonly JsonScalar[] =>
 
 function pvOf(row: JsonPv): SavedPv {
   const { value } = row;
-  if (row.name === undefined) throw new Error("a PV of the file has no name");
+  const name = textIn(row.name, "a PV's name");
+  if (name === "") throw new Error("a PV of the file has no name");
   const one = value === undefined || isJsonArray(value) ? undefined : fromJson(value);
   const saved = isJsonArray(value) ? value.map(fromJson) : one;
   return {
-    name: row.name,
+    name,
     value: saved,
-    missing: row.missing ?? (value === undefined ? "the file has no value" : ""),
+    missing:
+      textIn(row.missing, "a reason") || (value === undefined ? "the file has no value" : ""),
     type: row.type ?? "Unknown",
-    choices: row.choices,
+    choices: row.choices?.map((label) => textIn(label, "a choice")),
     // The file's own text may be that of another value.
     text: textOf({ choices: row.choices, value: saved }),
     severity: row.severity ?? null,
     status: row.status ?? null,
-    seconds: row.time?.seconds ?? 0,
-    nanoseconds: row.time?.nanoseconds ?? 0,
-    tolerance: row.tolerance ?? "",
+    seconds: Number(row.time?.seconds) || 0,
+    nanoseconds: Number(row.time?.nanoseconds) || 0,
+    tolerance: textIn(row.tolerance, "a tolerance"),
     ...(row.readOnly === true ? { readOnly: true } : {}),
   };
 }
@@ -116,8 +125,8 @@ export function snapshotOfJson(text: string, fileName: string): Snapshot {
   const takenMs = Date.parse(read.taken ?? "");
   return {
     id: newId(),
-    title: read.title ?? fileName,
-    comment: read.comment ?? "",
+    title: textIn(read.title, "the title") || fileName,
+    comment: textIn(read.comment, "the comment"),
     takenMs: Number.isNaN(takenMs) ? 0 : takenMs,
     pvs,
   };

@@ -105,10 +105,14 @@ export function phoebusOf({ comment, pvs, takenMs, title }: Snapshot): PhoebusTe
   return { text: [...comments, COLUMNS, ...rows, ""].join("\n"), unfit };
 }
 
-/** The cells of a line. Quotation marks can't be escaped. */
-function cellsIn(line: string): string[] {
-  const cells = [...line.matchAll(/(?:^|,)(?:"([^"]*)"|([^,]*))/g)];
-  return cells.map(([, inQuotes, bare]) => inQuotes ?? (bare ?? "").trim());
+/** The cells of a line. `isSure` is false if a text has a quotation mark or a line feed, which the format can't have. */
+function cellsIn(line: string): { readonly cells: string[]; readonly isSure: boolean } {
+  const found = [...line.matchAll(/(?:^|,)(?:"([^"]*)"|([^,]*))/g)];
+  const isWhole = found.map(([all]) => all).join("") === line;
+  return {
+    cells: found.map(([, inQuotes, bare]) => inQuotes ?? (bare ?? "").trim()),
+    isSure: isWhole && !found.some(([, , bare]) => bare?.includes('"')),
+  };
 }
 
 const NUMBERS = /^(?:double|float|number)$/;
@@ -225,20 +229,23 @@ function readComments(lines: readonly string[], fileName: string): Comments {
   };
 }
 
+const UNREADABLE = "its line has a text with a quotation mark or a line feed, and can't be read";
+
 /** Reads a file of Phoebus; rows that can't be read are named in the error. */
 export function snapshotOfPhoebus(text: string, fileName: string): Snapshot {
   const lines = text.split(/\r?\n/);
   const comments = lines.filter((line) => line.startsWith("#"));
   const [head = "", ...rows] = lines.filter((line) => line.trim() !== "" && !line.startsWith("#"));
-  const columns = cellsIn(head);
+  const { cells: columns } = cellsIn(head);
   if (!columns.includes("PV")) throw new Error("this file has no column PV");
   if (!columns.includes("VALUE")) {
     throw new Error("this file is a list of PVs without values: paste its names as a list");
   }
   const pvs = new Map<string, SavedPv>();
   for (const line of rows) {
-    const cells = cellsIn(line);
-    const pv = pvOf(Object.fromEntries(columns.map((column, at) => [column, cells[at] ?? ""])));
+    const { cells, isSure } = cellsIn(line);
+    const row = Object.fromEntries(columns.map((column, at) => [column, cells[at] ?? ""]));
+    const pv = isSure ? pvOf(row) : missingPv(row.PV ?? "", UNREADABLE);
     if (pv.name !== "") pvs.set(pv.name, pv);
   }
   const read = readComments(comments, fileName);
