@@ -25,7 +25,7 @@ import {
   type Point,
   type Region,
 } from "./image_parts";
-import { setTo, type Route } from "./route";
+import { blurOnEnter, setTo, type Route } from "./route";
 
 /** The numbers beside the image are renewed at most this often; the image itself with each update. */
 const NUMBERS_EVERY_MS = 200;
@@ -149,14 +149,16 @@ function Choices({ isMono, picture, range, route }: ChoicesProps) {
     <label className="pair">
       {label}
       <input
+        key={value}
         type="number"
         step="any"
-        value={value}
-        onChange={({ currentTarget }) => {
+        defaultValue={value}
+        onBlur={({ currentTarget }) => {
           const ends = [low, high];
           ends[at] = currentTarget.valueAsNumber;
           if (!ends.some(Number.isNaN)) setTo(route, { range: ends.join(",") });
         }}
+        onKeyDown={blurOnEnter}
       />
     </label>
   );
@@ -430,32 +432,42 @@ function Profile(props: {
 }) {
   const { from, numbers, title } = props;
   const size = Math.max(1, Math.ceil(numbers.length / BINS));
-  const drawn: [at: number, value: number][] = [];
+  // Where no pixel is a number, the curve has a gap.
+  const curves: [at: number, value: number][][] = [[]];
   let [low, high] = [Infinity, -Infinity];
   for (let at = 0; at < numbers.length; at += size) {
-    const bin = numbers.slice(at, at + size);
+    const bin = numbers.slice(at, at + size).filter(Number.isFinite);
+    if (bin.length === 0) {
+      curves.push([]);
+      continue;
+    }
     const [lowest, highest] = [Math.min(...bin), Math.max(...bin)];
-    drawn.push([at, lowest]);
-    if (highest > lowest) drawn.push([at, highest]);
+    curves.at(-1)?.push([at, lowest]);
+    if (highest > lowest) curves.at(-1)?.push([at, highest]);
     low = Math.min(low, lowest);
     high = Math.max(high, highest);
   }
   const span = high > low ? high - low : 1;
-  const points = drawn.map(
-    ([at, value]) =>
-      `${short((100 * at) / Math.max(1, numbers.length - 1))},${short(100 - (100 * (value - low)) / span)}`,
-  );
+  const pointOf = ([at, value]: readonly [at: number, value: number]): string =>
+    `${short((100 * at) / Math.max(1, numbers.length - 1))},${short(100 - (100 * (value - low)) / span)}`;
+  const range = low <= high ? `${short(low)} to ${short(high)}` : "no numbers";
   const to = from + numbers.length - 1;
   return (
     <figure>
-      <figcaption>{`${title}: ${short(low)} to ${short(high)}`}</figcaption>
+      <figcaption>{`${title}: ${range}`}</figcaption>
       <svg
         viewBox="0 -2 100 104"
         preserveAspectRatio="none"
         role="img"
-        aria-label={`${title}, pixels ${String(from)} to ${String(to)}: ${short(low)} to ${short(high)}`}
+        aria-label={`${title}, pixels ${String(from)} to ${String(to)}: ${range}`}
       >
-        <polyline points={points.join(" ")} vectorEffect="non-scaling-stroke" />
+        {curves.map((curve, at) => (
+          <polyline
+            key={at}
+            points={curve.map(pointOf).join(" ")}
+            vectorEffect="non-scaling-stroke"
+          />
+        ))}
       </svg>
       <p className="note">
         <span>{from}</span>

@@ -7,7 +7,7 @@ import { StripChart, TableView, WaveformPlot } from "pvwire/widgets";
 import { kindOf, type Kind } from "./kind";
 import { Lengths, showTime, timeOf } from "./page_time";
 import type { Shown } from "./PvPage";
-import { setTo, type Route } from "./route";
+import { blurOnEnter, setTo, type Route } from "./route";
 
 /** Most visits don't need these. */
 const ImageTools = lazy(() => import("./ImageTools"));
@@ -98,12 +98,14 @@ function ArrayPicture(props: NumberPlotProps & { readonly elements: number }) {
           <label className="pair">
             Columns
             <input
+              key={columns}
               type="number"
               min={1}
-              value={columns}
-              onChange={({ currentTarget: { valueAsNumber } }) => {
+              defaultValue={columns}
+              onBlur={({ currentTarget: { valueAsNumber } }) => {
                 if (valueAsNumber >= 1) setTo(route, { columns: String(valueAsNumber) });
               }}
+              onKeyDown={blurOnEnter}
             />
           </label>
         )}

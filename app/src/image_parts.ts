@@ -86,31 +86,32 @@ export interface Numbers {
   readonly mean: number;
 }
 
-/** Lowest, highest and mean element. */
+/** Lowest, highest and mean element, without those that are no number, such as masked pixels. */
 export function numbersOf({ elements }: Picture): Numbers {
-  let [low, high, sum] = [Infinity, -Infinity, 0];
+  let [low, high, sum, count] = [Infinity, -Infinity, 0, 0];
   // By index: an iterator is several times slower, and an image has millions of elements.
   // eslint-disable-next-line @typescript-eslint/prefer-for-of -- see above
   for (let at = 0; at < elements.length; at += 1) {
     const element = Number(elements[at]);
+    if (Number.isNaN(element)) continue;
     if (element < low) low = element;
     if (element > high) high = element;
     sum += element;
+    count += 1;
   }
-  return { low, high, mean: sum / elements.length };
+  return count === 0 ? { low: NaN, high: NaN, mean: NaN } : { low, high, mean: sum / count };
 }
 
 const SAMPLES = 40_000;
 
-/** The range without the lowest and the highest hundredth, by a sample of the elements. */
+/** The range without the lowest and the highest hundredth, by a sample of the elements that are finite. */
 export function innerRange({ elements }: Picture): [low: number, high: number] {
   const step = Math.max(1, Math.floor(elements.length / SAMPLES));
   const count = Math.floor((elements.length - 1) / step) + 1;
-  const sorted = Float64Array.from({ length: count }, (_, at) =>
-    Number(elements[at * step]),
-  ).sort();
-  const end = Math.floor(count / 100);
-  return [sorted[end] ?? 0, sorted[count - 1 - end] ?? 1];
+  const sample = Float64Array.from({ length: count }, (_, at) => Number(elements[at * step]));
+  const sorted = sample.filter(Number.isFinite).sort();
+  const end = Math.floor(sorted.length / 100);
+  return [sorted[end] ?? 0, sorted[sorted.length - 1 - end] ?? 1];
 }
 
 /** Round numbers that divide a length into three to seven parts: the steps of an axis. */

@@ -111,3 +111,11 @@ export function go(route: Route, { replace = false } = {}): void {
 export function setTo(route: Route, settings: Readonly<Record<string, string>>): void {
   go({ ...route, settings: { ...route.settings, ...settings } }, { replace: true });
 }
+
+/** Enter takes over what is typed in an input, as leaving the input does. */
+export function blurOnEnter(event: {
+  readonly key: string;
+  readonly currentTarget: HTMLElement;
+}): void {
+  if (event.key === "Enter") event.currentTarget.blur();
+}

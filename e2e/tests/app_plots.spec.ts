@@ -476,7 +476,9 @@ test.describe("images", () => {
   }) => {
     await app.open(`#/pv/${prefix}:CAMERA`);
     await page.getByRole("button", { name: "As an image" }).click();
-    await page.getByRole("spinbutton", { name: "Columns" }).fill("12");
+    const columns = page.getByRole("spinbutton", { name: "Columns" });
+    await columns.fill("12");
+    await columns.press("Enter");
     await expect(page.getByRole("img", { name: /image of 12 × 8 pixels/ })).toBeVisible();
     const part = (name: string) => page.locator(`[data-part="${name}"]`);
     const [pixel, region] = [part("pixel"), part("region")];
@@ -500,7 +502,16 @@ test.describe("images", () => {
 
     await page.getByRole("combobox", { name: "Colours" }).selectOption("Viridis");
     await page.getByRole("combobox", { name: "Scale" }).selectOption("fixed");
-    await page.getByRole("spinbutton", { name: "to" }).fill("200");
+    const from = page.getByRole("spinbutton", { name: "from" });
+    // What is typed stays, and a number is taken over once it is whole.
+    await from.press("ControlOrMeta+a");
+    await from.pressSequentially("-5");
+    await from.press("Enter");
+    await expect(page.getByRole("img", { name: /^Colours from -5 to / })).toBeVisible();
+    await from.fill("0");
+    const to = page.getByRole("spinbutton", { name: "to" });
+    await to.fill("200");
+    await to.press("Enter");
     const bar = page.getByRole("img", { name: "Colours from 0 to 200" });
     await expect(bar).toBeVisible();
     await expectAccessible(page);

@@ -2,7 +2,7 @@
 
 import { useRef, type ReactNode } from "react";
 
-import { elsewhere, hrefOf, type Route } from "../route";
+import { blurOnEnter, elsewhere, hrefOf, type Route } from "../route";
 import { stampText } from "../times";
 import { Space, useVisibleRows } from "../visible_rows";
 import { toleranceOf, type Line } from "./compare";
@@ -181,9 +181,7 @@ function RowView({
           onBlur={({ target }) => {
             if (target.value.trim() !== tolerance) setTolerance(name, target.value);
           }}
-          onKeyDown={({ currentTarget, key }) => {
-            if (key === "Enter") currentTarget.blur();
-          }}
+          onKeyDown={blurOnEnter}
         />
       </td>
       <td data-column="outcome" title={outcome?.text}>
