@@ -11,17 +11,24 @@ interface Snippet {
 
 const shell = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 
+/** A path after the name selects a field; a slash of the name itself is escaped. */
+function pvget(plain: string): Snippet {
+  const [, escaped = "", path = ""] = /^([^/]*)\/?(.*)$/s.exec(plain) ?? [];
+  const name = escaped.replace(/%(25|2f)/gi, (_, code) => (code === "25" ? "%" : "/"));
+  const request = path === "" ? "" : `-r ${shell(`field(${path.replaceAll("/", ".")})`)} `;
+  return { title: "pvget", text: `pvget ${request}${shell(name)}` };
+}
+
 /** `id` is the name with its protocol, as the relay has it. */
 function snippetsOf(name: string, id: string, address: string): Snippet[] {
   const base = new URL(".", address.replace(/#.*$/s, ""));
   const [, protocol = "ca", plain = name] = /^([a-z]+):\/\/(.*)$/s.exec(id) ?? [];
   const pv = new URL(`pv/${encodeURIComponent(name)}`, base).href;
   const relay = new URL("ws", base).href.replace(/^http/, "ws");
-  const command = protocol === "pva" ? "pvget" : "caget";
   return [
     { title: "Link", text: address },
     ...(protocol === "ca" || protocol === "pva"
-      ? [{ title: command, text: `${command} ${shell(plain)}` }]
+      ? [protocol === "pva" ? pvget(plain) : { title: "caget", text: `caget ${shell(plain)}` }]
       : []),
     { title: "curl", text: `curl -f ${shell(pv)}` },
     {
@@ -74,9 +81,12 @@ interface CopyProps {
 /** What the page shows of a PV, for a mail or a program. */
 function jsonOf(name: string, pv: Shown | undefined): string {
   const value = pv?.value;
+  const number = value?.number ?? null;
+  // JSON has neither NaN nor infinite numbers: they are texts.
+  const finite = number === null || Number.isFinite(number) ? number : String(number);
   return JSON.stringify({
     name,
-    value: value?.text ?? value?.exact ?? value?.number ?? value?.string ?? null,
+    value: value?.text ?? value?.exact ?? finite ?? value?.string ?? null,
     units: pv?.display?.units ?? "",
     severity: pv?.status.severity ?? null,
     status: pv?.status.alarmStatus ?? null,

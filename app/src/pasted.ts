@@ -8,8 +8,14 @@ const COMMAND = /^(?:\S*\/)?(?:ca|pv|pvx)(?:get|put|monitor|info|mon|snoop)(?:\.
 /** Programs that take one name, and then a value. */
 const PUTS = /put(?:\.exe)?$/i;
 
-/** Options of these programs that have an argument. */
-const WITH_ARGUMENT = /^-[wpefgsFr#n]$/;
+/** Options with an argument, by the ends of these programs' names. */
+const WITH_ARGUMENT: readonly (readonly [program: RegExp, options: RegExp])[] = [
+  [/caget$/, /^-[wpefglFd#0]$/],
+  [/camonitor$/, /^-[wpefglFmt#0]$/],
+  [/cainfo$/, /^-[wps]$/],
+  [/caput$/, /^-[wp#F]$/],
+  [/./, /^-[wpFrfM#]$/],
+];
 
 const QUOTES = /^["'`‘’“”«»<([{]+|["'`‘’“”«»>)\]},;]+$/g;
 
@@ -23,7 +29,7 @@ const PROMPT = /^(?:\[[^\]]*\][$%#>]\s+|[\w.@~:/-]*[$%>]\s+|[\w.@~:/-]+#\s+|>+\s
 
 /** Whether a word could follow a name in what `caget` or `camonitor` printed. */
 const isPrinted = (word: string): boolean =>
-  /^[-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|nan|inf)$/i.test(word) || /^\d{4}-\d\d-\d\d$/.test(word);
+  /^(?:[-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|nan|inf)|\d{4}-\d\d-\d\d|\*\*\*)$/i.test(word);
 
 const bare = (word: string): string => {
   const cleaned = word.replace(QUOTES, "");
@@ -37,9 +43,11 @@ const isName = (word: string): boolean => /[a-z]/i.test(word) && !/^[-=]+$/.test
 
 function namesOfCommand([command = "", ...rest]: readonly string[]): string[] {
   const names: string[] = [];
+  const program = command.toLowerCase().replace(/\.exe$/, "");
+  const [, withArgument] = WITH_ARGUMENT.find(([name]) => name.test(program)) ?? [];
   for (let at = 0; at < rest.length; at += 1) {
     const word = rest[at] ?? "";
-    if (WITH_ARGUMENT.test(word)) at += 1;
+    if (withArgument?.test(word) === true) at += 1;
     else if (!word.startsWith("-")) names.push(word);
   }
   return PUTS.test(command) ? names.slice(0, 1) : names;
@@ -104,6 +112,9 @@ export function entriesOfFile(text: string): string[] {
   const head = lines.findIndex((line) => line.trim() !== "" && !line.startsWith("#"));
   const column = cellsIn(lines[head] ?? "").findIndex((cell) => /^pv(?: name)?$/i.test(cell));
   if (column < 0) return entriesIn(text);
-  const names = lines.slice(head + 1).map((line) => cellsIn(line)[column] ?? "");
+  const names = lines
+    .slice(head + 1)
+    // The app writes an apostrophe before a formula.
+    .map((line) => (cellsIn(line)[column] ?? "").replace(/^'(?=[=+@-])/, ""));
   return eachOnce(names.filter((name) => name !== ""));
 }

@@ -9,6 +9,7 @@ import type { PvClient } from "pvwire";
 import { entriesIn, entriesOfFile, namesIn } from "../../app/src/pasted";
 import { compare } from "../../app/src/columns";
 import { byPrefix, groupsIn, prefixOf } from "../../app/src/groups";
+import { innerRange, numbersOf } from "../../app/src/image_parts";
 import { kindOf } from "../../app/src/kind";
 import { distance, partsOf } from "../../app/src/near";
 import { kindOf as kindOfPv, type StateData } from "../../app/src/pv_kind";
@@ -25,6 +26,12 @@ const PASTED: readonly (readonly [text: string, names: readonly string[]])[] = [
   ["  SR:CURRENT\u00a0\r\n", ["SR:CURRENT"]],
   ["\"SR:CURRENT\", 'SR:TUNE'; SR:CURRENT", ["SR:CURRENT", "SR:TUNE"]],
   ["$ caget -w 5 -t SR:CURRENT SR:TUNE", ["SR:CURRENT", "SR:TUNE"]],
+  ["caget -n SR:MODE SR:TUNE", ["SR:MODE", "SR:TUNE"]],
+  ["caget -s -d DBR_STRING SR:MODE", ["SR:MODE"]],
+  ["camonitor -m va -n SR:MODE", ["SR:MODE"]],
+  ["cainfo -s 1 SR:MODE", ["SR:MODE"]],
+  ["pvget -d -M raw SR:MODE", ["SR:MODE"]],
+  ["SR:MODE    *** Not connected (PV not found)", ["SR:MODE"]],
   ["[op@host ~]$ /opt/epics/bin/caput SR:SET 12", ["SR:SET"]],
   ["pvget -r value ‘SR:IMAGE’", ["SR:IMAGE"]],
   ["caget SR:A\nSR:A    301.25\nSR:B    2026-11-26 10:00:00.1 3 HIGH MINOR", ["SR:A", "SR:B"]],
@@ -73,6 +80,7 @@ test("a file gives its names: a list, or the column PV of a table", () => {
   expect(entriesOfFile("# Vacuum\nSR:A\nSR:B\n")).toEqual(["# Vacuum", "SR:A", "SR:B"]);
   const ours = 'PV,value,state\r\nSR:A,"1,5 mA",no alarm\r\n"SR:B,C",2,"minor"\r\n';
   expect(entriesOfFile(ours)).toEqual(["SR:A", "SR:B,C"]);
+  expect(entriesOfFile("PV,value\r\n'=`SR:A` + 1,2\r\n")).toEqual(["=`SR:A` + 1"]);
   const phoebus = "# Date: 2026\n#\nPV,READBACK,READ_ONLY\nSR:A,SR:R,0\nSR:B,,1\n";
   expect(entriesOfFile(phoebus)).toEqual(["SR:A", "SR:B"]);
 });
@@ -177,6 +185,13 @@ test("a link gives back the state from which it was made", () => {
   for (const route of routes) expect(parseRoute(hrefOf(route))).toEqual(route);
   expect(parseRoute("")).toMatchObject({ page: "pv", name: "" });
   expect(parseRoute("#/pv/100%")).toMatchObject({ name: "100%" });
+});
+
+test("masked pixels are in no number of an image", () => {
+  const elements = Float64Array.from({ length: 100 }, (_, at) => (at % 10 === 0 ? NaN : at));
+  const picture = { width: 10, height: 10, elements, order: "mono" } as const;
+  expect(numbersOf(picture)).toEqual({ low: 1, high: 99, mean: 50 });
+  expect(innerRange(picture)).toEqual([1, 99]);
 });
 
 test("a NaN in a table leaves the other values in order", () => {

@@ -256,6 +256,14 @@ it("a past interval is requested up to its end, and one that isn't over goes on 
 
 it("a spreadsheet computes no cell of a file", () => {
   expect(csvText([["=1+1", "-5", 'a "b"', "a,b"]])).toBe(`'=1+1,-5,"a ""b""","a,b"\r\n`);
+  expect(csvText([["-1+2 A", "-5 =A1", "-5 cmd|' /C x'!A0"]])).toBe(
+    "'-1+2 A,'-5 =A1,'-5 cmd|' /C x'!A0\r\n",
+  );
+});
+
+it("a number with a sign stays one in a file, also with its unit", () => {
+  const cells = ["-12.50 A", "-1.5e-7 mm/s²", "-inf", "+3 °C", "-.5 %"];
+  expect(csvText([cells])).toBe(`${cells.join(",")}\r\n`);
 });
 
 it("dates are those of the zone that is named", () => {

@@ -3,9 +3,13 @@
 import type { Span } from "./steps.js";
 import type { Trace } from "./traces.js";
 
+/** A number with a sign, also with its unit. */
+const SIGNED =
+  /^[-+](?:\d+\.?\d*(?:e[-+]?\d+)?|\.\d+|inf(?:inity)?|nan)(?: [\p{L}\p{N}°%‰/·²³.^*_-]{1,20})?$/iu;
+
 function cell(text: string): string {
-  // A spreadsheet would compute a text that begins like a formula; a number with a sign stays one.
-  const isFormula = /^[=+@\t\r-]/.test(text) && Number.isNaN(Number(text));
+  // A spreadsheet would compute a text that begins like a formula.
+  const isFormula = /^[=+@\t\r-]/.test(text) && !SIGNED.test(text);
   const safe = isFormula ? `'${text}` : text;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
