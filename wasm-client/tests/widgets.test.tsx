@@ -375,6 +375,23 @@ describe("SetPoint of a number", () => {
     expect(part("outcome")).toContain("1e999 is not a finite number");
   });
 
+  it("replaces the whole text if that was selected and an update came before the first key", async () => {
+    show(<SetPoint name="TEMP" />);
+    const field = (): HTMLInputElement => page.querySelector("input") as HTMLInputElement;
+    await until(() => {
+      expect(field().value).toBe("21.5");
+    });
+    await userEvent.tripleClick(field());
+    for (const value of [22.5, 23.5, 24.5]) {
+      relay.set("TEMP", { value });
+      await until(() => {
+        expect(field().value).toBe(value.toFixed(1));
+      });
+    }
+    await userEvent.keyboard("7.25");
+    expect(field().value).toBe("7.25");
+  });
+
   it("has no step: numbers are written as typed", async () => {
     show(<SetPoint name="TEMP" />);
     await until(() => {

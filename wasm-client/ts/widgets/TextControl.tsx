@@ -1,6 +1,13 @@
 /** An input field for text: Enter or a button sends it, Escape or a button reverts it. */
 
-import type { HTMLAttributes, KeyboardEvent, ReactNode, SyntheticEvent } from "react";
+import {
+  useLayoutEffect,
+  useRef,
+  type HTMLAttributes,
+  type KeyboardEvent,
+  type ReactNode,
+  type SyntheticEvent,
+} from "react";
 
 import type { ControlProps } from "./control_props.js";
 
@@ -40,6 +47,13 @@ export function EntryField({
   className = "",
 }: EntryFieldProps): ReactNode {
   const isFixed = !enabled || entry.phase === "sending";
+  const shown = pv?.value?.string ?? "";
+  // The input, while all of its text is selected.
+  const selected = useRef<HTMLInputElement>(undefined);
+  useLayoutEffect(() => {
+    // What is typed next replaces the PV's new text, too.
+    if (entry.text === undefined && selected.current?.matches(":focus")) selected.current.select();
+  }, [entry.text, shown]);
   return (
     <form
       className="pvwire-entry"
@@ -64,7 +78,12 @@ export function EntryField({
         aria-invalid={entry.outcome?.kind === "refused"}
         aria-disabled={!enabled}
         readOnly={isFixed}
-        value={entry.text ?? pv?.value?.string ?? ""}
+        value={entry.text ?? shown}
+        onSelect={({ currentTarget: input }) => {
+          const { selectionEnd, selectionStart, value } = input;
+          selected.current =
+            selectionStart === 0 && selectionEnd === value.length ? input : undefined;
+        }}
         onChange={(event) => {
           entry.type(event.currentTarget.value);
         }}
