@@ -128,10 +128,8 @@ const lastPart = (path: string): string => path.replace(/^.*[/\\]/, "");
 
 function openDisplay(node: XmlNode, described: string, context: ActionContext): Action {
   const { expandText, lookup, scope, shown } = context;
-  const macros = innerMacros(
-    scope.macros,
-    macrosOf(node).map(([name, value]) => [name, expand(value, scope.lookup)]),
-  );
+  // One after the other: a macro may use those before it.
+  const macros = innerMacros(scope.macros, macrosOf(node));
   const path = textOf(node, "file") ?? textOf(node, "path") ?? "";
   // The action's own macros too.
   const file = expand(path, (name) => macros.get(name) ?? lookup(name));
