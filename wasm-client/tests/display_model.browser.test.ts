@@ -719,6 +719,18 @@ describe("a number as text", () => {
     precision,
   });
 
+  it("of an array of bytes is its numbers, unless it is a text", () => {
+    const shown = (string: string, format = "DEFAULT") =>
+      valueText(
+        { array: Uint8Array.of(65, 66, 0, 9), bigint: null, number: null, string, text: "AB" },
+        display("UInt8"),
+        how(format),
+      );
+    expect(shown("[65, 66, 0, 9]")).toBe("[65, 66, 0, 9]");
+    expect(shown("[65, 66, 0, 9]", "STRING")).toBe("AB");
+    expect(shown("AB")).toBe("AB");
+  });
+
   it("of an array without a precision has all its digits", () => {
     const shown = (array: Float64Array | Float32Array, type: string, format = "DEFAULT") =>
       valueText(
@@ -840,6 +852,9 @@ describe("what is typed", () => {
     expect(put(Uint8Array.of(47, 0), "STRING")).toBe("/data/run 1, [a]");
     expect(put(Int8Array.of(47, 0), "DEFAULT")).toEqual(["/data/run", "1", "[a"]);
     expect(put(Float64Array.of(1), "STRING")).toEqual(["/data/run", "1", "[a"]);
+    const bytes = { text: "AB", array: Uint8Array.of(65, 66), string: "[65, 66]" };
+    const pv = { value: bytes, display: { type: "UInt8", units: "", choices: null } } as const;
+    expect(typedValue("[1, 2, 3]", pv, "DEFAULT")).toEqual([1, 2, 3]);
   });
 
   it("is a number before its units are cut, and a label before it is an index", () => {

@@ -15,6 +15,7 @@ import { useClient } from "../react/index.js";
 import type { PvClient, PvData, Readable } from "../types.js";
 import { innerScope, ScaleContext, ScopeContext, useScope, useShown } from "./context.js";
 import { defaultsOf, UNKNOWN_DEFAULTS } from "./model/defaults.js";
+import { isText } from "./model/format.js";
 import { isLegacy, macrosOf, type WidgetSource } from "./model/file.js";
 import { notesOf } from "./model/inspect.js";
 import { clientName } from "./model/names.js";
@@ -259,7 +260,8 @@ function rulePv(pv: PvData | undefined): RulePv | undefined {
   const { array, bigint, number, string, text } = pv.value;
   const severity = SEVERITIES.indexOf(pv.status.severity ?? "");
   return {
-    number: number ?? (text === null ? Number(array?.[0] ?? NaN) : textNumber(text)),
+    number:
+      number ?? (text !== null && isText(pv.value) ? textNumber(text) : Number(array?.[0] ?? NaN)),
     integer: bigint ?? undefined,
     text: text ?? string,
     severity: severity < 0 ? 4 : severity,

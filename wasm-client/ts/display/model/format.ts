@@ -49,7 +49,7 @@ export function valueText(value: Value, display: Display, how: ValueFormat): str
 
 function plainText(value: Value, display: Display, how: ValueFormat): string {
   const { array, bigint, number, string, text } = value;
-  if (text !== null) return text;
+  if (text !== null && isText(value)) return text;
   if (array !== null) return arrayText(array, display, how);
   if (number === null || how.format === "STRING" || display?.type === "Boolean") return string;
   if (display?.type === "Enum") return how.format === "DEFAULT" ? string : String(number);
@@ -58,6 +58,10 @@ function plainText(value: Value, display: Display, how: ValueFormat): string {
   const isOfPv = how.precision < 0 && (how.format === "DEFAULT" || how.format === "DECIMAL");
   return isOfPv ? string : numberText(bigint ?? number, display, how);
 }
+
+/** Whether a value is a text, and not an array of bytes, of which the client has the characters too. */
+export const isText = ({ array, string, text }: Partial<Value>): boolean =>
+  text != null && (array == null || string === text);
 
 /** Whether an array has characters of one byte. */
 export const isBytes = (array: PvValue["array"] | undefined): array is NumericArray =>

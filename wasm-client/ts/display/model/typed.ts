@@ -1,20 +1,20 @@
 /** What an operator typed or an action says, as the PV takes it. */
 
 import type { PutValue, PvDisplay, PvValue } from "../../types.js";
-import { bitsOf, isBytes, type ValueFormat } from "./format.js";
+import { bitsOf, isBytes, isText, type ValueFormat } from "./format.js";
 
 type Format = ValueFormat["format"];
 
 /** Of a PV, what decides how a text is read. */
 export interface TypedPv {
-  readonly value: Pick<PvValue, "text" | "array"> | null;
+  readonly value: (Pick<PvValue, "text" | "array"> & Partial<Pick<PvValue, "string">>) | null;
   readonly display: Pick<PvDisplay, "type" | "units" | "choices"> | null;
 }
 
 /** A text as the PV takes it, read in the widget's format. */
 export function typedValue(text: string, pv: TypedPv | undefined, format: Format): PutValue {
   const { choices, type, units = "" } = pv?.display ?? {};
-  if (type === "String" || (pv?.value?.text ?? null) !== null) return text;
+  if (type === "String" || isText(pv?.value ?? {})) return text;
   const hasUnits = units !== "" && text.trim().endsWith(units);
   const plain = hasUnits ? text.slice(0, text.lastIndexOf(units)) : text;
   // An array of characters that is shown as a text takes one.

@@ -5,6 +5,7 @@ import { useEffect, useState, type CSSProperties, type ReactNode } from "react";
 import { useScope, useShown } from "../context.js";
 import { pressOnce } from "../keys.js";
 import { resolveFile } from "../model/address.js";
+import { isText } from "../model/format.js";
 import { cssColour } from "../model/palette.js";
 import { autoSize } from "../place.js";
 import { useActions } from "../use_actions.js";
@@ -75,7 +76,7 @@ export function Picture({ props, widget }: WidgetProps): ReactNode {
 
 /** The number of a symbol, as a number or a text says it; NaN for another text, or without a value. */
 function indexIn(value: WidgetPv["value"], at: number): number {
-  const text = value?.text ?? undefined;
+  const text = value !== undefined && isText(value) ? (value.text ?? undefined) : undefined;
   if (text !== undefined) return /^[+-]?\d+$/.test(text) ? Number(text) : NaN;
   return Math.trunc(value?.number ?? Number(value?.array?.[at] ?? NaN));
 }
