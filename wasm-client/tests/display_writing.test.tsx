@@ -163,6 +163,18 @@ describe("a list of choices", () => {
   });
 });
 
+it("buttons for a number stand for 0, 1, 2 …, as in Phoebus", async () => {
+  relay.set("PAGE", { value: 1 });
+  const items =
+    "<items_from_pv>false</items_from_pv><items><item>One</item><item>Two</item></items>";
+  await open(pv("radio", "PAGE", items));
+  const buttons = (): HTMLInputElement[] => [...box("radio").querySelectorAll("input")];
+  await when(() => buttons()[1]?.checked === true);
+  buttons()[0]?.click();
+  await when(() => sent().length > 0);
+  expect(sent()).toEqual([0]);
+});
+
 it("arrow keys move the focus of radio buttons without choosing; Space chooses", async () => {
   relay.set("MODES", { value: 0, choices: ["Off", "Low", "High"] });
   await open(pv("radio", "MODES"));

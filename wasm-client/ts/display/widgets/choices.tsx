@@ -41,11 +41,16 @@ function useChoices(widget: WidgetProps): Choices {
   const fromPv = props.flag("items_from_pv") ? (pv?.display?.choices ?? undefined) : undefined;
   const labels = fromPv ?? props.texts("items");
   const isEnum = pv?.display?.choices != null;
+  const { type } = widget.widget;
+  // As Phoebus: buttons stand for the numbers of a PV without labels, radio buttons also for the indices of an enum.
+  const isByIndex = isEnum
+    ? fromPv !== undefined || type === "radio"
+    : type !== "combo" && value?.number != null && pv?.display?.type !== "Boolean";
   const selected =
     value === undefined
       ? -1
-      : isEnum && fromPv !== undefined
-        ? (value.number ?? -1)
+      : isByIndex
+        ? Math.trunc(value.number ?? -1)
         : labels.indexOf(value.text ?? value.string);
   const why = problem ?? whyDisabled(props.flag("enabled"), pv);
   const put = async (index: number, label: string): Promise<void> => {
@@ -55,7 +60,7 @@ function useChoices(widget: WidgetProps): Choices {
       return;
     }
     // An index stays right if two labels are equal.
-    await write(fromPv === undefined ? valueToPut(label, pv?.display ?? null) : index);
+    await write(isByIndex ? index : valueToPut(label, pv?.display ?? null));
   };
   // A question takes time: what is written then depends on what is known then.
   const latest = useRef(put);
