@@ -170,7 +170,7 @@ it("a file has the updates after one with a time stamp of the future", () => {
     [3600, 9],
     [-5, 3],
   ]);
-  const trace = { name: "A", units: "", choices: undefined, history } as Trace;
+  const trace = { name: "A", units: "", choices: undefined, history, isNumber: true } as Trace;
   const linesOf = (from: number, to: number): string[] =>
     csvOfTraces([trace], { from: nowSeconds + from, to: nowSeconds + to })
       .trim()
@@ -180,6 +180,10 @@ it("a file has the updates after one with a time stamp of the future", () => {
   expect(linesOf(-20, 0)).toEqual(["1", "2", "3"]);
   expect(linesOf(-60, 0)).toEqual(["0", "1", "2", "3"]);
   expect(linesOf(-4, 0)).toEqual(["3"]);
+  const span = { from: nowSeconds - 20, to: nowSeconds };
+  expect(csvOfTraces([{ ...trace, isNumber: false }], span)).not.toContain("A,");
+  const unstamped = { ...trace, history: { ...history, timeNs: history.timeNs.map(() => 0n) } };
+  expect(csvOfTraces([unstamped], span)).not.toContain("1970");
 });
 
 it("a curve holds each value until the next, has all peaks, and nothing in gaps or after now", () => {

@@ -45,8 +45,8 @@ function isoOf(ns: bigint): string {
 export function csvOfTraces(traces: readonly Trace[], { from, to }: Span): string {
   const [fromNs, toNs] = [from, to].map((at) => BigInt(Math.round(1000 * at)) * 1_000_000n);
   const lines = [["PV", "time (UTC)", "value", "units", "alarm"]];
-  for (const { choices, history, name, units } of traces) {
-    if (history === undefined || fromNs === undefined || toNs === undefined) continue;
+  for (const { choices, history, isNumber, name, units } of traces) {
+    if (!isNumber || history === undefined || fromNs === undefined || toNs === undefined) continue;
     const { numbers, severities, timeNs } = history;
     const first = timeNs.findIndex((ns) => ns > fromNs && ns <= toNs);
     const end = first < 0 ? timeNs.length : first;
@@ -56,6 +56,8 @@ export function csvOfTraces(traces: readonly Trace[], { from, to }: Span): strin
       const ns = timeNs[row] ?? 0n;
       // Time stamps may go back: earlier updates may follow later ones.
       if (row !== before && (ns <= fromNs || ns > toNs)) continue;
+      // An update without a time stamp isn't drawn.
+      if (ns <= 0n) continue;
       const number = numbers[row] ?? NaN;
       const value = choices?.[number] ?? String(number);
       lines.push([name, isoOf(ns), value, units, SEVERITIES[severities[row] ?? 0] ?? ""]);
