@@ -86,7 +86,7 @@ pub struct PastSample {
 /// Why the relay received no updates for a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GapCause {
-    /// The PV was disconnected, or its server did not respond.
+    /// The PV was disconnected, its server did not respond, or it sent no value, as without read access.
     Disconnected,
     /// No client had the PV, so it was not monitored.
     NotMonitored,
@@ -115,12 +115,13 @@ impl GapCause {
     }
 }
 
-/// A time without updates because the relay received or kept none.
+/// A time without updates because the relay received or kept none: by its clock, but later where the IOC's clock is ahead, so
+/// that it follows the last update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PastGap {
     /// Its cause.
     pub cause: GapCause,
-    /// By the relay's clock, in nanoseconds past the POSIX epoch.
+    /// Its begin, in nanoseconds past the POSIX epoch.
     pub from_ns: i64,
     /// The same; `None`: it has not ended.
     pub to_ns: Option<i64>,
@@ -129,7 +130,8 @@ pub struct PastGap {
 /// The samples of a thinned range that stand for all updates of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PastBin {
-    /// Its samples follow those of the bin before: first, smallest, largest and last, each once.
+    /// Its samples follow those of the bin before: first, smallest, largest and last, and the first that isn't
+    /// a finite number, each once.
     pub samples: u32,
     /// Updates that they stand for.
     pub updates: u32,

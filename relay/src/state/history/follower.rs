@@ -248,6 +248,10 @@ fn catch_up(missed: &mut Missed, table: &Table, last: u64) {
         if entry.connection_tick > last {
             missed.connections.push((pv, entry.connection));
         }
+        if entry.metadata_tick > last {
+            let is_without_value = !entry.reason().is_empty();
+            missed.without_value.push((pv, is_without_value));
+        }
         if entry.value_tick > last
             && let Some(latest) = &entry.latest
         {

@@ -81,11 +81,49 @@ pub(super) struct Ring {
     /// beside it.
     gaps: SmallVec<[PastGap; 1]>,
     open_gap: Option<(GapCause, i64)>,
+    clock: SourceClock,
     /// The open PV whose updates it takes.
     pub(super) pv: Option<PvId>,
     numbers: Numbers,
     /// In order: numbers of samples before which none are missing. More than one: of rings that were removed, too.
     starts: Vec<u64>,
+}
+
+/// A jump of time stamps into the future by at least this may be an error of an IOC.
+const LARGEST_JUMP_NS: i64 = 60_000_000_000;
+
+/// The clock of a PV's IOC beside the relay's. A gap in the past begins after the last update, also where the IOC's clock is
+/// ahead: its samples have the IOC's stamps.
+#[derive(Debug, Default)]
+struct SourceClock {
+    /// How far the stamp of the newest sample was ahead of the relay's clock.
+    ahead_ns: i64,
+    /// The same of the newest sample whose stamp isn't likely to be an error.
+    lead_ns: i64,
+    /// Time stamp of that sample.
+    newest_ns: i64,
+}
+
+impl SourceClock {
+    fn stamped(&mut self, time_ns: i64, now_ns: i64) {
+        let ahead_ns = time_ns.saturating_sub(now_ns).max(0);
+        if ahead_ns - self.ahead_ns < LARGEST_JUMP_NS {
+            (self.newest_ns, self.lead_ns) = (time_ns, ahead_ns);
+        }
+        self.ahead_ns = ahead_ns;
+    }
+
+    /// When a gap begins that began at this time of the relay's clock.
+    fn begin_of_gap(&self, from_ns: i64) -> i64 {
+        match from_ns > self.newest_ns {
+            true => from_ns,
+            false => self.newest_ns.saturating_add(1000),
+        }
+    }
+
+    fn end_of_gap(&self, from_ns: i64, to_ns: i64) -> i64 {
+        to_ns.saturating_add(self.lead_ns).max(from_ns)
+    }
 }
 
 /// Samples are numbered, so that a disk has each of them once.
@@ -133,6 +171,7 @@ impl Ring {
             is_lasting,
             gaps: SmallVec::new(),
             open_gap: None,
+            clock: SourceClock::default(),
             pv: None,
             numbers: Numbers {
                 next: start,
@@ -166,6 +205,9 @@ impl Ring {
         let begin_ns = self.open.begin_ns().unwrap_or(content.open_ns);
         self.open_age.begin_ns = begin_ns.min(content.open_ns);
         self.open_age.last_ns = content.open_ns;
+        if let (Some(last), Some(last_ns)) = (self.last(), self.last_ns()) {
+            self.clock.stamped(last.time_ns, last_ns);
+        }
         for gap in content.gaps {
             match gap.to_ns {
                 Some(_) => self.add_gap(gap),
@@ -302,6 +344,7 @@ impl Ring {
             _ => Pushed::Appended,
         };
         let before = self.open.bytes();
+        self.clock.stamped(sample.time_ns, now_ns);
         self.number(numbered, sample.skips.total());
         self.open.push(sample);
         self.numbers.next += 1;
@@ -374,10 +417,10 @@ impl Ring {
         self.open.last().or_else(sealed)
     }
 
-    /// Begins a gap, unless there is one.
+    /// Begins a gap, unless there is one. Times of gaps are by the relay's clock.
     pub(super) fn begin_gap(&mut self, cause: GapCause, from_ns: i64) {
         if self.open_gap.is_none() {
-            self.open_gap = Some((cause, from_ns));
+            self.open_gap = Some((cause, self.clock.begin_of_gap(from_ns)));
             self.numbers.is_open_gap_new = true;
         }
     }
@@ -387,12 +430,22 @@ impl Ring {
             self.add_gap(PastGap {
                 cause,
                 from_ns,
-                to_ns: Some(to_ns.max(from_ns)),
+                to_ns: Some(self.clock.end_of_gap(from_ns, to_ns)),
             });
         }
     }
 
-    pub(super) fn add_gap(&mut self, gap: PastGap) {
+    /// The relay lost the updates of this time.
+    pub(super) fn add_lost(&mut self, from_ns: i64, to_ns: i64) {
+        let from_ns = self.clock.begin_of_gap(from_ns);
+        self.add_gap(PastGap {
+            cause: GapCause::Lost,
+            from_ns,
+            to_ns: Some(self.clock.end_of_gap(from_ns, to_ns)),
+        });
+    }
+
+    fn add_gap(&mut self, gap: PastGap) {
         if self.gaps.len() == MAX_GAPS {
             self.gaps.remove(0);
             self.bytes -= size_of::<PastGap>();

@@ -12,7 +12,7 @@ use super::disk::restore::Restore;
 use super::numbering::LeftOut;
 use super::ring::{Numbered, Pushed, Ring, RingView};
 use super::sequel::Sequel;
-use super::{GapCause, HistoryOptions, MAX_TEXT_BYTES, PastGap, PastSample, PastValue, Position};
+use super::{GapCause, HistoryOptions, MAX_TEXT_BYTES, PastSample, PastValue, Position};
 use crate::ingest::RowValue;
 use crate::state::table::{Changes, Lifecycle};
 
@@ -38,6 +38,8 @@ pub(super) struct Missed {
     pub(super) lifecycles: Vec<Lifecycle>,
     pub(super) alarms: Vec<(PvId, Alarm)>,
     pub(super) connections: Vec<(PvId, Connection)>,
+    /// PVs whose metadata changed, and whether these say why the PV has no value.
+    pub(super) without_value: Vec<(PvId, bool)>,
     /// The last updates of PVs, that of the tick after them included.
     pub(super) positions: Vec<(PvId, Position)>,
 }
@@ -54,6 +56,9 @@ struct Followed {
     alarm: Alarm,
     /// When it was disconnected; `None` while it is connected.
     lost_ns: Option<i64>,
+    is_readable: bool,
+    /// Its server is connected and sends no value.
+    is_without_value: bool,
     /// Its last update.
     position: Position,
     /// What its ring doesn't have since its newest sample, up to this update.
@@ -249,20 +254,22 @@ impl Store {
         if let Some(missed) = &tick.missed {
             self.catch_up(missed, now_ns);
         }
+        // Numbers of PVs are reused: what comes before an opening belongs to another PV.
+        let opened: HashSet<PvId> = changes.lifecycles.iter().map(|each| each.pv).collect();
+        let is_opened = |pv: &PvId| !opened.is_empty() && opened.contains(pv);
         for (pv, metadata) in &changes.metadata {
             self.take_epoch(*pv, metadata.epoch);
+            if !is_opened(pv) {
+                self.take_absence(*pv, !metadata.missing_field.is_empty(), now_ns);
+            }
         }
         if let Some(missed) = &tick.missed {
             self.count_lost(missed, changes);
         }
         let first_values: HashSet<PvId> = changes.first_values.iter().copied().collect();
         let (mut row, mut large, mut connection) = (0, 0, 0);
-        // Numbers of PVs are reused: what comes before an opening belongs to another PV.
-        let epochs = (changes.metadata.iter()).map(|(pv, metadata)| (*pv, metadata.epoch));
-        let epochs: HashMap<PvId, u32> = match changes.lifecycles.is_empty() {
-            true => HashMap::new(),
-            false => epochs.collect(),
-        };
+        let metadata = changes.metadata.iter().filter(|(pv, _)| is_opened(pv));
+        let metadata: HashMap<PvId, _> = metadata.map(|(pv, metadata)| (*pv, metadata)).collect();
         for lifecycle in &changes.lifecycles {
             let before = lifecycle.before;
             self.take_connections(&changes.connections[connection..before.connection], now_ns);
@@ -274,8 +281,9 @@ impl Store {
             );
             (row, large, connection) = (before.row, before.large, before.connection);
             self.live(lifecycle, now_ns);
-            if let Some(epoch) = epochs.get(&lifecycle.pv) {
-                self.take_epoch(lifecycle.pv, *epoch);
+            if let Some(metadata) = metadata.get(&lifecycle.pv) {
+                self.take_epoch(lifecycle.pv, metadata.epoch);
+                self.take_absence(lifecycle.pv, !metadata.missing_field.is_empty(), now_ns);
             }
         }
         self.take_connections(&changes.connections[connection..], now_ns);
@@ -314,23 +322,21 @@ impl Store {
         for lifecycle in &missed.lifecycles {
             self.live(lifecycle, now_ns);
         }
+        for (pv, is_without_value) in &missed.without_value {
+            self.take_absence(*pv, *is_without_value, now_ns);
+        }
         self.take_connections(&missed.connections, now_ns);
         for (pv, alarm) in &missed.alarms {
             if let Some(followed) = self.followed_mut(*pv) {
                 followed.alarm = *alarm;
             }
         }
-        let gap = PastGap {
-            cause: GapCause::Lost,
-            from_ns: missed.since_ns,
-            to_ns: Some(now_ns),
-        };
         let followed = self.followed.iter().flatten();
         let rings: Vec<usize> = followed.filter_map(|followed| followed.ring).collect();
         for index in rings {
             let ring = &mut self.rings[index];
             let before = ring.bytes();
-            ring.add_gap(gap);
+            ring.add_lost(missed.since_ns, now_ns);
             self.bytes = self.bytes + ring.bytes() - before;
             self.queue(index);
         }
@@ -417,6 +423,8 @@ impl Store {
                 ring,
                 alarm: Alarm::NONE,
                 lost_ns: Some(now_ns),
+                is_readable: true,
+                is_without_value: false,
                 position: Position::default(),
                 left_out: rest.opened(),
                 is_unkept: false,
@@ -436,7 +444,7 @@ impl Store {
                 continue;
             };
             let is_connected = connection.state == ConnectionState::Connected;
-            let is_current = is_connected && connection.heard_ns == 0;
+            let is_heard = is_connected && connection.heard_ns == 0;
             if is_connected && followed.lost_ns.is_some() && followed.is_held {
                 self.to_hold.push(Arc::clone(&followed.name));
             }
@@ -445,20 +453,39 @@ impl Store {
             } else {
                 connection.since_ns
             };
-            followed.lost_ns = (!is_current).then_some(lost_ns);
-            let Some(index) = followed.ring else {
-                continue;
-            };
-            let ring = &mut self.rings[index];
-            let before = ring.bytes();
-            if is_current {
-                ring.end_gap(now_ns);
-            } else {
-                ring.begin_gap(GapCause::Disconnected, lost_ns);
-            }
-            self.bytes = self.bytes + ring.bytes() - before;
-            self.queue(index);
+            followed.lost_ns = (!is_heard).then_some(lost_ns);
+            followed.is_readable = connection.read;
+            self.begin_or_end_gap(*pv, now_ns);
         }
+    }
+
+    /// The metadata of a PV say why it has no value, or no longer do.
+    fn take_absence(&mut self, pv: PvId, is_without_value: bool, now_ns: i64) {
+        if let Some(followed) = self.followed_mut(pv)
+            && followed.is_without_value != is_without_value
+        {
+            followed.is_without_value = is_without_value;
+            self.begin_or_end_gap(pv, now_ns);
+        }
+    }
+
+    /// Without a value that its server sends now, a PV has a gap.
+    fn begin_or_end_gap(&mut self, pv: PvId, now_ns: i64) {
+        let Some(Some(followed)) = self.followed.get(pv.index()) else {
+            return;
+        };
+        let Some(index) = followed.ring else {
+            return;
+        };
+        let is_absent = !followed.is_readable || followed.is_without_value;
+        let ring = &mut self.rings[index];
+        let before = ring.bytes();
+        match followed.lost_ns.or(is_absent.then_some(now_ns)) {
+            Some(from_ns) => ring.begin_gap(GapCause::Disconnected, from_ns),
+            None => ring.end_gap(now_ns),
+        }
+        self.bytes = self.bytes + ring.bytes() - before;
+        self.queue(index);
     }
 
     fn take_rows(

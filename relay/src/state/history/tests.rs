@@ -362,6 +362,95 @@ fn lost_connection_is_a_gap_and_an_unchanged_first_value_no_update() {
     );
 }
 
+/// When a PV whose last update has this time stamp is lost and returns, and its gaps.
+fn lost_and_back(stamp_ns: i64, changes: [Changes; 2], now_ns: [i64; 2]) -> Vec<PastGap> {
+    let mut store = store(usize::MAX);
+    open(&mut store, &[(0, "ca://A")]);
+    let connected = Changes {
+        connections: vec![(PvId(0), connection(ConnectionState::Connected, 0))],
+        ..Changes::default()
+    };
+    store.take(&tick(connected, 0));
+    rows(
+        &mut store,
+        vec![row(0, stamp_ns - SECOND, 1.0)],
+        99 * SECOND,
+    );
+    rows(&mut store, vec![row(0, stamp_ns, 2.0)], 100 * SECOND);
+    for (changes, now_ns) in changes.into_iter().zip(now_ns) {
+        store.take(&tick(changes, now_ns));
+    }
+    read(&store, "ca://A", 0, i64::MAX).gaps
+}
+
+fn connections(connection: Connection) -> Changes {
+    Changes {
+        connections: vec![(PvId(0), connection)],
+        ..Changes::default()
+    }
+}
+
+#[test]
+fn gap_follows_the_last_update_of_an_ioc_whose_clock_is_ahead() {
+    let lost = connection(ConnectionState::Disconnected, 102 * SECOND);
+    let back = connection(ConnectionState::Connected, 105 * SECOND);
+    let gaps = |stamp_s: i64| {
+        let changes = [connections(lost), connections(back)];
+        let gaps = lost_and_back(stamp_s * SECOND, changes, [103 * SECOND, 105 * SECOND]);
+        let gaps = gaps.iter();
+        gaps.map(|gap| (gap.from_ns, gap.to_ns.unwrap()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(gaps(100), [(102 * SECOND, 105 * SECOND)]);
+    assert_eq!(gaps(101), [(102 * SECOND, 106 * SECOND)]);
+    assert_eq!(gaps(110), [(110 * SECOND + 1000, 115 * SECOND)]);
+    // The first stamp of two is as likely to be an error as the second: an hour ahead is its clock.
+    assert_eq!(gaps(3700), [(3700 * SECOND + 1000, 3705 * SECOND)]);
+}
+
+#[test]
+fn stamp_that_is_an_hour_ahead_once_moves_no_gap() {
+    let wrong = Changes {
+        rows: vec![row(0, 3700 * SECOND, 3.0)],
+        ..Changes::default()
+    };
+    let lost = connections(connection(ConnectionState::Disconnected, 102 * SECOND));
+    let gaps = lost_and_back(100 * SECOND, [wrong, lost], [101 * SECOND, 103 * SECOND]);
+    let begins: Vec<_> = gaps.iter().map(|gap| (gap.from_ns, gap.to_ns)).collect();
+    assert_eq!(begins, [(102 * SECOND, None)]);
+}
+
+#[test]
+fn time_without_read_access_or_without_a_value_is_a_gap() {
+    let connected = connection(ConnectionState::Connected, 0);
+    let unreadable = Connection {
+        read: false,
+        ..connected
+    };
+    let refused = |missing_field: &str| Changes {
+        metadata: vec![(
+            PvId(0),
+            Arc::new(Metadata {
+                missing_field: missing_field.to_owned(),
+                ..Metadata::default()
+            }),
+        )],
+        ..Changes::default()
+    };
+    let expected = [PastGap {
+        cause: GapCause::Disconnected,
+        from_ns: 103 * SECOND,
+        to_ns: Some(105 * SECOND),
+    }];
+    for changes in [
+        [connections(unreadable), connections(connected)],
+        [refused("it can't be sent"), refused("")],
+    ] {
+        let gaps = lost_and_back(100 * SECOND, changes, [103 * SECOND, 105 * SECOND]);
+        assert_eq!(gaps, expected);
+    }
+}
+
 #[test]
 fn discarded_ticks_are_a_gap_and_the_alarm_after_them_is_right() {
     let mut store = store(usize::MAX);

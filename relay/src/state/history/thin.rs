@@ -1,4 +1,5 @@
-//! Thins a range for a plot: the first, smallest, largest and last sample of each interval, with its worst alarm.
+//! Thins a range for a plot: the first, smallest, largest and last sample of each interval, and the first of those that aren't
+//! finite, with its worst alarm.
 //!
 //! Samples are taken one by one, so that the memory is bounded by the points that are wanted.
 
@@ -6,7 +7,7 @@ use pvwire_schema::types::{Alarm, Skips};
 
 use super::{PastBin, PastSample, PastValue};
 
-/// Samples that stand for a bin.
+/// Samples that stand for a bin, but for one that isn't finite.
 const PER_BIN: usize = 4;
 
 /// A sample with its number in the range.
@@ -19,8 +20,10 @@ struct Bin {
     interval: usize,
     first: Numbered,
     last: Numbered,
-    /// The smallest and the largest number, if there is any.
+    /// The smallest and the largest finite number, if there is any.
     extremes: Option<(Numbered, Numbered)>,
+    /// The first number that isn't finite: a curve has a gap there.
+    gap: Option<Numbered>,
     updates: u32,
     worst: Alarm,
     skips: Skips,
@@ -138,10 +141,12 @@ impl Thinner {
 
 impl Bin {
     fn new(interval: usize, sample: Numbered) -> Self {
-        let number = number(&sample.1.value).filter(|number| !number.is_nan());
+        let is_finite = number(&sample.1.value).map(f64::is_finite);
+        let extremes = (is_finite == Some(true)).then(|| (sample.clone(), sample.clone()));
         Self {
             interval,
-            extremes: number.map(|_| (sample.clone(), sample.clone())),
+            extremes,
+            gap: (is_finite == Some(false)).then(|| sample.clone()),
             updates: 1,
             worst: sample.1.alarm,
             skips: sample.1.skips,
@@ -163,6 +168,7 @@ impl Bin {
                 *largest = high;
             }
         }
+        self.gap = self.gap.take().or(next.gap);
         self.interval = next.interval;
         self.last = next.last;
         self.updates = self.updates.saturating_add(next.updates);
@@ -181,6 +187,7 @@ impl Bin {
         if let Some((low, high)) = self.extremes {
             kept.extend([low, high]);
         }
+        kept.extend(self.gap);
         kept.sort_unstable_by_key(|(number, _)| *number);
         kept.dedup_by_key(|(number, _)| *number);
         let bin = PastBin {
@@ -232,16 +239,19 @@ mod tests {
         let mut samples: Vec<_> = (0..10_000).map(|n| sample(n, 0.0)).collect();
         samples[3333].value = PastValue::Number(7.0);
         samples[3334].value = PastValue::Number(-7.0);
+        samples[3335].value = PastValue::Number(f64::INFINITY);
+        samples[3336].value = PastValue::Number(f64::NEG_INFINITY);
         samples[5001].alarm.severity = Severity::Major;
         samples[7000].value = PastValue::Number(f64::NAN);
         samples[8000].skips.source = 5;
         let (kept, bins) = thinned(samples, (0, 10_000), 400);
-        assert!(kept.len() <= 400 && bins.len() == 100);
+        assert!(kept.len() <= 402 && bins.len() == 100);
+        assert!(kept.iter().any(|kept| kept.time_ns == 7000));
         let has = |wanted: f64| {
             kept.iter()
                 .any(|kept| kept.value == PastValue::Number(wanted))
         };
-        assert!(has(7.0) && has(-7.0));
+        assert!(has(7.0) && has(-7.0) && has(f64::INFINITY));
         assert_eq!((kept[0].time_ns, kept[kept.len() - 1].time_ns), (0, 9_999));
         let worst: Vec<_> = bins.iter().map(|bin| bin.worst.severity).collect();
         assert_eq!((worst[50], worst[51]), (Severity::Major, Severity::NoAlarm));

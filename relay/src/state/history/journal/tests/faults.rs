@@ -69,7 +69,7 @@ fn gap_of_a_past_that_was_removed_ends_where_the_pv_is_kept_again() {
     assert_eq!(times(&store, 0), [begin, again]);
     let expected = [
         gap(GapCause::Disconnected, begin + SECOND, Some(again)),
-        gap(GapCause::NotMonitored, again, None),
+        gap(GapCause::NotMonitored, again + 1000, None),
     ];
     assert_eq!(gaps(&store, NAMES[0]), expected);
 }
@@ -97,7 +97,7 @@ fn samples_that_a_full_disk_did_not_take_are_in_the_gap_of_the_restart() {
     let (store, _journal) = started(&scratch, 1 << 30, later + SECOND);
     assert_eq!(times(&store, 0), [begin, later]);
     for (name, from_ns) in [(NAMES[0], later), (NAMES[1], begin)] {
-        let expected = [gap(GapCause::NotMonitored, from_ns, None)];
+        let expected = [gap(GapCause::NotMonitored, from_ns + 1000, None)];
         assert_eq!(gaps(&store, name), expected, "{name}");
     }
 }
