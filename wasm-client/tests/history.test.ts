@@ -179,6 +179,21 @@ it("is not frozen at an old value by a time stamp of the future in the past", ()
   expect(pastRows(pastOf(rows), 1000 * T).map(({ at }) => at - T)).toEqual([50, 70, 90]);
 });
 
+it("keeps values without a time stamp, for which the past has no place", () => {
+  const history = new History();
+  history.add(T, { value: 10, stamp: T - 20, sequence: 1 });
+  for (const at of [1, 2, 3]) {
+    history.add(T + at, { value: 10 + at, stamp: undefined, sequence: 1 + at });
+  }
+  const past = pastOf([
+    [-30, 9],
+    [-20, 10],
+  ]);
+  history.join(pastRows(past, 1000 * T), 4, T + 3);
+  const curve = history.curve(T + 4, 60, 400);
+  expect([-30, -10, -2.5, -1.5, -0.5].map((at) => valueAt(curve, at))).toEqual([9, 10, 11, 12, 13]);
+});
+
 it("keeps the peaks of a day of many updates, and the present ones whole, in bounded memory", () => {
   const history = new History();
   const count = 100_000;

@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import type { LivePvHistory } from "../ts/index.js";
 import { csvOfTraces, csvText } from "../ts/plots/export.js";
 import { logText, numberText, tickTexts } from "../ts/plots/numbers.js";
-import { padded } from "../ts/plots/chart.js";
+import { padded, timeTexts } from "../ts/plots/chart.js";
 import { endOf, moved, pastOf, requestOf, spanOf, zoomed } from "../ts/plots/span.js";
 import { curveOf, gridOf, rangeOf, stepsOf, valueAt } from "../ts/plots/steps.js";
 import { formatDate, formatZone } from "../ts/plots/times.js";
@@ -277,6 +277,16 @@ it("dates are those of the zone that is named", () => {
   const minutes = -new Date(ms).getTimezoneOffset();
   expect(formatDate(ms - 60_000 * minutes, false)).toBe("2026-01-31 07:31:16");
   expect(formatZone(false)).toMatch(/^local time, UTC/);
+});
+
+it("ticks of a UTC axis are an hour apart also where the browser's zone changes its clock", () => {
+  // A day on which clocks of Europe and one on which those of America change.
+  for (const day of [Date.UTC(2026, 2, 29), Date.UTC(2026, 2, 8)]) {
+    const ticks = Array.from({ length: 24 }, (_, hour) => day / 1000 + 3600 * hour);
+    const texts = timeTexts(ticks, 3600, true).map((text) => text.slice(0, 5));
+    expect(texts).toEqual(ticks.map((_, hour) => `${String(hour).padStart(2, "0")}:00`));
+  }
+  expect(timeTexts([0.9995, 1.25], 0.25, true)[0]).toMatch(/^00:00:01\.000/);
 });
 
 it("a chart that is moved keeps its curves until the past of its new range is there", () => {

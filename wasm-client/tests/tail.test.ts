@@ -75,6 +75,39 @@ it("has each update once: those before it began, those since, and those that the
   );
 });
 
+it("has updates without a time stamp when they arrive, once, after the past and after the relay's loss", async () => {
+  const unstamped = (value: number): void => {
+    clock.advance(100);
+    relay.set("N", { value, timeMs: null });
+  };
+  const stamped = (value: number): void => {
+    clock.advance(100);
+    relay.set("N", { value, timeMs: Date.now() });
+  };
+  for (const value of range(1, 3)) stamped(value);
+  for (const value of range(4, 6)) unstamped(value);
+  tail = new Tail(client, "N", { from: "-10m" }, () => undefined);
+  await until(() => !shown().isLoading && shown().numbers.at(-1) === 6, "the past");
+  expect([...shown().numbers], "earlier ones have no place in time").toEqual([1, 2, 3, 6]);
+  unstamped(7);
+  await until(() => shown().numbers.at(-1) === 7, "an update");
+  stamped(8);
+  await until(() => shown().numbers.at(-1) === 8, "a time stamp");
+  unstamped(9);
+  await until(() => shown().numbers.at(-1) === 9, "none again");
+  relay.lose();
+  await until(() => shown().gaps.length === 1, "a gap");
+  stamped(10);
+  unstamped(11);
+  relay.restore();
+  await until(() => shown().numbers.at(-1) === 11, "live again");
+  await until(() => shown().numbers.includes(10), "what was missed");
+  unstamped(12);
+  await until(() => shown().numbers.at(-1) === 12, "another update");
+  expect([...shown().numbers]).toEqual([1, 2, 3, 6, 7, 8, 9, 10, 11, 12]);
+  expect([...shown().timeNs].every((time) => time > 0n)).toBe(true);
+});
+
 it("shows only the past with an end, and says why it is missing", async () => {
   for (const value of range(1, 5)) update(value);
   tail = new Tail(client, "N", { to: "now" }, () => undefined);

@@ -699,17 +699,17 @@ export interface PvHistoryOptions {
 /** A time for which the relay has no updates. */
 export interface PvHistoryGap {
   /**
-   * The PV was disconnected or its server silent; no client had it, so that it was not monitored; the
+   * The PV was disconnected, its server silent, or it had no value, as without read access; no client had it, so that it was not monitored; the
    * relay was too slow to keep its updates; or the archiver was off.
    */
   readonly cause: "disconnected" | "not monitored" | "lost" | "not archived";
-  /** By the relay's clock, or the archiver's, in nanoseconds past 1970. */
+  /** By the relay's clock, or the archiver's, in nanoseconds past 1970. Later where the IOC's clock is ahead: after the last update. */
   readonly fromNs: bigint;
   /** `undefined`: it has not ended. */
   readonly toNs: bigint | undefined;
 }
 
-/** The updates of an interval, of which a thinned answer has the first, smallest, largest and last. */
+/** The updates of an interval, of which a thinned answer has the first, smallest, largest and last, and the first that isn't finite. */
 export interface PvHistoryBin {
   /** Number of its rows, which follow those of the bin before. */
   readonly rows: number;
@@ -773,7 +773,7 @@ export interface PvHistory extends PvUpdates {
     | undefined;
 }
 
-/** The past of a PV, continued by its live updates. */
+/** The past of a PV, continued by its live updates. Those without a time stamp have the time of their arrival; earlier ones are left out. */
 export interface LivePvHistory extends Pick<
   PvUpdates,
   "name" | "timeNs" | "numbers" | "severities"

@@ -231,7 +231,8 @@ export class PastLoader {
   async #load(): Promise<void> {
     const { client, name, onFailed, onPast, range, signal } = this.#options;
     const before = this.#before;
-    const isAll = this.#isAll || before === undefined;
+    // Where an answer goes on after an update without a time stamp can't be told.
+    const isAll = this.#isAll || before?.timeNs === undefined;
     this.#isAsking = true;
     this.#isWanted = false;
     let isLeft: boolean;

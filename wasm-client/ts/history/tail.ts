@@ -80,8 +80,10 @@ function partsOf(gaps: readonly PvHistoryGap[]): (row: LiveRow) => number {
   };
 }
 
+type Rows = Pick<LivePvHistory, "timeNs" | "numbers" | "severities">;
+
 /** Rows and gaps that no later answer changes, but one for the time after them. */
-type Known = Pick<LivePvHistory, "timeNs" | "numbers" | "severities" | "gaps">;
+type Known = Rows & Pick<LivePvHistory, "gaps">;
 
 const NOTHING: Known = {
   timeNs: new BigInt64Array(),
@@ -89,6 +91,28 @@ const NOTHING: Known = {
   severities: new Uint8Array(),
   gaps: [],
 };
+
+function rowsOf({ numbers, severities, timeNs }: Rows): LiveRow[] {
+  return Array.from(timeNs, (ns, row): LiveRow => {
+    const [number = NaN, severity = 0] = [numbers[row], severities[row]];
+    return { sequence: undefined, timeNs: ns, number, severity };
+  });
+}
+
+/** The rows of an answer from `row` on that have a time, with others among them. */
+function withArrivals(answer: Rows, row: number, arrivals: readonly LiveRow[]): Rows {
+  const [numbers, severities] = [answer.numbers.subarray(row), answer.severities.subarray(row)];
+  const rest = { timeNs: answer.timeNs.subarray(row), numbers, severities };
+  if (arrivals.length === 0 && rest.timeNs.every((ns) => ns > 0n)) return rest;
+  const later = [...arrivals];
+  const all: LiveRow[] = [];
+  for (const stamped of rowsOf(rest)) {
+    if (stamped.timeNs <= 0n) continue;
+    while ((later[0]?.timeNs ?? stamped.timeNs) < stamped.timeNs) all.push(...later.splice(0, 1));
+    all.push(stamped);
+  }
+  return chained(NOTHING, 0, [...all, ...later], NOTHING, 0, []);
+}
 
 /** The past without samples that live updates have, if the relay keeps none. */
 function beforeLive(past: PvHistory, [first]: readonly LiveRow[]): PvHistory {
@@ -102,7 +126,7 @@ function chained(
   known: Known,
   end: number,
   live: readonly LiveRow[],
-  answer: Pick<Known, "timeNs" | "numbers" | "severities">,
+  answer: Rows,
   row: number,
   gaps: readonly PvHistoryGap[],
 ): Known {
@@ -148,6 +172,8 @@ export class Tail {
   #aheadNs = 0n;
   /** How far the last gap is ahead of this machine's clock. */
   #leadNs = 0n;
+  /** Times of rows whose updates have no time stamp: when they arrived, which no answer says. */
+  #arrivals = new Set<bigint>();
   #seam = new Seam();
   #loader: PastLoader;
   #pv: Pv<TailData> | undefined;
@@ -249,13 +275,15 @@ export class Tail {
       number,
       severity: Math.max(0, SEVERITIES.indexOf(status?.severity ?? "")),
     };
+    if (timeNs === undefined) this.#arrivals.add(nowNs);
     this.#compare(row.timeNs, nowNs);
     if (isInGap && this.#doubtful?.fromNs === gap.fromNs) {
       this.#doubtful.isContinued = this.#seam.continues(row.sequence);
       this.#dropDoubtful();
     }
     // After a gap the last update may come again.
-    if (!this.#seam.has(row.sequence) && !(isInGap && time !== null && this.#isShown(row))) {
+    const isKnown = this.#seam.has(row.sequence) || (isInGap && this.#isShown(row));
+    if (timeNs === undefined || !isKnown) {
       this.#live.push(row);
     } else if (!isInGap) return;
     this.#show({});
@@ -321,18 +349,27 @@ export class Tail {
     this.#show({ isLoading: false, error });
   };
 
-  /** Joins what was known with an answer. Rows before its begin remain. */
+  /** Joins what was known with an answer. Rows before its begin remain, and those that have no time in it. */
   #fill(
     { isAll, row }: Answer,
     past: PvHistory,
     live: readonly LiveRow[],
     gaps: readonly PvHistoryGap[],
   ): void {
-    const [begin] = past.timeNs;
+    const begin = past.timeNs.find((ns) => ns > 0n);
     const { timeNs } = this.#base;
     const later = isAll && begin !== undefined ? timeNs.findIndex((ns) => ns >= begin) : -1;
     const end = later < 0 ? timeNs.length : later;
-    this.#past = chained(this.#base, end, live, past, isAll ? 0 : row, gaps);
+    const isArrival = (own: LiveRow): boolean => this.#arrivals.has(own.timeNs);
+    let arrivals: LiveRow[] = [];
+    if (this.#arrivals.size > 0) {
+      const before = new Set(timeNs.subarray(0, end));
+      const known = [...rowsOf(this.#past), ...live];
+      arrivals = known.filter((own) => isArrival(own) && !before.has(own.timeNs));
+    }
+    const stamped = live.filter((own) => !isArrival(own));
+    const rows = withArrivals(past, isAll ? 0 : row, arrivals);
+    this.#past = chained(this.#base, end, stamped, rows, 0, gaps);
   }
 
   /** Of the live updates that an answer replaces, those that the relay keeps no longer. */
@@ -343,8 +380,10 @@ export class Tail {
     const begin = timeNs[row];
     const isAgain = (own: LiveRow): boolean =>
       own.timeNs === before?.timeNs && Object.is(own.number, before.number);
-    if (isAll) return [];
-    return replaced.filter((own) => (begin === undefined || own.timeNs < begin) && !isAgain(own));
+    return replaced.filter((own) => {
+      if (isAll || this.#arrivals.has(own.timeNs)) return this.#arrivals.has(own.timeNs);
+      return (begin === undefined || own.timeNs < begin) && !isAgain(own);
+    });
   }
 
   /**
@@ -395,12 +434,9 @@ export class Tail {
 
   /** Too many rows become fewer. Those that are older than what is shown are dropped. */
   #fold(): void {
-    const { gaps, numbers, severities, timeNs } = this.#past;
+    const { gaps, timeNs } = this.#past;
     if (timeNs.length + this.#live.length <= MAX_ROWS) return;
-    const all = Array.from(timeNs, (ns, row): LiveRow => {
-      const [number = NaN, severity = 0] = [numbers[row], severities[row]];
-      return { sequence: undefined, timeNs: ns, number, severity };
-    });
+    const all = rowsOf(this.#past);
     const past = new Set(all);
     all.push(...this.#live);
     const nowNs = BigInt(Date.now()) * 1_000_000n;
@@ -417,6 +453,8 @@ export class Tail {
             partOf: partsOf([...gaps, ...this.#gaps]),
           });
     this.#live = rows.filter((row) => !past.has(row));
+    const isArrival = (ns: bigint): boolean => this.#arrivals.has(ns);
+    this.#arrivals = new Set(rows.map((row) => row.timeNs).filter(isArrival));
     this.#past = chained(
       NOTHING,
       0,

@@ -4,6 +4,7 @@ import type uPlot from "uplot";
 
 import { logText, tickTexts } from "./numbers.js";
 import { curveOf, gridOf, type Span, stepsOf } from "./steps.js";
+import { formatDate } from "./times.js";
 import type { Trace } from "./traces.js";
 
 /** Space above and below the curves, as a part of their range. */
@@ -71,27 +72,24 @@ const isMove = (type: string): boolean => /^mouse(?:move|leave)$/.test(type);
 /** Charts share the cursor, and not the choice of an interval, which one of them reports. */
 const SYNCED: NonNullable<uPlot.Cursor.Sync["filters"]> = { pub: isMove, sub: isMove };
 
-const two = (number: number): string => String(number).padStart(2, "0");
-
-/** A time whose local digits are those that are shown. */
-function localTime(seconds: number, isUtc: boolean): Date {
+/** For where ticks are: the local digits are those that are shown, but next to a change of the browser's zone. */
+function tickDate(seconds: number, isUtc: boolean): Date {
   const at = new Date(1000 * seconds);
   return isUtc ? new Date(at.getTime() + 60_000 * at.getTimezoneOffset()) : at;
 }
 
 /** Times of ticks; the date is below the first one and below each that begins another day. */
-function timeTexts(ticks: readonly number[], step: number, isUtc: boolean): string[] {
+export function timeTexts(ticks: readonly number[], step: number, isUtc: boolean): string[] {
   let before = "";
   return ticks.map((tick) => {
-    const at = localTime(tick, isUtc);
-    const date = `${String(at.getFullYear())}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+    const ms = Math.round(1000 * tick);
+    const [date = "", clock = ""] = formatDate(ms, isUtc).split(" ");
     const below = date === before ? "" : `\n${date}`;
     before = date;
-    const fraction =
-      step < 1 ? `.${String(Math.round(1000 * (tick % 1)) % 1000).padStart(3, "0")}` : "";
-    const seconds = step < 60 ? `:${two(at.getSeconds())}${fraction}` : "";
     if (step >= 86_400) return date;
-    return `${two(at.getHours())}:${two(at.getMinutes())}${seconds}${below}`;
+    if (step >= 60) return clock.slice(0, 5) + below;
+    const fraction = step < 1 ? `.${String(ms % 1000).padStart(3, "0")}` : "";
+    return clock + fraction + below;
   });
 }
 
@@ -209,7 +207,7 @@ function optionsOf(
     height: Math.max(80, host.clientHeight),
     legend: { show: false },
     padding: [10, (plot) => rightRoom(plot, Math.min(axes, scales.length)), 0, 0],
-    tzDate: (seconds) => localTime(seconds, isUtc),
+    tzDate: (seconds) => tickDate(seconds, isUtc),
     cursor: {
       drag: { x: true, y: false, setScale: false },
       sync: { key: syncKey, filters: SYNCED },

@@ -43,7 +43,11 @@ interface Sample {
   readonly sequence: number | undefined;
   /** It is of the past that the relay has kept: the next such past has it too. */
   readonly isPast: boolean;
+  /** Its update has no time stamp: no past has a place for it. */
+  readonly isUnstamped: boolean;
 }
+
+type NewSample = Pick<Sample, "at" | "clock" | "arrival" | "value"> & Partial<Sample>;
 
 /** Most updates of a curve; of older ones, extremes and gaps remain. */
 const MAX_SAMPLES = 40_000;
@@ -109,7 +113,7 @@ export class History {
     this.#stamp = stamp;
     if (stamp === undefined) {
       this.#byArrival = "no time stamps";
-      this.#push(seen);
+      this.#push({ ...seen, isUnstamped: true });
     } else if (before === undefined) {
       // The first value of a chart has been there since its time stamp. One after a gap was seen now.
       this.#byArrival = undefined;
@@ -138,8 +142,8 @@ export class History {
     }
   }
 
-  #push(sample: Omit<Sample, "sequence" | "isPast"> & Partial<Pick<Sample, "sequence">>): void {
-    this.#samples.push({ sequence: undefined, isPast: false, ...sample });
+  #push(sample: NewSample): void {
+    this.#samples.push({ sequence: undefined, isPast: false, isUnstamped: false, ...sample });
     this.#fold();
   }
 
@@ -196,8 +200,14 @@ export class History {
         value,
         sequence: undefined,
         isPast: true,
+        isUnstamped: false,
       }));
     const remaining = end < 0 ? before : before.slice(0, end);
+    for (const sample of before.slice(remaining.length)) {
+      if (!sample.isUnstamped) continue;
+      const next = between.findIndex(({ at }) => at > sample.at);
+      between.splice(next < 0 ? between.length : next, 0, sample);
+    }
     this.#samples = [...earlier, ...remaining, ...between, ...later];
     this.#fold();
   }
