@@ -1,6 +1,7 @@
 //! Samples of one PV that follow each other: the open chunk takes them, a sealed one is compressed.
 
 use pvwire_schema::types::{Alarm, Skips};
+use smallvec::SmallVec;
 
 use super::column;
 use super::numbering::Mark;
@@ -8,6 +9,9 @@ use super::{PastSample, PastValue, Position};
 
 /// What a sealed chunk uses beside its columns.
 const CHUNK_BYTES: usize = 208;
+
+/// Alarms by the row from which they hold. Most chunks have one: a small block would keep a page of what is freed beside it.
+pub(super) type Alarms = SmallVec<[(u32, Alarm); 2]>;
 
 /// Times and values of an open chunk.
 #[derive(Debug)]
@@ -23,8 +27,7 @@ pub(super) struct OpenChunk {
     rows: Rows,
     /// The alarm of the last row.
     alarm: Alarm,
-    /// Alarms by the row from which they hold.
-    alarms: Vec<(u32, Alarm)>,
+    alarms: Alarms,
     /// Updates that were left out before a row.
     skips: Vec<(u32, Skips)>,
     /// The number of the first row; `None` if another relay has counted it.
@@ -38,7 +41,7 @@ impl OpenChunk {
         Self {
             rows: Rows::Numbers(Vec::new()),
             alarm: Alarm::NONE,
-            alarms: Vec::new(),
+            alarms: Alarms::new(),
             skips: Vec::new(),
             first: None,
             marks: Vec::new(),
@@ -119,7 +122,7 @@ impl OpenChunk {
                 rows.iter().map(|(_, value)| value.text_bytes()).sum()
             }
         };
-        self.alarms = vec![(0, self.alarm)];
+        self.alarms = [(0, self.alarm)].into_iter().collect();
         let is_last = |row: u32| row as usize == last;
         let skips = self.skips.iter().filter(|(row, _)| is_last(*row));
         self.skips = skips.map(|(_, skips)| (0, *skips)).collect();
@@ -134,7 +137,7 @@ impl OpenChunk {
             Rows::Numbers(rows) => rows.capacity() * size_of::<(i64, f64)>(),
             Rows::Mixed(rows) => rows.capacity() * size_of::<(i64, PastValue)>(),
         };
-        rows + self.alarms.capacity() * size_of::<(u32, Alarm)>()
+        rows + alarm_bytes(&self.alarms)
             + self.skips.capacity() * size_of::<(u32, Skips)>()
             + self.marks.capacity() * size_of::<Mark>()
             + self.text_bytes
@@ -155,10 +158,9 @@ impl OpenChunk {
         SealedChunk {
             rows: times.len(),
             span_ns: (span.clone().min().unwrap_or(0), span.max().unwrap_or(0)),
-            times: column::pack_times(&times).into(),
-            values: values.into(),
+            columns: Columns::new(&column::pack_times(&times), &values),
             is_mixed,
-            alarms: self.alarms.as_slice().into(),
+            alarms: self.alarms.clone(),
             skips: self.skips.as_slice().into(),
             first: self.first,
             marks: self.marks.as_slice().into(),
@@ -195,17 +197,47 @@ impl OpenChunk {
     }
 }
 
+fn alarm_bytes(alarms: &Alarms) -> usize {
+    match alarms.spilled() {
+        true => alarms.capacity() * size_of::<(u32, Alarm)>(),
+        false => 0,
+    }
+}
+
+/// The compressed times and values of a chunk, in one block.
+#[derive(Debug)]
+pub(super) struct Columns {
+    bytes: Box<[u8]>,
+    times: usize,
+}
+
+impl Columns {
+    pub(super) fn new(times: &[u8], values: &[u8]) -> Self {
+        Self {
+            bytes: [times, values].concat().into(),
+            times: times.len(),
+        }
+    }
+
+    pub(super) fn times(&self) -> &[u8] {
+        &self.bytes[..self.times]
+    }
+
+    pub(super) fn values(&self) -> &[u8] {
+        &self.bytes[self.times..]
+    }
+}
+
 /// A compressed chunk.
 #[derive(Debug)]
 pub(super) struct SealedChunk {
     pub(super) rows: usize,
     /// Smallest and largest time.
     pub(super) span_ns: (i64, i64),
-    pub(super) times: Box<[u8]>,
-    pub(super) values: Box<[u8]>,
+    pub(super) columns: Columns,
     /// Not all values are numbers.
     pub(super) is_mixed: bool,
-    pub(super) alarms: Box<[(u32, Alarm)]>,
+    pub(super) alarms: Alarms,
     pub(super) skips: Box<[(u32, Skips)]>,
     /// As of an open chunk. Numbers are not written to the disk: the relay that reads it counts again from the first.
     pub(super) first: Option<Position>,
@@ -224,19 +256,18 @@ impl SealedChunk {
     /// Memory that it uses.
     pub(super) fn bytes(&self) -> usize {
         CHUNK_BYTES
-            + self.times.len()
-            + self.values.len()
-            + self.alarms.len() * size_of::<(u32, Alarm)>()
+            + self.columns.bytes.len()
+            + alarm_bytes(&self.alarms)
             + self.skips.len() * size_of::<(u32, Skips)>()
             + self.marks.len() * size_of::<Mark>()
     }
 
     pub(super) fn samples(&self) -> Vec<PastSample> {
-        let times = column::unpack_times(&self.times, self.rows);
+        let times = column::unpack_times(self.columns.times(), self.rows);
         let values = if self.is_mixed {
-            column::unpack_values(&self.values, self.rows)
+            column::unpack_values(self.columns.values(), self.rows)
         } else {
-            let numbers = column::unpack_numbers(&self.values, self.rows);
+            let numbers = column::unpack_numbers(self.columns.values(), self.rows);
             numbers.into_iter().map(PastValue::Number).collect()
         };
         joined(0, times, values, &self.alarms, &self.skips)

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pvwire_schema::types::{Alarm, Severity, Skips};
 
 use super::restore::Restore;
-use crate::state::history::chunk::SealedChunk;
+use crate::state::history::chunk::{Alarms, Columns, SealedChunk};
 use crate::state::history::{GapCause, MAX_TEXT_BYTES, PastGap, PastSample, PastValue};
 
 /// Most rows of a chunk that is read.
@@ -298,8 +298,8 @@ impl Batch {
             put_time(out, time_ns, self.now_ns);
         }
         out.push(u8::from(chunk.is_mixed));
-        put_bytes(out, &chunk.times);
-        put_bytes(out, &chunk.values);
+        put_bytes(out, chunk.columns.times());
+        put_bytes(out, chunk.columns.values());
         put_number(out, chunk.alarms.len() as u64);
         for (row, alarm) in &chunk.alarms {
             put_number(out, (*row).into());
@@ -410,9 +410,8 @@ fn chunk(reader: &mut Reader<'_>, now_ns: i64) -> Option<(i64, SealedChunk)> {
     let last_ns = reader.time(now_ns)?;
     let span_ns = (reader.time(now_ns)?, reader.time(now_ns)?);
     let is_mixed = reader.byte()? != 0;
-    let times = reader.bytes(u64::MAX)?.into();
-    let values = reader.bytes(u64::MAX)?.into();
-    let mut alarms = Vec::new();
+    let columns = Columns::new(reader.bytes(u64::MAX)?, reader.bytes(u64::MAX)?);
+    let mut alarms = Alarms::new();
     for _ in 0..reader.count(MAX_ROWS)? {
         alarms.push((u32::try_from(reader.number()?).ok()?, reader.alarm()?));
     }
@@ -423,10 +422,9 @@ fn chunk(reader: &mut Reader<'_>, now_ns: i64) -> Option<(i64, SealedChunk)> {
     let chunk = SealedChunk {
         rows,
         span_ns,
-        times,
-        values,
+        columns,
         is_mixed,
-        alarms: alarms.into(),
+        alarms,
         skips: skips.into(),
         first: None,
         marks: Box::default(),
