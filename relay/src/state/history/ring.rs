@@ -420,7 +420,12 @@ impl Ring {
     /// Begins a gap, unless there is one. Times of gaps are by the relay's clock.
     pub(super) fn begin_gap(&mut self, cause: GapCause, from_ns: i64) {
         if self.open_gap.is_none() {
-            self.open_gap = Some((cause, self.clock.begin_of_gap(from_ns)));
+            let mut begin_ns = self.clock.begin_of_gap(from_ns);
+            // Two gaps after the same update are two, which their begins tell apart.
+            while begin_ns < i64::MAX && self.gaps.iter().any(|gap| gap.from_ns == begin_ns) {
+                begin_ns += 1;
+            }
+            self.open_gap = Some((cause, begin_ns));
             self.numbers.is_open_gap_new = true;
         }
     }

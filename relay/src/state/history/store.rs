@@ -480,7 +480,7 @@ impl Store {
         let is_absent = !followed.is_readable || followed.is_without_value;
         let ring = &mut self.rings[index];
         let before = ring.bytes();
-        match followed.lost_ns.or(is_absent.then_some(now_ns)) {
+        match followed.lost_ns.or_else(|| is_absent.then_some(now_ns)) {
             Some(from_ns) => ring.begin_gap(GapCause::Disconnected, from_ns),
             None => ring.end_gap(now_ns),
         }

@@ -409,6 +409,22 @@ fn gap_follows_the_last_update_of_an_ioc_whose_clock_is_ahead() {
 }
 
 #[test]
+fn gaps_after_a_stamp_at_the_end_of_time_do_no_harm() {
+    let lost = || connections(connection(ConnectionState::Disconnected, 102 * SECOND));
+    let mut store = store(usize::MAX);
+    open(&mut store, &[(0, "ca://A")]);
+    for (now_s, time_ns) in [(1, i64::MAX - 1), (2, i64::MAX), (3, i64::MIN)] {
+        rows(&mut store, vec![row(0, time_ns, 1.0)], now_s * SECOND);
+        for _ in 0..3 {
+            store.take(&tick(lost(), 103 * SECOND));
+            let back = connection(ConnectionState::Connected, 104 * SECOND);
+            store.take(&tick(connections(back), 104 * SECOND));
+        }
+    }
+    assert_eq!(read(&store, "ca://A", i64::MIN, i64::MAX).gaps.len(), 9);
+}
+
+#[test]
 fn stamp_that_is_an_hour_ahead_once_moves_no_gap() {
     let wrong = Changes {
         rows: vec![row(0, 3700 * SECOND, 3.0)],
