@@ -6,15 +6,17 @@ export class LinkProxy {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   #isCut = false;
+  #relayPort: number;
 
   private constructor(relayPort: number) {
+    this.#relayPort = relayPort;
     this.#server = createServer((near) => {
       this.#keep(near);
       if (this.#isCut) {
         near.destroy();
         return;
       }
-      const far = this.#keep(connect(relayPort, "127.0.0.1"));
+      const far = this.#keep(connect(this.#relayPort, "127.0.0.1"));
       for (const [from, to] of [
         [near, far],
         [far, near],
@@ -46,7 +48,9 @@ export class LinkProxy {
     for (const socket of this.#sockets) socket.pause();
   }
 
-  restore(): void {
+  /** New connections lead to the relay at this port, or to the same one as before. */
+  restore(relayPort = this.#relayPort): void {
+    this.#relayPort = relayPort;
     this.#isCut = false;
     for (const socket of this.#sockets) socket.resume();
   }

@@ -1,18 +1,15 @@
 /** A client with the address of one relay, which names the others of its fleet. Relays and NATS are real. */
 
-import path from "node:path";
-
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { WebSocket as NodeSocket } from "ws";
 
 import { Child } from "../../testbed/ts/child.js";
 import { privateEpicsNetwork } from "../../testbed/ts/epics.js";
-import { RELAY, ROOT } from "../../testbed/ts/paths.js";
+import { RELAY } from "../../testbed/ts/paths.js";
 import { freePort } from "../../testbed/ts/ports.js";
 import { createClient, type ConnectionSnapshot, type PvClient } from "../ts/index.js";
 import { wasm } from "./golden.js";
-
-const NATS = process.env.PVWIRE_NATS_SERVER ?? path.join(ROOT, ".local/nats/usr/sbin/nats-server");
+import { startNats } from "./real.js";
 
 interface FleetRelay {
   readonly child: Child;
@@ -54,16 +51,8 @@ async function fleetSeenBy({ url }: FleetRelay): Promise<number> {
 const now = (): ConnectionSnapshot => client.connection.getSnapshot();
 
 beforeAll(async () => {
-  const port = await freePort();
-  nats = Child.start({
-    what: "NATS",
-    command: NATS,
-    args: ["--addr", "127.0.0.1", "--port", String(port)],
-    env: {},
-  });
-  await nats.waitForOutput(/Server is ready/);
+  ({ bus, child: nats } = await startNats());
   ({ env } = await privateEpicsNetwork());
-  bus = `nats://127.0.0.1:${String(port)}`;
   relays = await Promise.all([startRelay(), startRelay()]);
   client = createClient({
     urls: [(relays[0] as FleetRelay).url],

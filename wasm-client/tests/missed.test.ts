@@ -4,7 +4,8 @@ import { expect, it } from "vitest";
 
 import { Client } from "../ts/client/client.js";
 import { watchMissed, type PvMissed } from "../ts/missed/index.js";
-import { joined, kept, readPages } from "../ts/missed/pages.js";
+import type { PvHistory } from "../ts/index.js";
+import { continued, joined, kept, readPages } from "../ts/missed/pages.js";
 import { client, clock, eachWithFakeRelay, relay, runPromises } from "./faked.js";
 
 eachWithFakeRelay({ N: 0 });
@@ -123,7 +124,52 @@ it("takes nothing that came after the reconnect, and counts what is absent befor
   expect(all.absent).toHaveLength(2);
 });
 
-it("counts what a relay doesn't tell as skipped, and doesn't know it after a restart", async () => {
+it("takes from the past of another relay what is after the last update and before the first one", () => {
+  const past = (times: readonly number[], change: Partial<PvHistory> = {}): PvHistory => ({
+    name: "N",
+    timeNs: BigInt64Array.from(times.map(BigInt)),
+    numbers: Float64Array.from(times.map((_, row) => row)),
+    severities: new Uint8Array(times.length),
+    statuses: new Uint16Array(times.length),
+    texts: new Map(),
+    integers: new Map(),
+    skipped: new Map(),
+    gaps: [],
+    bins: [],
+    hasHeld: true,
+    keptSinceNs: 5n,
+    tick: 1n,
+    epoch: 7,
+    sequence: 3,
+    incomplete: undefined,
+    archiveError: undefined,
+    ...change,
+  });
+  const first = { epoch: 7, sequence: 2 };
+  const of = (...args: Parameters<typeof past>): readonly [number[], string[]] | undefined => {
+    const missed = continued(past(...args), 10n, first);
+    return missed && [[...missed.numbers], missed.absent.map(({ cause }) => cause)];
+  };
+  expect(of([9, 10, 11, 12, 13, 14])).toEqual([[2, 3], []]);
+  expect(of([9, 11, 12, 13, 14]), "the last one is not kept").toEqual([[1, 2], []]);
+  expect(of([10, 10, 11, 4, 13, 14]), "clocks are set").toEqual([[2, 3], []]);
+  expect(of([10, 13, 14]), "nothing was missed").toEqual([[], []]);
+  expect(of([10, 11, 13, 14], { skipped: new Map([[3, 1]]) })).toEqual([[1, 2], []]);
+  expect(of([13, 14], { keptSinceNs: 13n })).toEqual([[], ["restarted"]]);
+  expect(of([10, 13, 14], { sequence: 1 }), "it has not kept the first one yet").toBeUndefined();
+  expect(of([10, 13, 14], { epoch: 8 })).toBeUndefined();
+  const gap = (cause: "lost" | "disconnected" | "not monitored", fromNs: bigint, toNs: bigint) => ({
+    cause,
+    fromNs,
+    toNs,
+  });
+  const gaps = [gap("lost", 3n, 5n), gap("disconnected", 10n, 11n), gap("not monitored", 11n, 12n)];
+  expect(of([10, 12, 13, 14], { gaps })).toEqual([[1], ["not monitored"]]);
+  const numbers = Float64Array.of(1, 2, NaN);
+  expect(of([10, 13, 14], { numbers }), "an array").toEqual([[], ["not kept"]]);
+});
+
+it("counts what a relay doesn't tell as skipped, and has it after a restart from the past", async () => {
   const missed: PvMissed[] = [];
   const watch = watchMissed(client, (one) => missed.push(one));
   const pv = client.pv<{ value: { number: number }; skips: { behind: number } }>("N", SELECTION);
@@ -147,11 +193,11 @@ it("counts what a relay doesn't tell as skipped, and doesn't know it after a res
   for (const value of [7, 8]) relay.set("N", value);
   relay.restore();
   await until(() => missed.length === 2);
-  expect(missed[1]?.absent).toEqual([{ cause: "restarted", count: undefined }]);
+  expect(missed[1]).toMatchObject({ numbers: Float64Array.of(7), absent: [] });
   expect(watch.getSnapshot()).toEqual({
-    updatesTotal: 0,
+    updatesTotal: 1,
     absentTotal: 4,
-    unknownTotal: 1,
+    unknownTotal: 0,
     waiting: 0,
   });
 

@@ -8,7 +8,8 @@ import { WebSocket as NodeSocket } from "ws";
 
 import { Child } from "../../testbed/ts/child.js";
 import { privateEpicsNetwork, type EpicsNetwork } from "../../testbed/ts/epics.js";
-import { PYTHON } from "../../testbed/ts/paths.js";
+import { PYTHON, ROOT } from "../../testbed/ts/paths.js";
+import { freePort } from "../../testbed/ts/ports.js";
 import { createClient, type ClientOptions, type PvClient } from "../ts/index.js";
 import { wasm } from "./golden.js";
 
@@ -38,6 +39,17 @@ export async function startIoc(prefix: string, records: string): Promise<RealIoc
     await rm(folder, { recursive: true });
   };
   return { child, folder, network, end };
+}
+
+const NATS = process.env.PVWIRE_NATS_SERVER ?? path.join(ROOT, ".local/nats/usr/sbin/nats-server");
+
+/** A NATS server for a fleet, and its address. */
+export async function startNats(): Promise<{ readonly child: Child; readonly bus: string }> {
+  const port = await freePort();
+  const args = ["--addr", "127.0.0.1", "--port", String(port)];
+  const child = Child.start({ what: "NATS", command: NATS, args, env: {} });
+  await child.waitForOutput(/Server is ready/);
+  return { child, bus: `nats://127.0.0.1:${String(port)}` };
 }
 
 /** What a client of a real relay needs in Node. */

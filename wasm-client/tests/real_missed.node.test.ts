@@ -1,6 +1,7 @@
 /** Clients that were cut off from a real relay: they have every update once, or know how many they don't have. */
 
 import { randomBytes } from "node:crypto";
+import path from "node:path";
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 
@@ -8,7 +9,7 @@ import { LinkProxy } from "../../testbed/ts/link_proxy.js";
 import { Relay } from "../../testbed/ts/relay.js";
 import type { PvClient, PvInspection } from "../ts/index.js";
 import { watchMissed, type MissedWatch, type PvMissed } from "../ts/missed/index.js";
-import { startIoc, steadyClientOf, type RealIoc } from "./real.js";
+import { startIoc, startNats, steadyClientOf, type RealIoc } from "./real.js";
 
 const COUNTERS = 20;
 
@@ -42,6 +43,8 @@ class Page {
   readonly missed: PvMissed[] = [];
   /** The numbers of each PV by the numbers of its updates. */
   readonly live = new Map(NAMES.map((name) => [name, new Map<number, number>()]));
+  /** The numbers alone: another relay has other numbers for updates. */
+  readonly numbers = new Map(NAMES.map((name) => [name, new Set<number>()]));
 
   constructor(readonly link: LinkProxy) {
     this.client = steadyClientOf(link.port);
@@ -53,6 +56,7 @@ class Page {
         const sequence = this.client.inspect(name)?.sequence;
         if (number !== undefined && sequence !== undefined) {
           this.live.get(name)?.set(sequence, number);
+          this.numbers.get(name)?.add(number);
         }
       });
     }
@@ -63,7 +67,7 @@ class Page {
   }
 
   get newest(): number {
-    return Math.max(0, ...(this.live.get(FIRST)?.values() ?? []));
+    return Math.max(0, ...(this.numbers.get(FIRST) ?? []));
   }
 
   async counted(more: number): Promise<void> {
@@ -71,8 +75,8 @@ class Page {
     await expect.poll(() => this.newest, { timeout: 20_000 }).toBeGreaterThan(newest + more);
   }
 
-  /** Is cut off until another client has counted on. */
-  async away(port: number, more: number): Promise<void> {
+  /** Is cut off until another client has counted on; then it goes to the relay at the second port. */
+  async away(port: number, more: number, next = port): Promise<void> {
     this.link.cut();
     await expect.poll(() => this.client.connection.getSnapshot().state).toBe("lost");
     const { newest } = this;
@@ -80,7 +84,7 @@ class Page {
     const pvs = NAMES.map((name) => other.pv<Seen>(name, "{ value { number } }"));
     for (const pv of pvs) pv.subscribe(() => undefined);
     await expect.poll(() => pvs[0]?.getSnapshot()?.value?.number).toBeGreaterThan(newest + more);
-    this.link.restore();
+    this.link.restore(next);
     await this.counted(more + 5);
     await expect.poll(() => this.watch.getSnapshot().waiting).toBe(0);
     other.dispose();
@@ -158,6 +162,62 @@ it("counts as skipped what a relay has not kept, and tells a restart", STARVED, 
   expect(restarted.map(({ absent }) => absent)).toEqual(
     NAMES.map(() => [{ cause: "restarted", count: undefined }]),
   );
+  page.end();
+  await relay.kill();
+});
+
+/** Live and missed together, each number of a PV came once. */
+function expectWhole(page: Page, name: string, before: number): void {
+  const missed = page.missed.filter((one) => one.name === name);
+  expect(missed.map(({ absent }) => absent)).toEqual([[]]);
+  const numbers = missed.flatMap((one) => [...one.numbers]);
+  const live = [...(page.numbers.get(name) ?? [])];
+  expect(numbers.length).toBeGreaterThan(before);
+  const all = [...live, ...numbers].sort((one, other) => one - other);
+  expect(all, name).toEqual(all.map((_, at) => (all[0] ?? 0) + at));
+}
+
+it("has every update at another relay of its fleet", STARVED, async () => {
+  const { bus, child: nats } = await startNats();
+  const flags = [`--history=${prefix}:*=1h`, "--bus", bus];
+  const start = (): Promise<Relay> => Relay.start(ioc.network, flags);
+  const [one, other] = await Promise.all([start(), start()]);
+  for (const { port } of [one, other]) {
+    const members = async (): Promise<number> => {
+      const answer = await fetch(`http://127.0.0.1:${String(port)}/status`);
+      return ((await answer.json()) as { fleet: unknown[] }).fleet.length;
+    };
+    await expect.poll(members).toBe(2);
+  }
+  for (const [from, to] of [
+    [one, other],
+    [other, one],
+  ] as const) {
+    const page = new Page(await LinkProxy.start(from.port));
+    await page.counted(5);
+    await page.away(from.port, 25, to.port);
+    for (const name of NAMES) expectWhole(page, name, 20);
+    expect(page.watch.getSnapshot()).toMatchObject({ absentTotal: 0, unknownTotal: 0 });
+    page.end();
+  }
+  for (const relay of [one, other]) await relay.kill();
+  await nats.kill();
+});
+
+it("knows that a relay which reads its past from a disk was away", STARVED, async () => {
+  const folder = path.join(ioc.folder, randomBytes(4).toString("hex"));
+  const flags = [`--history=${prefix}:*=1h`, "--history-dir", folder];
+  const relay = await Relay.start(ioc.network, flags);
+  const page = new Page(await LinkProxy.start(relay.port));
+  await page.counted(0);
+  // It writes to the disk each second.
+  await page.counted(25);
+  await relay.restart();
+  await expect
+    .poll(() => page.watch.getSnapshot(), { timeout: 20_000 })
+    .toMatchObject({ unknownTotal: COUNTERS, waiting: 0 });
+  const causes = page.missed.map(({ absent }) => absent.map(({ cause }) => cause));
+  expect(causes).toEqual(NAMES.map(() => ["not monitored"]));
   page.end();
   await relay.kill();
 });

@@ -8,9 +8,10 @@ import type { PvEntry } from "../client/subscriptions.js";
 import { isOfPage } from "../pv/page_pv.js";
 import type { Wasm } from "../store/core.js";
 import { Cell, callListener } from "../store/readable.js";
-import type { PvClient, Readable } from "../types.js";
+import type { PvClient, PvHistory, Readable } from "../types.js";
 import {
   ahead,
+  continued,
   joined,
   kept,
   readPages,
@@ -66,8 +67,13 @@ const NEVER = new Set(["BAD_NAME", "NOT_SUPPORTED", "BAD_VALUE"]);
 
 const utf8 = new TextEncoder();
 
+/** Number of PVs of which another relay is asked for the past at once. */
+const PASTS = 16;
+
 /** What the module knows of a PV. */
 interface Known extends Position {
+  /** Of the last update; 0 without a time stamp. */
+  readonly timeNs: bigint;
   readonly received: number;
   readonly skipped: number;
   readonly state: number;
@@ -82,8 +88,9 @@ interface Cut {
   readonly last: Known;
   /** The update after which updates are missing. */
   after: Position;
-  /** The first update afterwards. */
+  /** The first update afterwards, and the relay that has counted it. */
   first: Position | undefined;
+  firstOf: string | undefined;
   tries: number;
 }
 
@@ -91,6 +98,9 @@ interface Cut {
  * After each reconnect asks the relay for what the client has missed meanwhile of its PVs without a filter, and calls
  * `onMissed` with it, PV by PV. What can't be had is counted there, in `skips` of the PV (as `behind`), and in the
  * snapshot. PVs show their present value at once, and never one of those.
+ *
+ * Another relay of a fleet, or one that was restarted, has other numbers for updates: there the missed ones are those that its past
+ * has after the time stamp of the last one.
  *
  * ```ts
  * const missed = watchMissed(client, ({ name, timeNs, numbers, absent }) => {
@@ -152,8 +162,11 @@ class Watch implements MissedWatch {
 
   #known(entry: PvEntry): Known {
     const known = this.#client.pvs.core().inspect(entry.slot?.index ?? 0);
-    const [sequence = 0, received = 0, skipped = 0, epoch = 0, state = 0] = known;
-    return { sequence, received, epoch, state, skipped: skipped - (this.#counted.get(entry) ?? 0) };
+    const [sequence = 0, received = 0, all = 0, epoch = 0, state = 0, seconds = 0, rest = 0] =
+      known;
+    const timeNs = 1_000_000_000n * BigInt(Math.max(0, seconds)) + BigInt(seconds > 0 ? rest : 0);
+    const skipped = all - (this.#counted.get(entry) ?? 0);
+    return { sequence, received, epoch, state, skipped, timeNs };
   }
 
   /** The connection was lost: keeps what the client has of each PV. */
@@ -174,7 +187,16 @@ class Watch implements MissedWatch {
       const { epoch, sequence } = last;
       const after = { epoch, sequence };
       const instance = this.#instance;
-      this.#cuts.push({ entry, wasm, instance, last, after, first: undefined, tries: 0 });
+      this.#cuts.push({
+        entry,
+        wasm,
+        instance,
+        last,
+        after,
+        first: undefined,
+        firstOf: undefined,
+        tries: 0,
+      });
     }
     this.#show({});
   }
@@ -197,10 +219,11 @@ class Watch implements MissedWatch {
     const left: Cut[] = [];
     let pause = SELDOM_LOOK_MS;
     for (const cut of this.#cuts) {
-      const { entry, instance, wasm } = cut;
+      const { entry, wasm } = cut;
       // Otherwise no part of the page wants it any more.
       if (pvs.entries.get(entry.name + entry.filter) !== entry) continue;
-      if (pvs.wasm !== wasm || instance !== this.#instance) {
+      const isOfAnother = cut.first !== undefined && cut.firstOf !== this.#instance;
+      if (pvs.wasm !== wasm || isOfAnother) {
         this.#tell(cut, nothing("restarted", undefined));
         continue;
       }
@@ -220,48 +243,83 @@ class Watch implements MissedWatch {
     const { last } = cut;
     if (cut.first !== undefined) return true;
     const news = received - last.received;
+    const isOther = this.#isOther(cut);
+    if (isOther && news === 0) return true;
     // The snapshot had the update that the client has, or has not come, or had none yet.
     if (news === 0) return state === RELAY_LOST || sequence !== last.sequence;
     const later = news - 1 + skipped - last.skipped;
     cut.first = { epoch, sequence: (sequence - later) >>> 0 };
-    return epoch !== last.epoch || ahead(cut.first.sequence, last.sequence) > 1;
+    cut.firstOf = this.#instance;
+    return isOther || epoch !== last.epoch || ahead(cut.first.sequence, last.sequence) > 1;
   }
 
-  /** Asks for what was missed of the PVs that are back, of as many as fit in a question. */
+  /** Whether its updates were counted by another relay, or by this one before it was restarted. */
+  #isOther({ instance }: Cut): boolean {
+    return instance !== this.#instance;
+  }
+
+  /** Takes what a relay has kept that numbers updates otherwise; returns whether that is all. */
+  async #askPast(cut: Cut): Promise<boolean> {
+    const { entry, first, last } = cut;
+    if (last.timeNs === 0n || first === undefined) {
+      this.#tell(cut, nothing("restarted", undefined));
+      return true;
+    }
+    let past: PvHistory;
+    try {
+      past = await this.#client.history(entry.name, { from: last.timeNs });
+    } catch (error) {
+      const { code = "" } = error as { readonly code?: string };
+      if (code === "RELAY_LOST" || (!NEVER.has(code) && !this.#isLastTry(cut))) return false;
+      this.#tell(cut, nothing(code === "NOT_ALLOWED" ? "not allowed" : "restarted", undefined));
+      return true;
+    }
+    const missed = continued(past, last.timeNs, first);
+    // The relay may keep an update some milliseconds after its clients have it.
+    if (missed === undefined && !this.#isLastTry(cut)) return false;
+    if (missed === undefined) this.#tell(cut, nothing("restarted", undefined));
+    else this.#pass(missed);
+    return true;
+  }
+
+  /** Asks for what was missed of the PVs that are back. */
   async #ask(): Promise<void> {
     if (this.#isAsking) return;
     this.#isAsking = true;
-    const pvs: [string, number, number][] = [];
-    let bytes = 0;
-    const open = this.#cuts.filter(({ after, entry: { name }, first }) => {
-      if (first === undefined || bytes > MAX_QUESTION_BYTES) return false;
-      const pv: [string, number, number] = [name, after.epoch, after.sequence];
-      bytes += utf8.encode(JSON.stringify(pv)).length + 1;
-      if (bytes > MAX_QUESTION_BYTES) return false;
-      pvs.push(pv);
-      return true;
-    });
-    const relay = String(BigInt(`0x${this.#instance ?? "0"}`));
-    let done = new Set<Cut>();
-    try {
-      const questions = await this.#client.questions.load();
-      const pages = await questions.missed(JSON.stringify({ relay, pvs }));
-      const all = readPages(pages, open.length);
-      done = new Set(open.filter((cut, at) => this.#answered(cut, all[at] as Answer)));
-    } catch (error) {
-      const { code = "" } = error as { readonly code?: string };
-      // After a loss of the relay they are asked for again.
-      if (code !== "RELAY_LOST") {
-        done = new Set(open.filter((cut) => this.#isLastTry(cut) || NEVER.has(code)));
-        for (const cut of done) this.#tell(cut, nothing("not answered", missing(cut)));
-      }
-    }
+    const back = this.#cuts.filter(({ first }) => first !== undefined);
+    const others = back.filter((cut) => this.#isOther(cut)).slice(0, PASTS);
+    const same = asked(back.filter((cut) => !this.#isOther(cut)));
+    const [answered, ...pasts] = await Promise.all([
+      this.#askMissed(same),
+      ...others.map((cut) => this.#askPast(cut)),
+    ]);
+    const done = new Set([...answered, ...others.filter((_, at) => pasts[at])]);
     this.#isAsking = false;
     this.#cuts = this.#cuts.filter((cut) => !done.has(cut));
     this.#show({});
     // Others didn't fit, or their answers were not whole.
     const isLeft = this.#cuts.some(({ first }) => first !== undefined);
-    if (isLeft) this.#lookIn(done.size === open.length ? 0 : AGAIN_MS);
+    if (isLeft) this.#lookIn(done.size === same.length + others.length ? 0 : AGAIN_MS);
+  }
+
+  /** Asks the relay that has counted the updates of these PVs; returns those of which it has told all. */
+  async #askMissed(cuts: readonly Cut[]): Promise<readonly Cut[]> {
+    if (cuts.length === 0) return [];
+    const relay = String(BigInt(`0x${this.#instance ?? "0"}`));
+    const pvs = cuts.map(({ after, entry }) => [entry.name, after.epoch, after.sequence]);
+    try {
+      const questions = await this.#client.questions.load();
+      const pages = await questions.missed(JSON.stringify({ relay, pvs }));
+      const all = readPages(pages, cuts.length);
+      return cuts.filter((cut, at) => this.#answered(cut, all[at] as Answer));
+    } catch (error) {
+      const { code = "" } = error as { readonly code?: string };
+      // After a loss of the relay they are asked for again.
+      if (code === "RELAY_LOST") return [];
+      const done = cuts.filter((cut) => this.#isLastTry(cut) || NEVER.has(code));
+      for (const cut of done) this.#tell(cut, nothing("not answered", missing(cut)));
+      return done;
+    }
   }
 
   #isLastTry(cut: Cut): boolean {
@@ -295,8 +353,6 @@ class Watch implements MissedWatch {
 
   /** Tells and counts what is known now of what was missed. */
   #tell({ entry, wasm }: Cut, { absent, first, runs }: Kept): void {
-    const missed = { ...joined(entry.name, runs), absent };
-    if (missed.sequences.length === 0 && absent.length === 0) return;
     const gone = absent.filter(({ cause }) => cause !== "repeated");
     const count = gone.reduce((sum, { count: updates = 0 }) => sum + updates, 0);
     const leftOut = [...runs.flatMap(({ leftOut: each }) => each), first];
@@ -309,6 +365,13 @@ class Watch implements MissedWatch {
       );
     });
     this.#skip(entry, wasm, BEHIND, count);
+    this.#pass({ ...joined(entry.name, runs), absent });
+  }
+
+  #pass(missed: PvMissed): void {
+    if (missed.sequences.length === 0 && missed.absent.length === 0) return;
+    const gone = missed.absent.filter(({ cause }) => cause !== "repeated");
+    const count = gone.reduce((sum, { count: updates = 0 }) => sum + updates, 0);
     const { absentTotal, unknownTotal, updatesTotal } = this.getSnapshot();
     this.#show({
       updatesTotal: updatesTotal + missed.sequences.length,
@@ -327,6 +390,15 @@ class Watch implements MissedWatch {
     this.#counted.set(entry, (this.#counted.get(entry) ?? 0) + count);
     pvs.flusher.later();
   }
+}
+
+/** As many of them as fit in a question. */
+function asked(cuts: readonly Cut[]): readonly Cut[] {
+  let bytes = 0;
+  return cuts.filter(({ after, entry }) => {
+    bytes += utf8.encode(JSON.stringify([entry.name, after.epoch, after.sequence])).length + 1;
+    return bytes <= MAX_QUESTION_BYTES;
+  });
 }
 
 const isSame = (one: Position, other: Position): boolean =>

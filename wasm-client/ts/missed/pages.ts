@@ -1,14 +1,14 @@
 /** Answers of the service `missed`: the updates of several PVs, and what of them is not there. */
 
-import type { PvUpdates } from "../types.js";
+import type { PvHistory, PvUpdates } from "../types.js";
 
 /** Updates that a client has missed and can't have. */
 export interface PvAbsent {
   /**
    * They are no longer kept (`evicted`); nothing is kept of the PV or of values of this kind, such as arrays
    * (`not kept`); the relay was too slow (`lost`); the server sent the update before again (`repeated`, nothing is
-   * missing); no client had the PV (`not monitored`); the relay was restarted or is another one (`restarted`); this
-   * client may not read the PV any more (`not allowed`); or the relay can't tell (`not answered`).
+   * missing); no client had the PV (`not monitored`); the relay was restarted or is another one, and its past doesn't
+   * reach back (`restarted`); this client may not read the PV any more (`not allowed`); or the relay can't tell (`not answered`).
    */
   readonly cause:
     | "evicted"
@@ -28,9 +28,12 @@ export interface PvAbsent {
  * the reconnect.
  */
 export interface PvMissed extends PvUpdates {
-  /** Changes when the PV has another type, or the relay has begun a new monitor. */
+  /**
+   * Changes when the PV has another type, or the relay has begun a new monitor. 0 of updates that the present relay may not
+   * have counted: it is another one, or was restarted.
+   */
   readonly epochs: Uint32Array;
-  /** Numbers of the updates within their epoch, as `inspect` has them. */
+  /** Numbers of the updates within their epoch, as `inspect` has them; 0 where the epoch is. */
   readonly sequences: Uint32Array;
   /** What else was missed. */
   readonly absent: readonly PvAbsent[];
@@ -201,6 +204,58 @@ export function kept({ absent, end, runs }: Answer, first: Position): Kept {
     runs: older.filter(({ sequences }) => sequences.length > 0),
     first: firstLeftOut,
     absent: missing.filter(({ count }) => count !== 0),
+  };
+}
+
+/**
+ * Of a past, what is later than the update with this time stamp, and older than `first`; `undefined` if it doesn't reach that
+ * one yet. Another relay has counted the former, so that only its time tells where it is.
+ */
+export function continued(past: PvHistory, afterNs: bigint, first: Position): PvMissed | undefined {
+  const { epoch, gaps, keptSinceNs, name, numbers, sequence, skipped, texts, timeNs } = past;
+  let number = sequence;
+  if (number === undefined || epoch !== first.epoch || ahead(number, first.sequence) < 0) {
+    return undefined;
+  }
+  let end = timeNs.length;
+  for (; end > 0 && ahead(number, first.sequence) >= 0; end -= 1) {
+    number -= 1 + (skipped.get(end - 1) ?? 0);
+  }
+  const same = timeNs.lastIndexOf(afterNs, end - 1);
+  const later = timeNs.subarray(0, end).findIndex((ns) => ns > afterNs);
+  const begin = Math.min(end, same >= 0 && end > 0 ? same + 1 : later < 0 ? end : later);
+  const absent: PvAbsent[] = [];
+  const add = (cause: PvAbsent["cause"]): void => {
+    if (absent.every((each) => each.cause !== cause)) absent.push({ cause, count: undefined });
+  };
+  if (past.incomplete !== undefined) add("not answered");
+  else if (keptSinceNs === undefined || keptSinceNs > afterNs) add("restarted");
+  const untilNs = timeNs[end];
+  for (const { cause, fromNs, toNs } of gaps) {
+    if (toNs !== undefined && toNs <= afterNs) continue;
+    if (untilNs !== undefined && fromNs >= untilNs) continue;
+    if (cause === "lost" || cause === "not monitored") add(cause);
+  }
+  // A value that isn't kept is no number.
+  if (Number.isNaN(numbers.at(-1)) && !texts.has(numbers.length - 1)) add("not kept");
+  const inside = <Value>(values: ReadonlyMap<number, Value>): ReadonlyMap<number, Value> =>
+    new Map(
+      [...values]
+        .filter(([row]) => row >= begin && row < end)
+        .map(([row, value]) => [row - begin, value]),
+    );
+  return {
+    name,
+    epochs: new Uint32Array(end - begin),
+    sequences: new Uint32Array(end - begin),
+    timeNs: timeNs.slice(begin, end),
+    numbers: numbers.slice(begin, end),
+    severities: past.severities.slice(begin, end),
+    statuses: past.statuses.slice(begin, end),
+    texts: inside(texts),
+    integers: inside(past.integers),
+    skipped: inside(skipped),
+    absent,
   };
 }
 

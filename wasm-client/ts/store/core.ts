@@ -130,12 +130,12 @@ export class Wasm {
   }
 
   /**
-   * A slot's last sequence number, how many updates were received and skipped, the PV's epoch, and its state by the
-   * numbers of `store.rs`.
+   * A slot's last sequence number, how many updates were received and skipped, the PV's epoch, its state by the numbers
+   * of `store.rs`, and seconds and nanoseconds of its time stamp.
    */
   inspect(slot: number): Float64Array {
     this.core.inspect(slot);
-    return this.#summary(INSPECTED_PLACE, 5);
+    return this.#summary(INSPECTED_PLACE, 7);
   }
 
   #summary(place: number, count: number): Float64Array {

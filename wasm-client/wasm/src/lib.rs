@@ -21,7 +21,7 @@ use pvwire_executor::{Execution, Watchers};
 static MEMORY: talc::wasm::WasmDynamicTalc = talc::wasm::new_wasm_dynamic_allocator();
 
 /// Length of the summary that `Core::apply` writes; `ts/store/core.ts` names its elements.
-const SUMMARY_LEN: usize = 15;
+const SUMMARY_LEN: usize = 17;
 
 /// One client's state, as JavaScript holds it.
 #[wasm_bindgen]
@@ -106,6 +106,8 @@ impl Core {
             0.0,
             0.0,
             0.0,
+            0.0,
+            0.0,
         ];
         true
     }
@@ -185,19 +187,32 @@ impl Core {
     }
 
     /// Fills the last numbers of the summary: sequence number of a slot's last update, how many updates
-    /// were received and skipped, the PV's epoch and its state.
+    /// were received and skipped, the PV's epoch, its state and its time stamp.
     pub fn inspect(&mut self, slot: Slot) {
         let store = &self.session.live;
         let at = slot as usize;
         let skips = store.skips.get(at * CAUSES..).unwrap_or_default();
-        if let (Some(pv), [.., to_sequence, to_received, to_skipped, to_epoch, to_state]) =
-            (store.pvs.get(at), &mut self.summary)
+        if let (
+            Some(pv),
+            [
+                ..,
+                to_sequence,
+                to_received,
+                to_skipped,
+                to_epoch,
+                to_state,
+                to_seconds,
+                to_nanoseconds,
+            ],
+        ) = (store.pvs.get(at), &mut self.summary)
         {
             *to_sequence = f64::from(pv.sequence);
             *to_received = pv.received;
             *to_skipped = skips.iter().take(CAUSES).sum();
             *to_epoch = f64::from(store.metadata(slot).epoch);
             *to_state = f64::from(pv.state);
+            *to_seconds = pv.seconds;
+            *to_nanoseconds = f64::from(pv.nanoseconds);
         }
     }
 
