@@ -315,7 +315,11 @@ impl Run {
                     client,
                     number,
                     response,
-                } => self.batch_done(client, number, &response),
+                    charge,
+                } => {
+                    drop(charge);
+                    self.batch_done(client, number, &response);
+                }
                 ShardCommand::WasRead { client, message } => self.was_read(client, message),
                 ShardCommand::LargeMade { client, is_made } => self.large_made(client, is_made),
                 ShardCommand::PageMade(made) => {

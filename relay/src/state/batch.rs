@@ -8,7 +8,7 @@ use pvwire_schema::types::{Connection, Metadata, PutValue};
 
 use crate::ingest::weight::Weight;
 use crate::ingest::{OpEnd, RowValue};
-use crate::limits::memory::Owner;
+use crate::limits::memory::{Charge, Owner};
 use crate::state::table::Latest;
 
 /// Puts and then reads, whose outcomes belong together.
@@ -106,8 +106,10 @@ impl BatchResult {
 /// Writes the response to a batch, on any thread: it may be as large as all values together.
 pub struct Respond(pub WriteResponse);
 
-/// Makes a response in JSON of the outcome of a batch, within the memory of this client.
-pub type WriteResponse = Box<dyn FnOnce(&BatchResult, &Arc<Owner>) -> Vec<u8> + Send>;
+/// Makes a response in JSON of the outcome of a batch, within the memory of this client, which is charged for it unless there
+/// is too little.
+pub type WriteResponse =
+    Box<dyn FnOnce(&BatchResult, &Arc<Owner>) -> (Vec<u8>, Option<Charge>) + Send>;
 
 impl fmt::Debug for Respond {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

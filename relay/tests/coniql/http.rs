@@ -362,6 +362,47 @@ fn body_that_is_broken_is_not_called_too_long() {
     }
 }
 
+#[test]
+fn list_of_large_responses_stays_within_the_memory_of_its_client() {
+    let flags = ["--coniql", "--enable-sim", "--max-memory-mib=256"];
+    let mut relay = Relay::start(Network::new(), &flags);
+    let channel = |n: usize| {
+        let id = "sim://waveform(500000,rate_hz=1)";
+        format!("a{n}: getChannel(id: \"{id}\") {{ value {{ base64Array {{ base64 }} }} }} ")
+    };
+    let query = format!("{{ {} }}", (0..8).map(channel).collect::<String>());
+    let list = vec![json!({ "query": query }); 16];
+    let before = peak_bytes(&mut relay);
+    let (status, _, body) = ask(&relay, "POST", "/graphql", "", &json!(list).to_string());
+    let grown = peak_bytes(&mut relay) - before;
+    let start: String = body.chars().take(200).collect();
+    assert!(grown < 300 << 20, "{grown} bytes; {status}: {start}");
+    // The client is told, and the next one is served.
+    assert!(status == 503 || body.contains("REFUSED"), "{start}");
+    let one = json!({ "query": format!("{{ {} }}", channel(0)) });
+    let answer = post(&relay, &one);
+    assert!(answer["errors"].is_null());
+}
+
+/// The most memory that the relay has occupied.
+fn peak_bytes(relay: &mut Relay) -> usize {
+    let status = relay.proc("status");
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = peak.unwrap().trim().trim_end_matches(" kB");
+    1024 * kib.parse::<usize>().unwrap()
+}
+
+#[test]
+fn body_that_is_much_too_long_is_told_so() {
+    let relay = Relay::start(Network::new(), &["--coniql"]);
+    let body = "x".repeat(20 << 20);
+    let (status, _, told) = ask(&relay, "POST", "/graphql", "", &body);
+    assert_eq!(
+        (status, told.as_str()),
+        (413, "a request may have at most 1 MiB\n")
+    );
+}
+
 /// Elements of a batch whose puts are done; the others are refused for `max_puts_per_s`.
 fn done(answers: &[Value]) -> Vec<usize> {
     let is_done = |answer: &Value| {

@@ -13,7 +13,7 @@ use pvwire_schema::types::Outcome;
 
 use super::full_name;
 use crate::ingest::{OpEnd, RowValue};
-use crate::limits::memory::Owner;
+use crate::limits::memory::{Charge, Owner, TooMuch};
 use crate::limits::requests::{LONGEST_GET, LONGEST_PUT};
 use crate::state::batch::{Batch, BatchPut, BatchResult, PvValue, ReadError};
 
@@ -102,14 +102,14 @@ impl Plan {
         self.steps.push(Step::Read { name, read, put });
     }
 
-    /// Writes the response. A document may name a large value any number of times: what each channel takes is charged to
-    /// the owner before it is written, until the response is complete.
+    /// Writes the response, with its charge to the owner. A document may name a large value any number of times: what each
+    /// channel takes is charged before it is written.
     pub fn respond(
         &self,
         operation: &Operation,
         (result, owner): (&BatchResult, &Arc<Owner>),
-        out: &mut Vec<u8>,
-    ) {
+    ) -> (Vec<u8>, Result<Charge, TooMuch>) {
+        let mut response = Vec::new();
         let (mut steps, mut charges) = (self.steps.iter(), Vec::new());
         let write = |channel: ChannelRequest<'_>, out: &mut Vec<u8>| {
             let (name, seen, is_put) = match steps.next() {
@@ -140,7 +140,12 @@ impl Plan {
             WRITER.with_borrow_mut(|writer| writer.write(channel.selection, &pv, out));
             Ok(())
         };
-        operation.respond(write, out);
+        operation.respond(write, &mut response);
+        let charge = match charges.pop() {
+            Some(mut one) => one.resize(response.len()).map(|()| one),
+            None => owner.charge(response.len()),
+        };
+        (response, charge)
     }
 }
 

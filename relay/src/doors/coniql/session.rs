@@ -84,9 +84,8 @@ impl ConiqlSession {
                 let plan = plan.unwrap_or_else(|| Plan::new(&operation, self.documents.dialect()));
                 let (plan, batch) = plan;
                 let respond = Respond(Box::new(move |result, owner| {
-                    let mut response = Vec::new();
-                    plan.respond(&operation, (result, owner), &mut response);
-                    response
+                    let (response, charge) = plan.respond(&operation, (result, owner));
+                    (response, charge.ok())
                 }));
                 DoorAction::Run(Batch { number, ..batch }, respond)
             }

@@ -24,6 +24,11 @@ use crate::state::registry;
 /// Time limit for receiving a body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Bytes of a body that is too long which are read and dropped, and for how long: a client that still sends doesn't read the
+/// answer, and unread bytes would end its connection without one.
+const DISCARDED_BYTES: usize = 64 << 20;
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// The refusal of a body that doesn't come.
 const TOO_LATE: &str = "the body has not arrived within 10 s\n";
 
@@ -102,16 +107,31 @@ pub(super) async fn received(
     let expected = body.size_hint().upper();
     let expected = expected.map_or(most, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
     let charge = caller.owner.charge(expected.min(most))?;
-    let collected = timeout(BODY_TIMEOUT, Limited::new(body, most).collect()).await;
+    let limited = Limited::new(&mut *body, most);
+    let collected = timeout(BODY_TIMEOUT, limited.collect()).await;
     let late = |_| bad(StatusCode::REQUEST_TIMEOUT, TOO_LATE.into());
-    let collected = collected.map_err(late)?.map_err(|error| {
-        if error.is::<LengthLimitError>() {
-            return bad(StatusCode::PAYLOAD_TOO_LARGE, too_long.into());
+    match collected.map_err(late)? {
+        Ok(collected) => Ok((collected.to_bytes(), charge)),
+        Err(error) if error.is::<LengthLimitError>() => {
+            drop(charge);
+            // Whether all of it came makes no difference.
+            let _ = timeout(DISCARD_TIMEOUT, discard(body)).await;
+            Err(bad(StatusCode::PAYLOAD_TOO_LARGE, too_long.into()))
         }
-        let message = format!("the body can't be read: {error}\n");
-        bad(StatusCode::BAD_REQUEST, message.into())
-    })?;
-    Ok((collected.to_bytes(), charge))
+        Err(error) => {
+            let message = format!("the body can't be read: {error}\n");
+            Err(bad(StatusCode::BAD_REQUEST, message.into()))
+        }
+    }
+}
+
+async fn discard(body: &mut Incoming) {
+    let mut left = DISCARDED_BYTES;
+    while let Some(Ok(frame)) = body.frame().await
+        && left > 0
+    {
+        left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
+    }
 }
 
 impl Gate {

@@ -16,12 +16,13 @@ use hyper::{Method, Request, StatusCode};
 use pvwire_coniql::{OperationKind, Payload, PayloadError, Requests, may_introspect};
 
 use super::answer::{Answer, Refusal, allow, not_allowed, plain, shared_with, with_type};
-use super::caller::{Guest, charged_body, received};
+use super::caller::{Guest, charged, charged_body, received};
 use super::query::argument;
 use super::{Audience, Server, Visit};
 use crate::compute::Size;
 use crate::doors::coniql::Coniql;
 use crate::doors::coniql::batch::Plan;
+use crate::limits::memory::{Charge, Owner, TooMuch};
 use crate::limits::requests::RequestBudget;
 use crate::session::batch;
 use crate::state::batch::{Batch, BatchResult};
@@ -67,11 +68,34 @@ impl Asker {
 struct Responses {
     status: StatusCode,
     body: Vec<u8>,
+    /// `None` of a short one.
+    charge: Option<Charge>,
 }
 
 /// A JSON response of this status.
 fn responses(status: StatusCode, body: Vec<u8>) -> Responses {
-    Responses { status, body }
+    let charge = None;
+    Responses {
+        status,
+        body,
+        charge,
+    }
+}
+
+/// A list of responses, charged before it is written.
+fn list(all: Vec<Responses>, owner: &Arc<Owner>) -> Result<Responses, TooMuch> {
+    let length = all.iter().map(|one| one.body.len() + 1).sum::<usize>() + 2;
+    let charge = owner.charge(length)?;
+    let mut body = Vec::with_capacity(length);
+    for one in all {
+        body.push(if body.is_empty() { b'[' } else { b',' });
+        body.extend(one.body);
+    }
+    body.push(b']');
+    Ok(Responses {
+        charge: Some(charge),
+        ..responses(StatusCode::OK, body)
+    })
 }
 
 impl Server {
@@ -176,7 +200,11 @@ impl Server {
             .await?;
         let knows_type = knows_response_type(headers);
         let one = |payload| self.coniql_response(door, request, &asker, payload);
-        let Responses { mut status, body } = match requests {
+        let Responses {
+            mut status,
+            body,
+            charge,
+        } = match requests {
             Ok(Requests::One(payload)) => one(Ok(payload)).await?,
             Ok(Requests::Batch(batch)) => {
                 let mut all =
@@ -185,10 +213,12 @@ impl Server {
                     all.push(Box::pin(one(payload)));
                 }
                 let all = all_of(all).await.into_iter();
-                let bodies = all.map(|one| one.map(|one| one.body));
-                let bodies: Vec<_> = bodies.collect::<Result<_, _>>()?;
-                let body = [&b"["[..], &bodies.join(&b","[..]), b"]"].concat();
-                responses(StatusCode::OK, body)
+                let all = all.collect::<Result<Vec<_>, _>>()?;
+                let bytes = all.iter().map(|one| one.body.len()).sum();
+                let owner = Arc::clone(&caller.owner);
+                let write = move || list(all, &owner);
+                let written = self.pool.compute(caller.cpu(), Size::of(bytes), write);
+                written.await??
             }
             Err(why) => one(Err(why)).await?,
         };
@@ -201,7 +231,11 @@ impl Server {
             };
         }
         let content_type = if knows_type { RESPONSE_JSON } else { JSON };
-        let mut answer = with_type(charged_body(caller, body)?, content_type);
+        let body = match charge {
+            Some(charge) => charged(body, charge),
+            None => charged_body(caller, body)?,
+        };
+        let mut answer = with_type(body, content_type);
         *answer.status_mut() = status;
         if status == StatusCode::METHOD_NOT_ALLOWED {
             allow(&mut answer, "POST");
@@ -281,13 +315,12 @@ impl Server {
             Err(refused) => refused,
         };
         let (size, owner) = (Size::of(result.elements()), Arc::clone(&caller.owner));
-        let write = move || {
-            let mut body = Vec::new();
-            plan.respond(&operation, (&result, &owner), &mut body);
-            body
-        };
-        let body = self.pool.compute(caller.cpu(), size, write).await?;
-        Ok(responses(StatusCode::OK, body))
+        let write = move || plan.respond(&operation, (&result, &owner));
+        let (body, charge) = self.pool.compute(caller.cpu(), size, write).await?;
+        Ok(Responses {
+            charge: Some(charge?),
+            ..responses(StatusCode::OK, body)
+        })
     }
 
     /// Tells a browser what a page of another origin may send.

@@ -21,7 +21,7 @@ use crate::fanout::encoding::Encoding;
 use crate::fanout::output::{FrameSink, Order, TickFrames};
 use crate::limits::connections::{SharedBudgets, Stay};
 use crate::limits::cpu::CpuShare;
-use crate::limits::memory::Owner;
+use crate::limits::memory::{Charge, Owner};
 use crate::ops::pulse::Pulse;
 use crate::session::batch::Puts;
 use crate::session::question::{Page, Problem};
@@ -160,12 +160,13 @@ impl ShardHandle {
         respond: Respond,
         result: BatchResult,
     ) {
-        let done = move |response| ShardCommand::BatchDone {
+        let done = move |(response, charge)| ShardCommand::BatchDone {
             client,
             number,
             response,
+            charge,
         };
-        let answer = Answer::new(&self.mailbox, done(FAILED.to_vec()));
+        let answer = Answer::new(&self.mailbox, done((FAILED.to_vec(), None)));
         let (size, memory) = (Size::of(result.elements()), Arc::clone(owner));
         pool.run(owner.cpu(), size, move || {
             answer.give(done(respond.0(&result, &memory)));
@@ -289,6 +290,8 @@ pub(super) enum ShardCommand {
         client: ClientId,
         number: u32,
         response: Vec<u8>,
+        /// Of the response, until it is a message.
+        charge: Option<Charge>,
     },
     /// The frames of a client's large values were made, or that failed.
     LargeMade {
