@@ -87,6 +87,9 @@ pub enum Added {
 /// A message of which no piece came for this time is given up: its sender is gone.
 pub const GIVEN_UP_AFTER: Duration = Duration::from_secs(5);
 
+/// A message that isn't whole after this time is given up, too: pieces without end would keep its memory.
+const LONGEST: Duration = Duration::from_secs(30);
+
 /// Messages of which pieces have come, one for each key. A newer message replaces an unfinished one.
 pub struct Assemblies<K> {
     open: HashMap<K, Open>,
@@ -102,7 +105,8 @@ struct Open {
     sender: MemberId,
     message: u64,
     next: u32,
-    /// When its last piece came.
+    /// When its first piece came, and its last one.
+    begun: Instant,
     last: Instant,
     parts: BytesMut,
 }
@@ -133,6 +137,7 @@ impl<K: Hash + Eq + Copy> Assemblies<K> {
                 sender,
                 message: piece.message,
                 next: 0,
+                begun: now,
                 last: now,
                 parts: BytesMut::new(),
             };
@@ -144,7 +149,7 @@ impl<K: Hash + Eq + Copy> Assemblies<K> {
             return Added::Lost;
         };
         let is_next = open.message == piece.message && open.next == piece.index;
-        if !is_next || open.sender != sender || part.len() > room {
+        if !is_next || open.sender != sender || part.is_empty() || part.len() > room {
             self.forget(key);
             return Added::Lost;
         }
@@ -181,7 +186,8 @@ impl<K: Hash + Eq + Copy> Assemblies<K> {
 
     /// Drops unfinished messages whose senders are gone. Returns whether others are unfinished.
     pub fn give_up(&mut self, now: Instant) -> bool {
-        let is_over = |open: &Open| now.saturating_duration_since(open.last) >= GIVEN_UP_AFTER;
+        let age = |at: Instant| now.saturating_duration_since(at);
+        let is_over = |open: &Open| age(open.last) >= GIVEN_UP_AFTER || age(open.begun) >= LONGEST;
         let over = self.open.iter().filter(|(_, open)| is_over(open));
         for key in over.map(|(key, _)| *key).collect::<Vec<_>>() {
             self.forget(key);
@@ -212,6 +218,28 @@ mod tests {
 
     fn whole(text: &'static [u8]) -> Added {
         Added::Whole(Bytes::from_static(text))
+    }
+
+    #[test]
+    fn pieces_without_end_keep_no_memory() {
+        let mut assemblies = Assemblies::new(100, 100);
+        let piece = |index| Piece {
+            message: 7,
+            index,
+            count: 1_000,
+        };
+        let (start, step) = (Instant::now(), GIVEN_UP_AFTER / 2);
+        let mut add = |index: u32, part: &[u8]| {
+            let now = start + step * index;
+            let added = assemblies.add((SENDER, 'a'), piece(index), part, now);
+            assemblies.give_up(now);
+            added
+        };
+        let ended = (0..100).position(|index| add(index, b"x") == Added::Lost);
+        assert_eq!(ended, Some(13), "after half a minute");
+        assert_eq!(add(0, b"x"), Added::Waiting);
+        assert_eq!(add(1, b""), Added::Lost, "an empty one");
+        assert_eq!(assemblies.bytes(), 0);
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub(super) const PIECE: &str = "Pvwire-Piece";
 pub(super) const SEAL: &str = "Pvwire-Seal";
 
 /// Bytes of all unfinished messages in pieces, by what they are for.
-const UPDATE_BYTES: usize = 256 << 20;
+const UPDATE_BYTES: usize = MAX_MESSAGE;
 const REQUEST_BYTES: usize = 64 << 20;
 const ANSWER_BYTES: usize = 256 << 20;
 
@@ -172,7 +172,10 @@ impl Inbox {
         match self.add(|all| &mut all.shards, key, message) {
             Added::Whole(whole) => self.shared.receiver.message(owner, shard, whole),
             Added::Waiting => {}
-            Added::Lost => self.shared.receiver.lost(),
+            Added::Lost => {
+                self.refuse(Refusal::Budget, &message.subject);
+                self.shared.receiver.lost();
+            }
         }
     }
 

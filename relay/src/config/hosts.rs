@@ -1,11 +1,14 @@
 //! To which hosts clients may be sent: browsers send their tokens there.
 
+use std::net::IpAddr;
+
 use hyper::Uri;
 use wildmatch::WildMatch;
 
 use super::value::socket_address;
 
-/// Patterns of hosts (`member_hosts`); without any, all hosts.
+/// Patterns of hosts (`member_hosts`); without any, all hosts. A pattern that ends in `*` is one of addresses: any domain's
+/// names could begin as it does.
 #[derive(Debug, Default)]
 pub struct Hosts(Vec<WildMatch>);
 
@@ -16,7 +19,7 @@ impl Hosts {
         Self(
             patterns
                 .iter()
-                .map(|pattern| WildMatch::new(pattern))
+                .map(|pattern| WildMatch::new(&pattern.to_ascii_lowercase()))
                 .collect(),
         )
     }
@@ -32,7 +35,14 @@ impl Hosts {
             .as_ref()
             .and_then(Uri::host)
             .map(str::to_ascii_lowercase);
-        let matches = |host: String| self.0.iter().any(|pattern| pattern.matches(&host));
+        let matches = |host: String| {
+            let is_address = host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
+            self.0.iter().any(|pattern| {
+                let pattern_text = pattern.pattern();
+                let is_open = pattern_text.ends_with('*') && pattern_text != "*";
+                (is_address || !is_open) && pattern.matches(&host)
+            })
+        };
         self.0.is_empty() || host.is_some_and(matches)
     }
 }
@@ -43,7 +53,7 @@ mod tests {
 
     #[test]
     fn clients_are_sent_to_the_hosts_of_the_site_alone() {
-        let patterns = ["*.relays.example.org", "10.1.2.*", "[::1]"].map(str::to_owned);
+        let patterns = ["*.Relays.example.org", "10.1.2.*", "[::1]"].map(str::to_owned);
         let hosts = Hosts::new(&patterns);
         for own in [
             "wss://a.relays.example.org/ws",
@@ -56,6 +66,8 @@ mod tests {
         for other in [
             "wss://relays.example.org.evil.example/ws",
             "wss://evil.example/ws",
+            "wss://10.1.2.3.evil.example/ws",
+            "wss://10.1.2.evil.example/ws",
             "wss://evil.example/?a.relays.example.org",
             "wss://a.relays.example.org@evil.example/ws",
             "https://a.relays.example.org/ws",

@@ -110,6 +110,10 @@ impl Interests {
         });
         relay.until = until;
         let dropped = relay.leave(interest);
+        let ends = now + LEAVES_AFTER + self.registry.linger();
+        if let Some(unresolved) = relay.names.leave(dropped.len(), ends) {
+            self.orders.count(dropped.clone(), unresolved);
+        }
 
         // As for a client: many names at once are searched separately.
         let is_crowd = interest.add.len() > FRESH_NAMES;
@@ -130,7 +134,7 @@ impl Interests {
                 );
                 return Grant::Refused(why);
             }
-            match relay.names.check() {
+            match relay.names.check(now) {
                 Ok(()) => {}
                 // It asks again in a moment, when it is known how many of the names servers have.
                 Err(true) => return Grant::Elsewhere,

@@ -19,7 +19,13 @@ pub(super) enum MessageError {
     Content(#[from] DecodeError),
     #[error("it has neither a put nor a call")]
     NoOperation,
+    #[error("its texts are too long")]
+    TooLong,
 }
+
+/// Bytes of an operation's head, and of each of its texts: they are logged and recorded.
+const MAX_HEAD_BYTES: usize = 64 << 10;
+const MAX_TEXT_BYTES: usize = 1024;
 
 /// What one relay wants of another.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -140,7 +146,14 @@ pub(super) fn read_operation(bytes: &[u8]) -> Result<RemoteOperation, MessageErr
     let (length, rest) = bytes.split_first_chunk().ok_or_else(short)?;
     let length = u32::from_le_bytes(*length) as usize;
     let (head, request) = rest.split_at_checked(length).ok_or_else(short)?;
+    if head.len() > MAX_HEAD_BYTES {
+        return Err(MessageError::TooLong);
+    }
     let head: Head = serde_json::from_slice(head)?;
+    let texts = head.user.iter().chain([&head.address, &head.origin]);
+    if texts.map(String::len).any(|length| length > MAX_TEXT_BYTES) {
+        return Err(MessageError::TooLong);
+    }
     let operation = match decode::request(request)?.body {
         RequestBody::Put(put) => Operation::Put(put),
         RequestBody::Rpc {
@@ -224,6 +237,19 @@ mod tests {
         assert!(matches!(read.operation, Operation::Put(read) if read == put));
         for end in 0..bytes.len() / 2 {
             assert!(read_operation(&bytes[..end]).is_err());
+        }
+        let long = "x".repeat(MAX_TEXT_BYTES + 1);
+        let by = OnBehalf {
+            address: long.clone(),
+            ..OnBehalf::default()
+        };
+        let groups = OnBehalf {
+            groups: vec![long; MAX_HEAD_BYTES / MAX_TEXT_BYTES],
+            ..OnBehalf::default()
+        };
+        for by in [by, groups] {
+            let bytes = operation(&by, None, Operation::Put(put.clone()));
+            assert!(matches!(read_operation(&bytes), Err(MessageError::TooLong)));
         }
     }
 

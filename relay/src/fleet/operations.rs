@@ -43,6 +43,8 @@ const MOST_OPEN: usize = 4_096;
 struct Budget {
     operations: Bucket,
     open: usize,
+    /// The relay is lost: the budget remains until nothing is open, or it would come back with a new one.
+    is_lost: bool,
 }
 
 /// The operations that other relays ask for. Rules, audit and time-outs are the same as for clients of this relay.
@@ -79,7 +81,11 @@ impl Served {
 
     /// A relay is lost.
     pub(super) fn lost(&mut self, member: MemberId) {
-        self.budgets.remove(&member);
+        if let Some(budget) = self.budgets.get_mut(&member) {
+            budget.is_lost = true;
+        }
+        self.budgets
+            .retain(|_, budget| !budget.is_lost || budget.open > 0);
     }
 
     /// Begins an operation.
@@ -94,8 +100,10 @@ impl Served {
         let full = || Budget {
             operations: Bucket::new(OPERATIONS_PER_S, OPERATIONS_AT_ONCE, now),
             open: 0,
+            is_lost: false,
         };
         let budget = self.budgets.entry(from).or_insert_with(full);
+        budget.is_lost = false;
         if budget.open >= MOST_OPEN || !budget.operations.take_one(now) {
             let what = format_args!("an operation of relay {from}");
             self.refusals.note(Refusal::Budget, what);

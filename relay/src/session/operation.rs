@@ -721,15 +721,14 @@ impl Operations {
 
 /// Logs the end of an operation.
 fn log_end(kind: &str, operation: &Operation, result: &str, message: &str) {
-    // Names come from clients and may hold anything.
-    let name: String = (operation.plain_name.chars())
-        .take(MAX_NAME_BYTES)
-        .collect();
-    let (identity, address) = (&operation.caller.identity, &operation.caller.peer.address);
-    let why = if message.is_empty() {
-        String::new()
-    } else {
-        format!(" {message:?}")
+    // Clients, other relays and servers may say anything.
+    let cut = |text: &str| text.chars().take(MAX_NAME_BYTES).collect::<String>();
+    let name = cut(&operation.plain_name);
+    let identity = cut(&operation.caller.identity.to_string());
+    let address = cut(&operation.caller.peer.address);
+    let why = match cut(message) {
+        why if why.is_empty() => String::new(),
+        why => format!(" {why:?}"),
     };
     log::info!("{kind} of {name:?} by {identity} at {address}: {result}{why}");
 }

@@ -131,6 +131,12 @@ impl Registry {
         self.is_shared
     }
 
+    /// For how long a PV stays open after its last client has gone.
+    #[must_use]
+    pub fn linger(&self) -> Duration {
+        self.linger
+    }
+
     /// Sets whether memory is short.
     pub fn set_short(&self, short: bool) {
         self.short.store(short, Ordering::Relaxed);

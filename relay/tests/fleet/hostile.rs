@@ -62,8 +62,11 @@ fn refused(relay: &Relay, why: &str) -> f64 {
 
 /// A put as a relay asks another for it, for a user.
 fn operation(name: &str, number: f64) -> Vec<u8> {
-    let head =
-        json!({"user": "jane", "groups": ["operators"], "address": "10.0.0.1:5", "origin": ""});
+    operation_from(name, number, "10.0.0.1:5")
+}
+
+fn operation_from(name: &str, number: f64, address: &str) -> Vec<u8> {
+    let head = json!({"user": "jane", "groups": ["operators"], "address": address, "origin": ""});
     let head = serde_json::to_vec(&head).unwrap();
     let body = RequestBody::Put(PutRequest {
         name: name.to_owned(),
@@ -367,6 +370,10 @@ fn forged_operations_and_interest_of_strangers_write_little_log_and_open_no_pvs(
             .stranger
             .send(MEMBERS, "", &serde_json::to_vec(&member).unwrap());
         fleet.stranger.send(&interest, "stranger", &names(0));
+        let long = operation_from(&ao, 9.0, &"x".repeat(100_000));
+        for _ in 0..20 {
+            fleet.stranger.send(&operations, "stranger", &long);
+        }
         for number in 0..2_000 {
             let body = operation(&format!("ca://none:{number}"), 9.0);
             fleet.stranger.send(&operations, "stranger", &body);

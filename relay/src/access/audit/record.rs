@@ -71,7 +71,7 @@ impl Attempt<'_> {
             "kind": self.kind,
             "attempt": format!("{}-{}", self.number.0, self.number.1),
             "user": self.identity.user.as_deref().map(cut),
-            "peer": self.peer,
+            "peer": cut(self.peer),
             "origin": cut(self.origin),
             "pv": cut(self.pv),
             "old": old,
