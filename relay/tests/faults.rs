@@ -531,6 +531,12 @@ fn hanging_shard_delays_only_its_clients_and_catches_up() {
     });
     hung.read_for_a_moment();
     assert!(!hung.has_answer(ping), "its shard hangs");
+    let hangs = "pvwire_thread_turned_ago_seconds{thread=\"shard-0\"}";
+    eventually("it is seen", || relay.metric(hangs) > 4.5);
+    let mut late: Vec<_> = (0..3).map(|_| Client::connect(relay.address())).collect();
+    for client in &mut late {
+        client.subscribe_live(&[&name]);
+    }
 
     writeln!(threads, "cont shard-0").unwrap();
     hung.wait_answer(ping);

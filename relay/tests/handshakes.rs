@@ -161,6 +161,29 @@ fn refused_and_broken_handshakes_leave_their_place_to_others() {
 }
 
 #[test]
+fn streams_of_large_values_leave_the_descriptors_of_probes() {
+    let relay = Relay::spawn(relay_command_with_limit(Network::new(), "-n 256"), &[]);
+    let address = relay.address();
+    let mut clients: Vec<_> = (0..40).map(|_| Client::connect(address)).collect();
+    let paths: Vec<_> = clients.iter_mut().map(Client::ask_for_stream).collect();
+    let others: Vec<_> = (0..256)
+        .map_while(|_| upgraded(address, "/ws", Some("pvwire.v1")).ok())
+        .collect();
+    assert!(others.len() > 20, "{}", others.len());
+    let ask = |path: &str| {
+        let mut stream = TcpStream::connect(address).ok()?;
+        stream.set_read_timeout(Some(DEADLINE)).ok()?;
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
+        answered(&mut stream, &request).is_ok().then_some(stream)
+    };
+    let streams: Vec<_> = paths.iter().filter_map(|path| ask(path)).collect();
+    assert_eq!(streams.len(), 0, "the relay is full");
+    eventually("probes are answered", || ask("/live").is_some());
+    drop(others);
+    eventually("there is room again", || ask(&paths[0]).is_some());
+}
+
+#[test]
 fn event_streams_leave_the_descriptors_that_an_ioc_needs_to_come_back() {
     let network = Network::new();
     let record = r#"record(ao, "$(P)ao") { field(VAL, "1") }"#;

@@ -505,6 +505,9 @@ impl Server {
         if let Err(refusal) = self.gate.check_origin(request.headers()) {
             return plain(refusal.status, refusal.message);
         }
+        if !self.gate.has_descriptors(visit) {
+            return plain(StatusCode::SERVICE_UNAVAILABLE, gate::NO_DESCRIPTORS);
+        }
         let token = request.uri().query().and_then(|query| {
             let (shard, token) = query.split_once('-')?;
             let shard = usize::from_str_radix(shard, 16).ok()?;

@@ -25,7 +25,7 @@ use crate::state::registry::Registry;
 const FULL: &str = "the relay is full: try again later\n";
 
 /// Refuses a client whose descriptors are kept for others.
-const NO_DESCRIPTORS: &str = "the relay has no file descriptors left for clients: try again later (its \
+pub(super) const NO_DESCRIPTORS: &str = "the relay has no file descriptors left for clients: try again later (its \
                                          operator raises LimitNOFILE or ulimit -n)\n";
 
 /// The header in which proxies name the address of their client.
@@ -219,12 +219,15 @@ impl Gate {
         if self.registry.is_short() {
             return Some("the relay is short of memory (max_memory_mib): try again later\n");
         }
-        // A connection that came while there was room keeps its descriptor, however many came after it.
-        let has_room = visit.room == Room::Clients || self.descriptors.has_room(Instant::now());
-        if !has_room {
+        if !self.has_descriptors(visit) {
             return Some(NO_DESCRIPTORS);
         }
         self.clients.is_full().then_some(FULL)
+    }
+
+    /// Whether a connection may stay. One that came while there was room keeps its descriptor, however many came after it.
+    pub(super) fn has_descriptors(&self, visit: &Visit) -> bool {
+        visit.room == Room::Clients || self.descriptors.has_room(Instant::now())
     }
 
     /// A permit for one client, unless the relay takes no further client at present.

@@ -7,6 +7,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::{Either, Empty, Full};
@@ -30,6 +31,9 @@ use crate::http::connection::Connection;
 use crate::limits::connections::{ClientPermit, SharedBudgets, Stay};
 use crate::session::shard::{Arrival, ShardHandle};
 use crate::session::transport::AnyTransport;
+
+/// A shard that took no turn for so long gets no new clients while others do. Idle ones take one every two seconds.
+const HANGS_AFTER: Duration = Duration::from_secs(4);
 
 /// A client that a shard is about to get.
 pub(super) struct Newcomer {
@@ -108,7 +112,7 @@ impl Server {
         Ok((newcomer, permit))
     }
 
-    /// Gives a client to the shard with the fewest clients.
+    /// Gives a client to the shard with the fewest clients of those that take their turns.
     pub(super) fn hand_over(
         &self,
         newcomer: Newcomer,
@@ -116,8 +120,9 @@ impl Server {
         transport: AnyTransport,
         read_ahead: Vec<u8>,
     ) {
-        let shards = self.admin.shards.iter();
-        if let Some(shard) = shards.min_by_key(|shard| ShardHandle::clients(shard)) {
+        let (shards, now) = (self.admin.shards.iter(), Instant::now());
+        let place = |shard: &&ShardHandle| (shard.turned_ago(now) > HANGS_AFTER, shard.clients());
+        if let Some(shard) = shards.min_by_key(place) {
             let Newcomer {
                 peer,
                 login,
