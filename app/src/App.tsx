@@ -35,6 +35,39 @@ class Asked extends Component<{ readonly question: Question; readonly children: 
   }
 }
 
+/** A page that can't be shown leaves the frame: the search and the other pages. */
+class PageBoundary extends Component<
+  { readonly children: ReactNode },
+  { readonly why?: string | undefined }
+> {
+  override state: { readonly why?: string | undefined } = {};
+
+  static getDerivedStateFromError(error: unknown): { readonly why: string } {
+    return { why: error instanceof Error ? error.message : String(error) };
+  }
+
+  override render(): ReactNode {
+    const { why } = this.state;
+    if (why === undefined) return this.props.children;
+    return (
+      <section role="alert" className="note" data-part="broken">
+        <p>
+          This page can't be shown: {why}. If the relay was updated since the page was opened, load it
+          again; otherwise tell the relay's operator.
+        </p>
+        <button
+          type="button"
+          onClick={() => {
+            location.reload();
+          }}
+        >
+          Load again
+        </button>
+      </section>
+    );
+  }
+}
+
 export function App(): ReactNode {
   const route = useRoute();
   const search = useRef<HTMLInputElement>(null);
@@ -77,6 +110,7 @@ export function App(): ReactNode {
       />
       <ConnectionBanner isUtc={route.settings.utc === "1"} />
       <main>
+        <PageBoundary key={page === "pv" ? name : page}>
         <Suspense fallback={<p className="note">Loading…</p>}>
           {page === "pv" && name === "" && <Welcome route={route} />}
           {page === "pv" && name !== "" && <PvPage key={name} route={route} />}
@@ -88,6 +122,7 @@ export function App(): ReactNode {
           {page === "display" && <DisplayPage route={route} />}
           {page === "health" && <HealthPage route={route} />}
         </Suspense>
+        </PageBoundary>
       </main>
       {question !== undefined && (
         <Asked key={question.id} question={question}>

@@ -288,17 +288,27 @@ function ImagePlace({ children, cursor, region, route }: ImagePlaceProps) {
     if (Math.min(chosen.width, chosen.height) < SHORTEST_DRAG) showAt(dragged.to);
     else setTo(route, { region: Object.values(chosen).join(",") });
   };
-  const move = (event: KeyboardEvent): void => {
-    const step = MOVES[event.key];
-    if (step === undefined) return;
-    event.preventDefault();
-    const size = event.shiftKey ? 10 : 1;
+  /** The cursor moves by arrows; a region is from where R was pressed to where it is pressed again. */
+  const press = (event: KeyboardEvent): void => {
+    const { altKey, ctrlKey, key, metaKey, shiftKey } = event;
+    if (altKey || ctrlKey || metaKey) return;
+    const step = MOVES[key];
     const from = cursor ?? { x: left + Math.floor(width / 2), y: top + Math.floor(height / 2) };
-    const [x, y] = [from.x + size * step.x, from.y + size * step.y];
-    showAt({
-      x: Math.min(left + width - 1, Math.max(left, x)),
-      y: Math.min(top + height - 1, Math.max(top, y)),
-    });
+    if (step !== undefined) {
+      const size = shiftKey ? 10 : 1;
+      const [x, y] = [from.x + size * step.x, from.y + size * step.y];
+      const to = {
+        x: Math.min(left + width - 1, Math.max(left, x)),
+        y: Math.min(top + height - 1, Math.max(top, y)),
+      };
+      if (dragged !== undefined) setDragged({ ...dragged, to });
+      showAt(to);
+    } else if (key === "r" || key === "R") {
+      if (dragged === undefined) setDragged({ from, to: from });
+      else end();
+    } else if (key === "Escape" && dragged !== undefined) setDragged(undefined);
+    else return;
+    event.preventDefault();
   };
   const share = (pixel: number, from: number, size: number): string =>
     `${String((100 * (pixel - from)) / size)}%`;
@@ -318,9 +328,9 @@ function ImagePlace({ children, cursor, region, route }: ImagePlaceProps) {
             height: `${String(place.height)}px`,
           }}
           role="application"
-          aria-label="Pixels: click or use the arrow keys for the cursor, drag for a region"
+          aria-label="Pixels: click or use the arrow keys for the cursor; drag for a region, or press R at two of its corners"
           tabIndex={0}
-          onKeyDown={move}
+          onKeyDown={press}
           onPointerDown={(event) => {
             if (event.button !== 0) return;
             event.currentTarget.setPointerCapture(event.pointerId);
@@ -389,7 +399,7 @@ function Readings({ cursor, isPart, picture, region }: ReadingsProps) {
     <>
       <p className="note" data-part="pixel">
         {at === undefined
-          ? "Click a pixel for its value, its row and its column; drag for a region."
+          ? "Click a pixel for its value, its row and its column; drag for a region, or press R at two of its corners."
           : `Column ${String(at.x)}, row ${String(at.y)}: ${pixelText(picture, at)}`}
       </p>
       {numbers !== undefined && (

@@ -13,6 +13,28 @@ import {
   screenOf,
 } from "../fixtures/screen";
 
+test("a page that can't be loaded leaves the others, and is there when it is loaded again", async ({
+  app,
+  page,
+  prefix,
+}) => {
+  await app.open();
+  // As after an update of the relay, whose files have other names.
+  await page.route(/\/HealthPage-.*\.js$/, (route) => route.abort());
+  await page.getByRole("link", { name: "Health" }).click();
+  const broken = page.getByRole("alert").filter({ hasText: "This page can't be shown" });
+  await expect(broken).toContainText("load it again");
+  await page.getByRole("link", { name: "Table" }).click();
+  await expect(broken).toBeHidden();
+  await app.search.fill(`${prefix}:RING:CURRENT`);
+  await page.keyboard.press("Enter");
+  await expect(page.getByRole("heading", { name: `${prefix}:RING:CURRENT` })).toBeVisible();
+  await page.unroute(/\/HealthPage-.*\.js$/);
+  await page.getByRole("link", { name: "Health" }).click();
+  await page.getByRole("button", { name: "Load again" }).click();
+  await expect(page.getByRole("region", { name: "The relay" })).toContainText(/Clients/);
+});
+
 test("PV: typed, shown, written, refused, lost and found again", async ({
   app,
   ioc,

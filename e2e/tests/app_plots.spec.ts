@@ -520,6 +520,20 @@ test.describe("images", () => {
     await expect(pixel).toHaveText("Column 2, row 5: 62");
     await expect(bar).toBeVisible();
     await page.getByRole("button", { name: "Whole image" }).click();
+    // The same by keys alone: from one corner to the other.
+    await app.pixels.focus();
+    for (const key of ["r", "ArrowRight", "Escape", "r", "ArrowLeft", "ArrowLeft", "Shift+ArrowUp"]) {
+      await page.keyboard.press(key);
+    }
+    await expect(pixel).toHaveText("Column 1, row 0: 1");
+    await page.keyboard.press("r");
+    await expect(page.getByRole("img", { name: /image of 3 × 6 pixels/ })).toBeVisible();
+    await page.getByRole("button", { name: "Whole image" }).click();
+    await app.pixels.focus();
+    for (const key of ["ArrowRight", ...Array<string>(5).fill("ArrowDown")]) {
+      await page.keyboard.press(key);
+    }
+    await expect(pixel).toHaveText("Column 2, row 5: 62");
     await expect(region).toBeHidden();
     await page
       .getByRole("combobox", { name: "Scale" })

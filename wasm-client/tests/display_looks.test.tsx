@@ -32,6 +32,25 @@ describe("a rule", () => {
     expect(box("ruled")).not.toBe(null);
   });
 
+  it("that can't work on its PV's value is said and marks the widget, until it can", async () => {
+    await open(rule("pvInt0 &gt; 9", "TEMP"));
+    await when(() => page.querySelector('[data-name="ruled"]') === null);
+    relay.set("TEMP", NaN);
+    await when(() => page.querySelector('[data-name="ruled"]') !== null);
+    const isSaid = (): boolean => notes.some(({ text }) => text.includes("pvInt0 has no integer"));
+    expect(box("ruled").title).toContain("pvInt0 has no integer");
+    await when(isSaid);
+    relay.set("TEMP", 5);
+    await when(() => box("ruled").title === "" && !isSaid());
+  });
+
+  it("has a number as text with its units and without digits behind the point, as Phoebus has it", async () => {
+    await open(rule("pvStr0 == '22 °C'", "TEMP"));
+    await when(() => page.querySelector('[data-name="ruled"]') === null);
+    relay.set("TEMP", 22.6);
+    await when(() => page.querySelector('[data-name="ruled"]') !== null);
+  });
+
   it("whose PV is gone marks the widget, and its tooltip names the PV", async () => {
     await open(rule("pv0 &gt; 99", "TEMP") + pv("textupdate", "TEMP"));
     await when(() => value("textupdate") === "21.5 °C");
@@ -476,6 +495,32 @@ it("the list of what isn't shown breaks no words", async () => {
   );
   expect(words.length).toBeGreaterThan(5);
   expect(new Set(words)).toEqual(new Set([1]));
+});
+
+it("a scale and its marks are the PV's or the display's, as each widget says", async () => {
+  const own =
+    "<width>300</width><height>80</height><minimum>-40</minimum><maximum>1000</maximum>" +
+    "<level_high>500</level_high><show_alarm_limits>true</show_alarm_limits><show_limits>true</show_limits>";
+  const meter = (name: string, number: string): string =>
+    pv("linearmeter", "TEMP", `${own}<limits_from_pv>${number}</limits_from_pv>`).replace(
+      "<name>linearmeter<",
+      `<name>${name}<`,
+    );
+  await open(["0", "1", "2", "3", "true", "false"].map((each) => meter(`m${each}`, each)).join(""));
+  const ends = (name: string): string =>
+    [...box(name).querySelectorAll(".pvwire-display-scale > span")]
+      .map(({ textContent }) => textContent)
+      .join(" ");
+  await when(() => ends("m3").includes("1000"));
+  const isOwn = (name: string): boolean => ends(name).includes("1000");
+  expect(["m0", "m1", "m2", "m3", "mtrue", "mfalse"].map(isOwn)).toEqual([
+    false,
+    false,
+    true,
+    true,
+    false,
+    true,
+  ]);
 });
 
 it("labels at the ends of a scale are inside their widget", async () => {

@@ -3,7 +3,7 @@
 import { randomBytes } from "node:crypto";
 import path from "node:path";
 
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 
 import { LinkProxy } from "../../testbed/ts/link_proxy.js";
 import { Relay } from "../../testbed/ts/relay.js";
@@ -97,12 +97,28 @@ class Page {
   }
 }
 
+/** A relay that ends with its test, also if that fails. */
+async function startRelay(flags: readonly string[]): Promise<Relay> {
+  const relay = await Relay.start(ioc.network, flags);
+  onTestFinished(() => relay.kill());
+  return relay;
+}
+
+/** A page that ends with its test. */
+async function startPage({ port }: Relay): Promise<Page> {
+  const page = new Page(await LinkProxy.start(port));
+  onTestFinished(() => {
+    page.end();
+  });
+  return page;
+}
+
 /** On a busy machine the IOC or the relay may skip updates. */
 const STARVED = { retry: 2, timeout: 60_000 };
 
 it("has every update once after several cuts, and has skipped none", STARVED, async () => {
-  const relay = await Relay.start(ioc.network, [`--history=${prefix}:*=1h`]);
-  const page = new Page(await LinkProxy.start(relay.port));
+  const relay = await startRelay([`--history=${prefix}:*=1h`]);
+  const page = await startPage(relay);
   await page.counted(5);
   const before = page.inspected();
   for (const more of [25, 10]) await page.away(relay.port, more);
@@ -131,13 +147,11 @@ it("has every update once after several cuts, and has skipped none", STARVED, as
   const { absentTotal, unknownTotal, updatesTotal } = page.watch.getSnapshot();
   expect({ absentTotal, unknownTotal }).toEqual({ absentTotal: 0, unknownTotal: 0 });
   expect(updatesTotal).toBeGreaterThan(COUNTERS * 30);
-  page.end();
-  await relay.kill();
 });
 
 it("counts as skipped what a relay has not kept, and tells a restart", STARVED, async () => {
-  const relay = await Relay.start(ioc.network, ["--no-history"]);
-  const page = new Page(await LinkProxy.start(relay.port));
+  const relay = await startRelay(["--no-history"]);
+  const page = await startPage(relay);
   await page.counted(5);
   const before = page.inspected();
   await page.away(relay.port, 10);
@@ -162,8 +176,6 @@ it("counts as skipped what a relay has not kept, and tells a restart", STARVED, 
   expect(restarted.map(({ absent }) => absent)).toEqual(
     NAMES.map(() => [{ cause: "restarted", count: undefined }]),
   );
-  page.end();
-  await relay.kill();
 });
 
 /** Live and missed together, each number of a PV came once. */
@@ -179,9 +191,9 @@ function expectWhole(page: Page, name: string, before: number): void {
 
 it("has every update at another relay of its fleet", STARVED, async () => {
   const { bus, child: nats } = await startNats();
+  onTestFinished(() => nats.kill());
   const flags = [`--history=${prefix}:*=1h`, "--bus", bus];
-  const start = (): Promise<Relay> => Relay.start(ioc.network, flags);
-  const [one, other] = await Promise.all([start(), start()]);
+  const [one, other] = await Promise.all([startRelay(flags), startRelay(flags)]);
   for (const { port } of [one, other]) {
     const members = async (): Promise<number> => {
       const answer = await fetch(`http://127.0.0.1:${String(port)}/status`);
@@ -193,22 +205,19 @@ it("has every update at another relay of its fleet", STARVED, async () => {
     [one, other],
     [other, one],
   ] as const) {
-    const page = new Page(await LinkProxy.start(from.port));
+    const page = await startPage(from);
     await page.counted(5);
     await page.away(from.port, 25, to.port);
     for (const name of NAMES) expectWhole(page, name, 20);
     expect(page.watch.getSnapshot()).toMatchObject({ absentTotal: 0, unknownTotal: 0 });
-    page.end();
   }
-  for (const relay of [one, other]) await relay.kill();
-  await nats.kill();
 });
 
 it("knows that a relay which reads its past from a disk was away", STARVED, async () => {
   const folder = path.join(ioc.folder, randomBytes(4).toString("hex"));
   const flags = [`--history=${prefix}:*=1h`, "--history-dir", folder];
-  const relay = await Relay.start(ioc.network, flags);
-  const page = new Page(await LinkProxy.start(relay.port));
+  const relay = await startRelay(flags);
+  const page = await startPage(relay);
   await page.counted(0);
   // It writes to the disk each second.
   await page.counted(25);
@@ -218,6 +227,4 @@ it("knows that a relay which reads its past from a disk was away", STARVED, asyn
     .toMatchObject({ unknownTotal: COUNTERS, waiting: 0 });
   const causes = page.missed.map(({ absent }) => absent.map(({ cause }) => cause));
   expect(causes).toEqual(NAMES.map(() => ["not monitored"]));
-  page.end();
-  await relay.kill();
 });

@@ -15,7 +15,7 @@ import { useClient } from "../react/index.js";
 import type { PvClient, PvData, Readable } from "../types.js";
 import { innerScope, ScaleContext, ScopeContext, useScope, useShown } from "./context.js";
 import { defaultsOf, UNKNOWN_DEFAULTS } from "./model/defaults.js";
-import { isText } from "./model/format.js";
+import { isText, valueText, type ValueFormat } from "./model/format.js";
 import { isLegacy, macrosOf, type WidgetSource } from "./model/file.js";
 import { notesOf } from "./model/inspect.js";
 import { clientName } from "./model/names.js";
@@ -158,9 +158,10 @@ function WidgetView({ isAlone, source }: WidgetViewProps) {
       .map(({ text }) => text)
       .join("\n");
     const component = components.get(source.type) ?? Unknown;
-    const made: Widget = { source, type: source.type, props, scope, component, missing };
     const lookup = (name: string): string | undefined => scope.lookup(name) ?? props.macro(name);
-    return [made, rulesOf(source.node, lookup, isLegacy(scope.file))] as const;
+    const ruled = rulesOf(source.node, lookup, isLegacy(scope.file));
+    const made: Widget = { source, type: source.type, props, scope, component, missing };
+    return [missingToo(made, ruled.problems), ruled] as const;
   }, [components, outer, palette, source]);
   const view =
     rules.rules.length === 0 ? (
@@ -186,7 +187,12 @@ function WidgetView({ isAlone, source }: WidgetViewProps) {
   );
 }
 
-/** A rule that only its macros make impossible isn't found in the file. */
+const missingToo = (widget: Widget, problems: readonly string[]): Widget =>
+  problems.length === 0
+    ? widget
+    : { ...widget, missing: [widget.missing, ...problems].filter(Boolean).join("\n") };
+
+/** A rule that only its macros or the values of its PVs make impossible isn't found in the file. */
 function RuleProblem({ problem }: { readonly problem: string }) {
   const { note } = useShown();
   useEffect(() => note({ kind: "pv", text: `rule: ${problem}` }), [note, problem]);
@@ -195,6 +201,7 @@ function RuleProblem({ problem }: { readonly problem: string }) {
 
 const RULE_FIELDS = `{
   value { string number bigint array text }
+  display { precision units type }
   status { severity }
   connection { connected readable unresponsive }
 }` as string;
@@ -203,6 +210,8 @@ const RULE_FIELDS = `{
 interface Ruling {
   readonly overrides: Overrides;
   readonly lost: string;
+  /** Rules that can't work on these values. */
+  readonly problems: readonly string[];
 }
 
 const isChange = (before: Ruling | undefined, now: Ruling | undefined): boolean => before !== now;
@@ -211,13 +220,23 @@ const isChange = (before: Ruling | undefined, now: Ruling | undefined): boolean 
 function Ruled({ widget, rules }: { readonly widget: Widget; readonly rules: Rules }) {
   const client = useClient();
   const store = useMemo(() => ruledStore(client, widget, rules), [client, widget, rules]);
-  const { lost, overrides } = usePaced(store, isChange) ?? NOTHING_SET;
+  const { lost, overrides, problems } = usePaced(store, isChange) ?? NOTHING_SET;
   const props = useMemo(() => widget.props.with(overrides), [widget, overrides]);
-  const inState = useMemo(() => (lost === "" ? widget : { ...widget, lost }), [widget, lost]);
-  return <Placed widget={inState} props={props} />;
+  const inState = useMemo(() => {
+    const whole = missingToo(widget, problems);
+    return lost === "" ? whole : { ...whole, lost };
+  }, [widget, lost, problems]);
+  return (
+    <>
+      {problems.map((problem) => (
+        <RuleProblem key={problem} problem={problem} />
+      ))}
+      <Placed widget={inState} props={props} />
+    </>
+  );
 }
 
-const NOTHING_SET: Ruling = { overrides: new Map(), lost: "" };
+const NOTHING_SET: Ruling = { overrides: new Map(), lost: "", problems: [] };
 
 /** The ruling by the present values of the PVs. */
 function ruledStore(client: PvClient, { props }: Widget, rules: Rules): Readable<Ruling> {
@@ -236,11 +255,19 @@ function ruledStore(client: PvClient, { props }: Widget, rules: Rules): Readable
       if (seen !== undefined && now.every((pv, at) => pv === seen?.[at])) return ruling;
       seen = now;
       const values = now.map(rulePv);
-      const overrides = evaluate(rules, values, (name) => props.text(name));
+      const failed: string[] = [];
+      const overrides = evaluate(
+        rules,
+        values,
+        (name) => props.text(name),
+        (problem) => failed.push(problem),
+      );
       const lost = rules.names.filter((_, at) => values[at] === undefined).join(", ");
       const isSame = areEqual(ruling.overrides, overrides);
-      if (!isSame || lost !== ruling.lost) {
-        ruling = { overrides: isSame ? ruling.overrides : overrides, lost };
+      const areAsBefore = failed.join("\n") === ruling.problems.join("\n");
+      if (!isSame || !areAsBefore || lost !== ruling.lost) {
+        const problems = areAsBefore ? ruling.problems : [...new Set(failed)];
+        ruling = { overrides: isSame ? ruling.overrides : overrides, lost, problems };
       }
       return ruling;
     },
@@ -253,17 +280,20 @@ function areEqual(one: Overrides, other: Overrides): boolean {
 
 const SEVERITIES = ["NO_ALARM", "MINOR", "MAJOR", "INVALID"];
 
+/** How Phoebus writes a value for `pvStr`: a number with its units, and without digits behind the point. */
+const AS_TEXT: ValueFormat = { format: "DEFAULT", precision: 0, units: true };
+
 /** A PV as rules see it: without a value unless it is the present one. */
 function rulePv(pv: PvData | undefined): RulePv | undefined {
   if (pv?.value == null || !pv.connection.connected) return undefined;
   if (!pv.connection.readable || pv.connection.unresponsive) return undefined;
-  const { array, bigint, number, string, text } = pv.value;
+  const { array, bigint, number, text } = pv.value;
   const severity = SEVERITIES.indexOf(pv.status.severity ?? "");
   return {
     number:
       number ?? (text !== null && isText(pv.value) ? textNumber(text) : Number(array?.[0] ?? NaN)),
     integer: bigint ?? undefined,
-    text: text ?? string,
+    text: valueText(pv.value, pv.display, AS_TEXT),
     severity: severity < 0 ? 4 : severity,
   };
 }

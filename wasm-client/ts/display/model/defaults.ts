@@ -423,6 +423,7 @@ const OWN: Readonly<Record<string, Defaults>> = {
   thermometer: { ...PV, ...LIMITS, ...size(40, 160), fill_color: GREEN },
   linearmeter: {
     ...TANK,
+    alarm_limits_from_pv: "",
     ...LEVELS,
     ...size(240, 120),
     displayHorizontal: true,

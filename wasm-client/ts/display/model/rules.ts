@@ -99,20 +99,21 @@ function branchesOf(rule: XmlNode, lookup: Lookup, isLegacy: boolean): Branch[] 
 
 /**
  * What the rules set now. Without a value of one of its PVs, or with values that its expressions can't
- * work on, a rule sets nothing: the property is what the file says.
+ * work on, a rule sets nothing: the property is what the file says. `failed` gets the latter.
  */
 export function evaluate(
   { rules }: Rules,
   pvs: readonly (RulePv | undefined)[],
   property: (name: string) => string,
+  failed: (problem: string) => void = () => undefined,
 ): Overrides {
   const set = new Map<string, XmlNode | string | number | boolean>();
   for (const rule of rules) {
     try {
       const value = valueNow(rule, pvs, property);
       if (value !== undefined) set.set(rule.property, value);
-    } catch {
-      // As without a value.
+    } catch (error) {
+      failed(`${rule.property}: ${error instanceof Error ? error.message : String(error)}`);
     }
   }
   return set;
@@ -132,6 +133,9 @@ function valueNow(
     if (pv === undefined) throw new Error(`${name} isn't one of the rule's PVs`);
     switch (kind) {
       case "Int":
+        if (pv.integer === undefined && !Number.isFinite(pv.number)) {
+          throw new Error(`${name} has no integer`);
+        }
         return pv.integer ?? BigInt(Math.trunc(pv.number));
       case "Str":
         return pv.text;

@@ -9,6 +9,14 @@ import { cssFont } from "../place.js";
 import { cssColour } from "../model/palette.js";
 import type { WidgetData } from "../use_widget_pv.js";
 
+/** Whether limits are the PV's. A linear meter may take all of them from it (0), the ends (1), those of alarms (2) or none (3). */
+function areOfPv(props: Props, number: "1" | "2"): boolean {
+  const written = props.text("limits_from_pv").trim();
+  return /^[0-3]$/.test(written)
+    ? written === "0" || written === number
+    : props.flag("limits_from_pv");
+}
+
 /** The ends of the scale: the PV's display limits, or those of the display; `undefined` without. */
 export function rangeOf(
   props: Props,
@@ -16,7 +24,7 @@ export function rangeOf(
   of: "displayRange" | "controlRange" = "displayRange",
 ): Range {
   const own: Range = [props.number("minimum"), props.number("maximum")];
-  const limits = props.flag("limits_from_pv") ? display?.[of] : undefined;
+  const limits = areOfPv(props, "1") ? display?.[of] : undefined;
   const { max = null, min = null } = limits ?? {};
   const isGiven = min !== null && max !== null && min < max;
   return givenRange(isGiven ? [min, max] : own) ?? [0, 100];
@@ -85,7 +93,8 @@ export function levelsOf(
   [low, high]: Range,
 ): readonly (readonly [number, "minor" | "major"])[] {
   const { alarmRange, warningRange } = display ?? {};
-  const fromPv = props.flag("alarm_limits_from_pv", props.flag("limits_from_pv"));
+  const hasOwn = props.text("alarm_limits_from_pv") !== "";
+  const fromPv = hasOwn ? props.flag("alarm_limits_from_pv") : areOfPv(props, "2");
   const own = (name: string): number => props.number(`level_${name}`, NaN);
   const all: readonly (readonly [number | null | undefined, "minor" | "major"])[] = fromPv
     ? [
