@@ -52,8 +52,8 @@ class PageBoundary extends Component<
     return (
       <section role="alert" className="note" data-part="broken">
         <p>
-          This page can't be shown: {why}. If the relay was updated since the page was opened, load it
-          again; otherwise tell the relay's operator.
+          This page can't be shown: {why}. If the relay was updated since the page was opened, load
+          it again; otherwise tell the relay's operator.
         </p>
         <button
           type="button"
@@ -111,17 +111,17 @@ export function App(): ReactNode {
       <ConnectionBanner isUtc={route.settings.utc === "1"} />
       <main>
         <PageBoundary key={page === "pv" ? name : page}>
-        <Suspense fallback={<p className="note">Loading…</p>}>
-          {page === "pv" && name === "" && <Welcome route={route} />}
-          {page === "pv" && name !== "" && <PvPage key={name} route={route} />}
-          {page === "table" && <TablePage route={route} />}
-          {page === "plots" && <PlotsPage route={route} />}
-          {page === "snapshots" && <SnapshotsPage route={route} />}
-          {page === "alarms" && <AlarmsPage route={route} />}
-          {page === "displays" && <DisplaysPage route={route} />}
-          {page === "display" && <DisplayPage route={route} />}
-          {page === "health" && <HealthPage route={route} />}
-        </Suspense>
+          <Suspense fallback={<p className="note">Loading…</p>}>
+            {page === "pv" && name === "" && <Welcome route={route} />}
+            {page === "pv" && name !== "" && <PvPage key={name} route={route} />}
+            {page === "table" && <TablePage route={route} />}
+            {page === "plots" && <PlotsPage route={route} />}
+            {page === "snapshots" && <SnapshotsPage route={route} />}
+            {page === "alarms" && <AlarmsPage route={route} />}
+            {page === "displays" && <DisplaysPage route={route} />}
+            {page === "display" && <DisplayPage route={route} />}
+            {page === "health" && <HealthPage route={route} />}
+          </Suspense>
         </PageBoundary>
       </main>
       {question !== undefined && (

@@ -281,11 +281,11 @@ function ImagePlace({ children, cursor, region, route }: ImagePlaceProps) {
   const showAt = ({ x, y }: Point): void => {
     setTo(route, { at: `${String(x)},${String(y)}` });
   };
-  const end = (): void => {
+  const end = (shortest: number): void => {
     if (dragged === undefined) return;
     setDragged(undefined);
     const chosen = regionOf(dragged.from, dragged.to);
-    if (Math.min(chosen.width, chosen.height) < SHORTEST_DRAG) showAt(dragged.to);
+    if (Math.min(chosen.width, chosen.height) < shortest) showAt(dragged.to);
     else setTo(route, { region: Object.values(chosen).join(",") });
   };
   /** The cursor moves by arrows; a region is from where R was pressed to where it is pressed again. */
@@ -305,7 +305,7 @@ function ImagePlace({ children, cursor, region, route }: ImagePlaceProps) {
       showAt(to);
     } else if (key === "r" || key === "R") {
       if (dragged === undefined) setDragged({ from, to: from });
-      else end();
+      else end(1);
     } else if (key === "Escape" && dragged !== undefined) setDragged(undefined);
     else return;
     event.preventDefault();
@@ -340,7 +340,9 @@ function ImagePlace({ children, cursor, region, route }: ImagePlaceProps) {
           onPointerMove={(event) => {
             if (dragged !== undefined) setDragged({ ...dragged, to: pixelOf(event) });
           }}
-          onPointerUp={end}
+          onPointerUp={() => {
+            end(SHORTEST_DRAG);
+          }}
           onPointerCancel={() => {
             setDragged(undefined);
           }}

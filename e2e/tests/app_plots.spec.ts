@@ -522,7 +522,15 @@ test.describe("images", () => {
     await page.getByRole("button", { name: "Whole image" }).click();
     // The same by keys alone: from one corner to the other.
     await app.pixels.focus();
-    for (const key of ["r", "ArrowRight", "Escape", "r", "ArrowLeft", "ArrowLeft", "Shift+ArrowUp"]) {
+    for (const key of [
+      "r",
+      "ArrowRight",
+      "Escape",
+      "r",
+      "ArrowLeft",
+      "ArrowLeft",
+      "Shift+ArrowUp",
+    ]) {
       await page.keyboard.press(key);
     }
     await expect(pixel).toHaveText("Column 1, row 0: 1");
