@@ -296,7 +296,7 @@ impl Entry {
     }
 
     /// What the metadata say about why the PV has no value; empty without a reason.
-    pub(in crate::state) fn reason(&self) -> &str {
+    pub fn reason(&self) -> &str {
         let metadata = self.metadata.as_deref();
         metadata.map_or("", |metadata| &metadata.missing_field)
     }
