@@ -82,7 +82,11 @@ it("has updates without a time stamp when they arrive, once, after the past and 
   };
   const stamped = (value: number): void => {
     clock.advance(100);
-    relay.set("N", { value, timeMs: Date.now() });
+    const arrivedMs = Date.now();
+    // Its stamp is later than the arrival of the one before, and earlier than that of the next.
+    let timeMs = arrivedMs;
+    while (timeMs === arrivedMs) timeMs = Date.now();
+    relay.set("N", { value, timeMs });
   };
   for (const value of range(1, 3)) stamped(value);
   for (const value of range(4, 6)) unstamped(value);

@@ -271,11 +271,12 @@ export class Tail {
     const timeNs = time === null ? undefined : timeOf(time);
     const row: LiveRow = {
       sequence: this.#loader.seen({ timeNs, number, missed: missedOf(skips) }),
-      timeNs: timeNs ?? nowNs,
+      // No clock of whole microseconds has this time.
+      timeNs: timeNs ?? nowNs + 1n,
       number,
       severity: Math.max(0, SEVERITIES.indexOf(status?.severity ?? "")),
     };
-    if (timeNs === undefined) this.#arrivals.add(nowNs);
+    if (timeNs === undefined) this.#arrivals.add(row.timeNs);
     this.#compare(row.timeNs, nowNs);
     if (isInGap && this.#doubtful?.fromNs === gap.fromNs) {
       this.#doubtful.isContinued = this.#seam.continues(row.sequence);
