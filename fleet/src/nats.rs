@@ -111,6 +111,8 @@ struct Shared {
     errors: RareLine,
     /// The bus ends: also while NATS takes nothing.
     stop: Notify,
+    /// Set before that: a connection that is lost at this moment takes the command and the notice with it.
+    is_stopping: AtomicBool,
 }
 
 impl Shared {
@@ -155,6 +157,7 @@ impl Nats {
             counters: Counters::default(),
             errors: RareLine::default(),
             stop: Notify::new(),
+            is_stopping: AtomicBool::new(false),
         });
         let of_thread = Arc::clone(&shared);
         let thread = thread::Builder::new().name("bus".to_owned());
@@ -216,6 +219,7 @@ impl Bus for Nats {
 
 impl Drop for Nats {
     fn drop(&mut self) {
+        self.shared.is_stopping.store(true, Ordering::Release);
         self.send(Command::Stop);
         self.shared.stop.notify_one();
         if let Some(thread) = self.thread.take() {
@@ -256,6 +260,9 @@ fn run(settings: &Settings, shared: &Arc<Shared>, mut commands: UnboundedReceive
         shared.requests.end_sent();
         match ended {
             ControlFlow::Break(()) => return shared.requests.end_all(),
+            ControlFlow::Continue(_) if shared.is_stopping.load(Ordering::Acquire) => {
+                return shared.requests.end_all();
+            }
             ControlFlow::Continue(lasted) => pause = session::pause_after(lasted, pause),
         }
     }
