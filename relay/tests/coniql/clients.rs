@@ -123,10 +123,13 @@ fn gql_of_python_with_its_default_transport_follows_writes_and_reads() {
 /// Searches by this address reach all IOCs of a test, which share a port.
 const EVERY_IOC: &str = "127.255.255.255";
 
-/// Runs one file of the tests; `passed` of them must pass.
+/// Runs one file of the tests; `passed` of them must pass. Tests of each file compare the wall clock with bounds of
+/// 0.2 s, which a machine that runs other tests, too, can miss, so that they are tried three times.
 fn passes(file: &str, passed: usize, left_out: &[&str]) {
-    if let Err(output) = outcome(file, passed, left_out) {
-        panic!("{output}");
+    let mut tries = (0..3).map(|_| outcome(file, passed, left_out));
+    let first = tries.next().unwrap();
+    if let Err(output) = first {
+        assert!(tries.any(|each| each.is_ok()), "{output}");
     }
 }
 
@@ -191,10 +194,5 @@ fn ten_of_coniqls_tests_of_channel_access_pass() {
 
 #[test]
 fn six_of_coniqls_tests_of_its_schema_pass() {
-    // Two of them compare the wall clock with bounds of 0.2 s, which a machine that runs other tests, too, can miss.
-    let mut tries = (0..3).map(|_| outcome("test_coniql.py", 6, &["test_cli_version"]));
-    let first = tries.next().unwrap();
-    if let Err(output) = first {
-        assert!(tries.any(|each| each.is_ok()), "{output}");
-    }
+    passes("test_coniql.py", 6, &["test_cli_version"]);
 }

@@ -4,6 +4,7 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::thread;
+use std::time::Instant;
 
 use serde_json::{Value, json};
 use testbed::{Client, DEADLINE, Network, Relay, SoftIoc, file, get, prefix, raw};
@@ -364,10 +365,10 @@ fn body_that_is_broken_is_not_called_too_long() {
 
 #[test]
 fn list_of_large_responses_stays_within_the_memory_of_its_client() {
-    let flags = ["--coniql", "--enable-sim", "--max-memory-mib=256"];
+    let flags = ["--coniql", "--enable-sim", "--max-memory-mib=64"];
     let mut relay = Relay::start(Network::new(), &flags);
     let channel = |n: usize| {
-        let id = "sim://waveform(500000,rate_hz=1)";
+        let id = "sim://waveform(125000,rate_hz=1)";
         format!("a{n}: getChannel(id: \"{id}\") {{ value {{ base64Array {{ base64 }} }} }} ")
     };
     let query = format!("{{ {} }}", (0..8).map(channel).collect::<String>());
@@ -376,12 +377,21 @@ fn list_of_large_responses_stays_within_the_memory_of_its_client() {
     let (status, _, body) = ask(&relay, "POST", "/graphql", "", &json!(list).to_string());
     let grown = peak_bytes(&mut relay) - before;
     let start: String = body.chars().take(200).collect();
-    assert!(grown < 300 << 20, "{grown} bytes; {status}: {start}");
+    assert!(grown < 75 << 20, "{grown} bytes; {status}: {start}");
     // The client is told, and the next one is served.
     assert!(status == 503 || body.contains("REFUSED"), "{start}");
-    let one = json!({ "query": format!("{{ {} }}", channel(0)) });
-    let answer = post(&relay, &one);
-    assert!(answer["errors"].is_null());
+    let one = json!({ "query": format!("{{ {} }}", channel(0)) }).to_string();
+    let end = Instant::now() + DEADLINE;
+    let answer = loop {
+        let (status, _, body) = ask(&relay, "POST", "/graphql", "", &one);
+        // On a busy machine what is left of the list takes longer than a request waits.
+        if status == 200 {
+            break body;
+        }
+        assert!(status == 503 && Instant::now() < end, "{status}: {body}");
+    };
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    assert!(answer["errors"].is_null(), "{}", answer["errors"]);
 }
 
 /// The most memory that the relay has occupied.
