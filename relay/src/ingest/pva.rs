@@ -146,14 +146,9 @@ impl Source for PvaSource {
         let mut channels = self.shared.channels();
         let before = channels.get(structure).map(|channel| &channel.wirings);
         let mut wirings = before.cloned().unwrap_or_default();
-        wirings.iter().for_each(|(_, wiring)| wiring.again());
         wirings.push((id, Arc::clone(&wiring)));
-        let events = Arc::new(Events(
-            wirings
-                .iter()
-                .map(|(_, wiring)| Arc::clone(wiring))
-                .collect(),
-        ));
+        let of_all = wirings.iter().map(|(_, wiring)| Arc::clone(wiring));
+        let events = Arc::new(Events::new(of_all.collect()));
         // Dropped first: the same thread closes it before it opens the other.
         channels.remove(structure);
         let monitor = self

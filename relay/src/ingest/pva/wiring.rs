@@ -51,7 +51,20 @@ const CONDITIONS: [&str; 22] = [
 ];
 
 /// The callbacks of one structure's monitor, for all of its PVs.
-pub(super) struct Events(pub(super) Vec<Arc<Wiring>>);
+pub(super) struct Events {
+    wirings: Vec<Arc<Wiring>>,
+    /// Whether this monitor has connected before.
+    has_connected: AtomicBool,
+}
+
+impl Events {
+    pub(super) fn new(wirings: Vec<Arc<Wiring>>) -> Self {
+        Self {
+            wirings,
+            has_connected: AtomicBool::new(false),
+        }
+    }
+}
 
 /// What was last sent of a field.
 #[derive(Default)]
@@ -75,7 +88,7 @@ type Row = (RowValue, i64, Alarm, Option<Arc<Detail>>);
 #[derive(Default)]
 struct Sent {
     row: Option<Row>,
-    /// The monitor was opened again since: the server sends its present value once more.
+    /// The monitor was replaced since: the server sends its present value once more.
     is_again: bool,
 }
 
@@ -114,7 +127,7 @@ pub(super) struct Wiring {
     was_accepted: AtomicBool,
     /// Of a field. Locked by the callback, and briefly by puts.
     shown: Mutex<Shown>,
-    /// Locked by the callback, and briefly when the monitor is opened again.
+    /// Locked by the callback only.
     sent: Mutex<Sent>,
     last_put: LastPut,
     /// The server's error, while it refuses the monitor. Locked by callbacks other than `update`.
@@ -123,58 +136,58 @@ pub(super) struct Wiring {
 
 impl PvaEvents for Events {
     fn searched(&self) {
-        for wiring in &self.0 {
+        for wiring in &self.wirings {
             wiring.line.event(Event::Searched);
         }
     }
 
     fn server(&self, server: &str) {
         let server: Arc<str> = server.into();
-        for wiring in &self.0 {
+        for wiring in &self.wirings {
             wiring.line.event(Event::Server(Arc::clone(&server)));
         }
     }
 
     fn connected(&self, info: TypeInfo) {
-        for wiring in &self.0 {
-            wiring.connected(&info);
+        let is_new = !self.has_connected.swap(true, Ordering::Relaxed);
+        for wiring in &self.wirings {
+            wiring.connected(&info, is_new);
         }
     }
 
     fn disconnected(&self) {
-        for wiring in &self.0 {
+        for wiring in &self.wirings {
             wiring.is_connected.store(false, Ordering::Release);
             *wiring.refusal() = None;
-            wiring.sent().is_again = false;
             wiring.line.event(Event::Disconnected);
         }
     }
 
     fn heard(&self, at_ns: i64) {
-        for wiring in &self.0 {
+        for wiring in &self.wirings {
             wiring.line.event(Event::Heard(at_ns));
         }
     }
 
     fn unresponsive(&self, heard_ns: i64) {
-        for wiring in &self.0 {
+        for wiring in &self.wirings {
             wiring.line.event(Event::Unresponsive { heard_ns });
         }
     }
 
     fn responsive(&self) {
-        for wiring in &self.0 {
+        for wiring in &self.wirings {
             wiring.line.event(Event::Responsive);
         }
     }
 
     fn wants_structure(&self) -> bool {
         let of_part = |wiring: &Arc<Wiring>| !["", "value"].contains(&wiring.path.as_str());
-        self.0.iter().any(of_part)
+        self.wirings.iter().any(of_part)
     }
 
     fn metadata(&self, metadata: pva::Metadata) {
-        for wiring in &self.0 {
+        for wiring in &self.wirings {
             if !wiring.is_field() {
                 wiring.metadata(&metadata);
             }
@@ -182,35 +195,35 @@ impl PvaEvents for Events {
     }
 
     fn reads(&self) -> Vec<*const [u8]> {
-        let of_wirings = self.0.iter().map(|wiring| pva::memory(&**wiring));
-        [pva::memory(self), pva::memory(&*self.0)]
+        let of_wirings = self.wirings.iter().map(|wiring| pva::memory(&**wiring));
+        [pva::memory(self), pva::memory(&*self.wirings)]
             .into_iter()
             .chain(of_wirings)
             .collect()
     }
 
     fn update(&self, update: pva::Update<'_>) {
-        for wiring in &self.0 {
+        for wiring in &self.wirings {
             wiring.update(&update);
         }
     }
 
     fn unreadable(&self, reason: &str) {
-        for wiring in &self.0 {
+        for wiring in &self.wirings {
             wiring.sent().row = None;
             wiring.line.missing(reason.to_owned());
         }
     }
 
     fn reason(&self, reason: &str) {
-        for wiring in &self.0 {
+        for wiring in &self.wirings {
             wiring.line.event(Event::Reason(reason.to_owned()));
         }
     }
 
     fn failed(&self, reason: &str) {
         log::warn!("a pvAccess monitor failed and is tried again: {reason}");
-        for wiring in &self.0 {
+        for wiring in &self.wirings {
             wiring.failed(reason);
         }
     }
@@ -277,19 +290,16 @@ impl Wiring {
         self.sent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The monitor is opened again, because another field of its structure is subscribed.
-    pub(super) fn again(&self) {
-        self.sent().is_again = true;
-    }
-
-    fn connected(&self, info: &TypeInfo) {
+    /// `is_new` says that the monitor has just been opened, also to replace one that didn't have all fields.
+    fn connected(&self, info: &TypeInfo, is_new: bool) {
+        let was_connected = self.is_connected.swap(true, Ordering::AcqRel);
+        let mut sent = self.sent();
+        // After a disconnection also an equal row is news: it shows that the value is current.
+        sent.is_again = is_new && was_connected;
         if info.changed {
-            self.sent().row = None;
+            sent.row = None;
         }
-        if !self.is_connected.swap(true, Ordering::AcqRel) {
-            // After a disconnection also an equal row is news: it shows that the value is current.
-            self.sent().is_again = false;
-        }
+        drop(sent);
         self.was_connected.store(true, Ordering::Release);
         *self.refusal() = None;
         let is_plain = info.kind != ValueKind::Structure;
@@ -565,15 +575,17 @@ mod tests {
     fn equal_value_is_left_out_of_a_reopened_monitor_and_not_of_a_new_connection() {
         let intake = Intake::new();
         let wiring = Arc::new(Wiring::new(Line::open(&intake, PvId(0), false), ""));
-        let events = Events(vec![Arc::clone(&wiring)]);
-        let rows_of_a_connection = || {
+        let opened = || Events::new(vec![Arc::clone(&wiring)]);
+        let connect = |events: &Events| {
             events.connected(TypeInfo {
                 type_id: "epics:nt/NTScalar:1.0".to_owned(),
                 kind: ValueKind::Scalar(ElementType::Float64),
                 changed: false,
             });
+        };
+        let rows_of = |events: &Events, value: f64| {
             events.update(pva::Update {
-                value: pva::Value::Number(8.0),
+                value: pva::Value::Number(value),
                 time_ns: 1,
                 squashed: 0,
                 user_tag: 0,
@@ -586,12 +598,22 @@ mod tests {
             intake.drain(|taken| rows += usize::from(matches!(taken, Taken::Row(_))));
             rows
         };
-        assert_eq!(rows_of_a_connection(), 1);
-        wiring.again();
-        assert_eq!(rows_of_a_connection(), 0);
+        let first = opened();
+        connect(&first);
+        assert_eq!(rows_of(&first, 8.0), 1);
+        // A field is subscribed while an update of the monitor that ends is under way.
+        let second = opened();
+        assert_eq!(rows_of(&first, 9.0), 1);
+        connect(&second);
+        assert_eq!(rows_of(&second, 9.0), 0);
+        assert_eq!(rows_of(&second, 9.0), 1, "the server has sent it again");
         // A field is subscribed while the server is gone.
-        events.disconnected();
-        wiring.again();
-        assert_eq!(rows_of_a_connection(), 1);
+        second.disconnected();
+        let third = opened();
+        connect(&third);
+        assert_eq!(rows_of(&third, 9.0), 1);
+        third.disconnected();
+        connect(&third);
+        assert_eq!(rows_of(&third, 9.0), 1);
     }
 }
