@@ -222,6 +222,9 @@ def check_compose(text):
         found.unless(not unknown, f"{name} sets {unknown}, which the relay doesn't know")
         found.unless(service.get("read_only") and service.get("cap_drop") == ["ALL"], f"{name} isn't restricted")
         found.unless(all(port.startswith("127.0.0.1:") for port in service.get("ports", [])), f"{name} is open to all")
+        image = service["image"]
+        is_own = image.startswith("pvwire-relay:")
+        found.unless(is_own or "@sha256:" in image, f"{name} runs {image}, which is not named by digest")
         roles.append(environment.get("PVWIRE_ROLE"))
         if environment.get("PVWIRE_ROLE"):
             key = f"/run/secrets/{(service.get('secrets') or ['none'])[0]}"
@@ -251,6 +254,11 @@ class Findings(list):
 
 def pods(documents):
     return [each["spec"]["template"] for each in documents if "template" in each.get("spec", {})]
+
+
+def variables(documents):
+    containers = [container for pod in pods(documents) for container in pod["spec"]["containers"]]
+    return [variable for container in containers for variable in container.get("env", [])]
 
 
 def check_pod(pod, less_restricted, found):
@@ -321,11 +329,9 @@ def allowed_hosts(documents):
         for file in each.get("data", {}).values() if each["kind"] == "ConfigMap" else ():
             if file.startswith("allow_host"):
                 return set(tomllib.loads(file)["allow_host"])
-    for pod in pods(documents):
-        for container in pod["spec"]["containers"]:
-            for variable in container.get("env", []):
-                if variable["name"] == "PVWIRE_ALLOW_HOST":
-                    return set(variable["value"].replace("$(POD_NAMESPACE)", NAMESPACE).split())
+    for variable in variables(documents):
+        if variable["name"] == "PVWIRE_ALLOW_HOST":
+            return set(variable["value"].replace("$(POD_NAMESPACE)", NAMESPACE).split())
     return set()
 
 
@@ -333,9 +339,7 @@ def check_way_to_iocs(documents, found):
     """The NetworkPolicy lets the relay reach the Services that its environment names."""
     named = re.findall(r"\S+?\.([\w-]+)\.svc\b", " ".join(
         variable.get("value", "")
-        for pod in pods(documents)
-        for container in pod["spec"]["containers"]
-        for variable in container.get("env", [])
+        for variable in variables(documents)
         if variable["name"].endswith(("_NAME_SERVERS", "_ADDR_LIST"))
     ))
     policies = [each["spec"] for each in documents if each["kind"] == "NetworkPolicy"]
@@ -388,6 +392,9 @@ def check_bonds(documents, found, domain):
                 found.unless(host in hosts, f"the relay refuses {host}, a name of its Service")
         if kind == "ConfigMap" and "default.conf" in each["data"]:
             found.extend(f"default.conf {what}" for what in check_proxy(each["data"]["default.conf"]))
+            # Otherwise the relay takes all clients for one that is the web server.
+            trusted = {variable["name"]: variable.get("value") for variable in variables(documents)}
+            found.unless(trusted.get("PVWIRE_TRUSTED_PROXY") == "127.0.0.1", "the relay trusts no web server beside it")
         if kind == "ConfigMap" and "pvwire.toml" in each["data"]:
             unknown = set(tomllib.loads(each["data"]["pvwire.toml"])) - keys()
             found.unless(not unknown, f"pvwire.toml has {unknown}, which the relay doesn't know")
