@@ -2,8 +2,8 @@
 //! without the key can speak neither for a member nor for a user.
 //!
 //! What is signed is the subject, the way back, the sender, the time and the content. The times of one sender only
-//! grow, and a receiver takes none that is far from its own clock: so a message that was recorded can't be sent again.
-//! Messages with updates are not signed.
+//! grow, and a receiver takes none that is far from its own clock, nor an announcement from before it began: so a
+//! message that was recorded can't be sent again. Messages with updates are not signed.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,6 +18,9 @@ use crate::refusals::{Refusal, Refusals};
 
 /// The clocks of two members may differ by this. A message is not taken when it is older.
 pub const CLOCKS_WITHIN: Duration = Duration::from_secs(30);
+
+/// An announcement of up to this time before the receiver began is taken, because clocks differ.
+const BEFORE_BEGIN: Duration = Duration::from_secs(2);
 
 /// Shortest key: 32 bytes as base64.
 const MIN_KEY_CHARACTERS: usize = 43;
@@ -115,9 +118,11 @@ pub struct Content<'a> {
 }
 
 /// Signs what a member sends, and checks what it receives.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Seals {
     keys: RwLock<Option<Keys>>,
+    /// When this receiver began, in microseconds past the POSIX epoch: it doesn't know what was sent before.
+    began: u64,
     /// The time of the last signature, in microseconds past the POSIX epoch.
     last: Mutex<u64>,
     /// The newest time of each sender.
@@ -130,8 +135,10 @@ impl Seals {
     pub fn new(keys: Option<Keys>, refusals: Arc<Refusals>) -> Self {
         Self {
             keys: RwLock::new(keys),
+            began: micros(SystemTime::now()),
+            last: Mutex::default(),
+            heard: Mutex::default(),
             refusals,
-            ..Self::default()
         }
     }
 
@@ -205,6 +212,12 @@ impl Seals {
         }
         let (now, within) = (micros(now), CLOCKS_WITHIN.as_micros() as u64);
         if time.abs_diff(now) > within {
+            return Err(Refusal::Clock);
+        }
+        // Its sender may be gone by now. Requests and answers name this receiver, which has a new id in each run.
+        let was_before = time + (BEFORE_BEGIN.as_micros() as u64) < self.began;
+        // Not after this machine's clock was set back.
+        if way == Way::Announcement && was_before && now >= self.began {
             return Err(Refusal::Clock);
         }
         let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
@@ -413,6 +426,27 @@ mod tests {
     }
 
     #[test]
+    fn relay_that_has_just_begun_believes_no_announcement_from_before() {
+        let (keys, receiver) = (OLD.parse().unwrap(), seals(OLD));
+        let check = |way: Way, before: u64, now: u64| {
+            let time = receiver.began - before * 1_000_000;
+            let signature = write(&keys, MemberId(before), time, &content(b"x"));
+            let now = UNIX_EPOCH + Duration::from_micros(receiver.began + now * 1_000_000);
+            receiver.check_at(now, way, None, Some(&signature), &content(b"x"))
+        };
+        assert_eq!(check(Way::Announcement, 3, 0), Err(Refusal::Clock));
+        assert_eq!(check(Way::Announcement, 3, 20), Err(Refusal::Clock));
+        assert_eq!(check(Way::Announcement, 1, 0), Ok(()));
+        assert_eq!(check(Way::Request, 4, 0), Ok(()));
+        let receiver_set_back = receiver.began - 10_000_000;
+        let now = UNIX_EPOCH + Duration::from_micros(receiver_set_back);
+        let signature = write(&keys, ME, receiver_set_back, &content(b"x"));
+        let way = Way::Announcement;
+        let taken = receiver.check_at(now, way, Some(ME), Some(&signature), &content(b"x"));
+        assert_eq!(taken, Ok(()));
+    }
+
+    #[test]
     fn clock_that_is_set_back_leaves_a_member_heard() {
         let far = CLOCKS_WITHIN.as_micros() as u64 + 1;
         assert_eq!(next_time(1000, 2000), 2000);
@@ -441,7 +475,7 @@ mod tests {
 
     #[test]
     fn member_without_a_key_signs_nothing_and_takes_everything() {
-        let none = Seals::default();
+        let none = Seals::new(None, Arc::default());
         assert_eq!(none.sign(ME, &content(b"x")), None);
         assert_eq!(check(&none, None, &content(b"x")), Ok(()));
         let signature = seals(OLD).sign(ME, &content(b"x"));

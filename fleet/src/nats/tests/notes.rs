@@ -76,7 +76,7 @@ pub(super) fn settings(servers: &str) -> Settings {
         credentials: None,
         ca: None,
         site,
-        seals: Arc::default(),
+        seals: Arc::new(Seals::new(None, Arc::default())),
     }
 }
 
