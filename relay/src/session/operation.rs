@@ -22,6 +22,7 @@ use crate::fanout::control::{ClientId, ControlQueue, ControlRequest, TableRead};
 use crate::ingest::{Call, OpDone, OpEnd, OpTicket, Put};
 use crate::limits::memory::Charge;
 use crate::limits::rate::Bucket;
+use crate::limits::subscriptions::NewNames;
 use crate::state::last_writes::LastWrite;
 use crate::state::registry::Registry;
 
@@ -35,6 +36,10 @@ const REFUSED_LINES_AT_ONCE: usize = 10_000;
 /// Lines of the log about operations of other relays: a second, and at once. Those relays log them as well.
 const RELAYED_LINES_PER_S: usize = 200;
 const RELAYED_LINES_AT_ONCE: usize = 1_000;
+
+/// PVs that puts of other relays may open: a second, and at once.
+const RELAYED_NAMES_PER_S: usize = 100;
+const RELAYED_NAMES_AT_ONCE: usize = 1_000;
 
 /// Values of an operation that are not charged, in bytes: a client has few operations that wait.
 const MOST_UNCHARGED: usize = 4 << 10;
@@ -266,6 +271,8 @@ pub struct Operations {
     relayed_lines: Bucket,
     /// Lines that were left out.
     relayed_unsaid: u64,
+    /// PVs that puts of other relays may still open.
+    relayed_names: Bucket,
     shard: usize,
     control: Arc<ControlQueue>,
     audit: Option<Arc<Audit>>,
@@ -311,6 +318,7 @@ impl Operations {
             refusals_unrecorded: 0,
             relayed_lines: Bucket::new(RELAYED_LINES_PER_S, RELAYED_LINES_AT_ONCE, Instant::now()),
             relayed_unsaid: 0,
+            relayed_names: Bucket::new(RELAYED_NAMES_PER_S, RELAYED_NAMES_AT_ONCE, Instant::now()),
         }
     }
 
@@ -379,7 +387,7 @@ impl Operations {
     }
 
     /// Whether an operation may be attempted; a put acquires its PV.
-    fn permitted(&self, operation: &mut Operation) -> Result<(), OpEnd> {
+    fn permitted(&mut self, operation: &mut Operation) -> Result<(), OpEnd> {
         if let Some(refusal) = operation.refusal.take() {
             return Err(refusal);
         }
@@ -388,9 +396,16 @@ impl Operations {
         if operation.is_call {
             return Ok(self.registry.permit(name, identity, Access::Put)?);
         }
-        let acquired = self
-            .registry
-            .acquire_to_put(name, identity, &operation.caller.owner);
+        let mut room = NewNames::ONE;
+        if operation.is_relayed {
+            room.new = room.new.min(self.relayed_names.left(operation.begun));
+        }
+        let before = room.new;
+        let owner = &operation.caller.owner;
+        let acquired = (self.registry).acquire_to_put(name, identity, owner, &mut room);
+        if operation.is_relayed {
+            self.relayed_names.take(before - room.new);
+        }
         operation.pv = Some(acquired?);
         Ok(())
     }

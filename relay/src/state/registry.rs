@@ -339,7 +339,7 @@ impl Registry {
         pvs.iter().copied().filter(told_apart).collect()
     }
 
-    /// Acquires a PV that `identity` wants to write.
+    /// Acquires a PV that `identity` wants to write. `room` is that for new names.
     ///
     /// # Errors
     /// As `permit`; then nothing was opened.
@@ -348,9 +348,10 @@ impl Registry {
         name: &str,
         identity: &Identity,
         owner: &Arc<Owner>,
+        room: &mut NewNames,
     ) -> Result<PvId, Refusal> {
         self.permit(name, identity, Access::Put)?;
-        self.acquire_one(&mut self.lock(), name, owner, &mut { NewNames::ONE })
+        self.acquire_one(&mut self.lock(), name, owner, room)
     }
 
     /// Tells the table to forget a closed PV, before its number is reused.

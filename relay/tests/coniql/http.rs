@@ -384,7 +384,7 @@ fn list_of_large_responses_stays_within_the_memory_of_its_client() {
     let end = Instant::now() + DEADLINE;
     let answer = loop {
         let (status, _, body) = ask(&relay, "POST", "/graphql", "", &one);
-        // On a busy machine what is left of the list takes longer than a request waits.
+        // On a busy machine the rest of the list takes longer than a request waits.
         if status == 200 {
             break body;
         }

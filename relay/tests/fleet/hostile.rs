@@ -374,8 +374,8 @@ fn forged_operations_and_interest_of_strangers_write_little_log_and_open_no_pvs(
         for _ in 0..20 {
             fleet.stranger.send(&operations, "stranger", &long);
         }
-        for number in 0..2_000 {
-            let body = operation(&format!("ca://none:{number}"), 9.0);
+        for _ in 0..2_000 {
+            let body = operation(&format!("ca://none:{sent}"), 9.0);
             fleet.stranger.send(&operations, "stranger", &body);
             sent += 1;
         }
@@ -385,6 +385,11 @@ fn forged_operations_and_interest_of_strangers_write_little_log_and_open_no_pvs(
     println!("{sent} operations wrote {log} bytes of log");
     assert!(log < 1_000_000, "{log} bytes of log");
     assert!(refused(&fleet.owner, "budget") > 0.0);
+    // Puts open 1,000 PVs, and 100 more a second; the interest has opened 100.
+    let states = ["connecting", "notFound"].map(|state| format!("pvwire_pvs{{state=\"{state}\"}}"));
+    let open: f64 = states.iter().map(|state| fleet.owner.metric(state)).sum();
+    let most = 1_200.0 + 100.0 * begun.elapsed().as_secs_f64();
+    assert!(open <= most, "{open} PVs for {sent} operations");
     fleet.counts_on();
     wait_for_truth(&mut fleet.client, &fleet.names);
     // Names of the interest: no more than one client may search for.
