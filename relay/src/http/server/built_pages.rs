@@ -46,12 +46,13 @@ pub(super) static APP: BuiltPage = BuiltPage {
     lasting: "app/",
 };
 
-/// The page of the command `demo`. Its console sets styles.
+/// The page of the command `demo`. Behind the dialogs of its console the page still scrolls, because what would stop
+/// that is an inline style.
 pub(super) static DEMO: BuiltPage = BuiltPage {
     files: include!(concat!(env!("OUT_DIR"), "/demo_page.rs")),
-    policy: "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self' 'unsafe-inline'; \
-             img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; \
-             worker-src 'self' blob:; base-uri 'self'; form-action 'none'; frame-ancestors 'none'",
+    policy: "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' data: blob:; \
+             font-src 'self' data:; connect-src 'self'; worker-src 'self' blob:; base-uri 'self'; \
+             form-action 'none'; frame-ancestors 'none'",
     lasting: "",
 };
 
