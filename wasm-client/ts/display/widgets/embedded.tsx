@@ -5,14 +5,22 @@ import { type CSSProperties, type ReactNode, useContext, useEffect, useMemo } fr
 import { resolveFile, webPage } from "../model/address.js";
 import type { WidgetProps } from "../widget.js";
 import { Box } from "./Box.js";
-import { displayScope, ScaleContext, ScopeContext, useScope, useShown } from "../context.js";
-import { defaultsOf } from "../model/defaults.js";
-import { type DisplayFile, macrosOf, type WidgetSource } from "../model/file.js";
+import {
+  displayScope,
+  ScaleContext,
+  type Scope,
+  ScopeContext,
+  useScope,
+  useShown,
+} from "../context.js";
+import { defaultsOf, UNKNOWN_DEFAULTS } from "../model/defaults.js";
+import { type DisplayFile, isLegacy, macrosOf, type WidgetSource } from "../model/file.js";
 import { inspect } from "../model/inspect.js";
 import { innerMacros, type Macros } from "../model/macros.js";
-import { cssColour } from "../model/palette.js";
-import { Props } from "../model/props.js";
-import { borderOf, cssFont, placeOf } from "../place.js";
+import { cssColour, type Palette } from "../model/palette.js";
+import { type Defaults, Props } from "../model/props.js";
+import type { XmlNode } from "../model/xml.js";
+import { borderOf, cssFont, type Place, placeOf } from "../place.js";
 import { useFile } from "../use_file.js";
 import { Widgets } from "../WidgetView.js";
 import { useActiveTab } from "./containers.js";
@@ -57,39 +65,91 @@ function useEmbedded(name: string): FoundDisplay {
   return { file, problem };
 }
 
-/** A display in a box. */
-interface ContentProps {
-  readonly file: DisplayFile;
-  readonly macros: Macros;
+/** What of a display is shown, with its size. */
+interface Content {
+  readonly scope: Scope;
+  readonly widgets: readonly WidgetSource[];
   readonly width: number;
   readonly height: number;
-  readonly resize: string;
-  readonly group: string;
+  readonly ground: string;
   readonly isTransparent: boolean;
 }
 
 /** A display's own properties, as Phoebus has their defaults. */
 const DISPLAY_DEFAULTS = { ...defaultsOf("group"), width: 800, height: 600 };
 
-function useContent(file: DisplayFile | undefined, macros: Macros) {
-  const { palette } = useShown();
+/** All of a display, or the first of its groups with this name; a name that no group has is in the list. */
+function useContent(file: DisplayFile | undefined, macros: Macros, groupName = "") {
+  const shown = useShown();
   const outer = useScope();
-  return useMemo(() => {
+  const { palette } = shown;
+  const content = useMemo(() => {
     if (file === undefined) return undefined;
     const fixed = { id: outer.lookup("DID") ?? "", name: outer.lookup("DNAME") ?? "" };
     const scope = displayScope(file, macros, fixed, outer.depth + 1);
-    const props = new Props(file.node, DISPLAY_DEFAULTS, { lookup: scope.lookup, palette });
-    return { scope, props, ...placeOf(props) };
-  }, [file, macros, outer, palette]);
+    return { ...contentOf(file, scope, groupName, palette), scope };
+  }, [file, groupName, macros, outer, palette]);
+  const isLost = content?.isLost === true;
+  useEffect(() => {
+    if (!isLost) return;
+    const text = `${outer.file.address}: no group ${groupName}: the whole display is shown`;
+    return shown.note({ kind: "file", text });
+  }, [groupName, isLost, outer, shown]);
+  return content;
 }
 
-function Content(content: ContentProps) {
-  const { file, group, height, isTransparent, macros, resize, width } = content;
-  const inner = useContent(file, macros);
+function contentOf(file: DisplayFile, scope: Scope, groupName: string, palette: Palette) {
+  const propsOf = (node: XmlNode, defaults: Defaults): Props =>
+    new Props(node, defaults, { lookup: scope.lookup, palette });
+  const group = file.widgets.find(
+    ({ node, type }) =>
+      groupName !== "" && type === "group" && propsOf(node, {}).text("name") === groupName,
+  );
+  const isLost = groupName !== "" && group === undefined;
+  const props = propsOf(group?.node ?? file.node, DISPLAY_DEFAULTS);
+  const looks = {
+    ground: cssColour(props.colour("background_color")),
+    isTransparent: group !== undefined && props.flag("transparent"),
+    isLost,
+  };
+  if (group === undefined && !isLegacy(file)) {
+    const { height, width } = placeOf(props);
+    return { ...looks, widgets: file.widgets, height, width };
+  }
+  // As Phoebus does, these are moved to the corner, and have the size of their widgets.
+  const widgets = group?.children ?? file.widgets;
+  const places = widgets.map(({ node, type }) =>
+    placeOf(propsOf(node, defaultsOf(type) ?? UNKNOWN_DEFAULTS)),
+  );
+  const [left, top] = [least(places, "x"), least(places, "y")];
+  const right = Math.max(0, ...places.map(({ width, x }) => x + width));
+  const bottom = Math.max(0, ...places.map(({ height, y }) => y + height));
+  const box = { x: -left, y: -top, width: right, height: bottom, style: 3, transparent: true };
+  const own = Object.entries(box).map(([name, value]) => ({ ...EMPTY, name, text: String(value) }));
+  const specs = group?.node.children.filter(({ name }) => name === "name" || name === "macros");
+  const node = { ...EMPTY, name: "widget", children: [...own, ...(specs ?? [])] };
+  const moved = { id: group?.id ?? -1, type: "group", node, children: widgets, pages: [] };
+  const size = { width: Math.max(0, right - left), height: Math.max(0, bottom - top) };
+  return { ...looks, widgets: [moved], ...size };
+}
+
+const EMPTY = { attributes: {}, children: [], text: "" };
+
+const least = (places: readonly Place[], name: "x" | "y"): number =>
+  places.length === 0 ? 0 : Math.min(...places.map((place) => place[name]));
+
+interface ContentViewProps {
+  readonly content: Content;
+  readonly width: number;
+  readonly height: number;
+  readonly resize: string;
+  readonly isTransparent: boolean;
+}
+
+/** A display in a box. */
+function ContentView({ content, height, isTransparent, resize, width }: ContentViewProps) {
   const outer = useContext(ScaleContext);
-  const widgets = useMemo(() => widgetsOf(file, group), [file, group]);
-  if (inner === undefined) return null;
-  const [across, down] = [width / Math.max(1, inner.width), height / Math.max(1, inner.height)];
+  const [across, down] = [width / Math.max(1, content.width), height / Math.max(1, content.height)];
   const scale =
     resize === "CONTENT"
       ? [Math.min(across, down), Math.min(across, down)]
@@ -98,42 +158,20 @@ function Content(content: ContentProps) {
         : [1, 1];
   const isScaled = resize === "CONTENT" || resize === "STRETCH";
   const style: CSSProperties = {
-    width: isScaled ? inner.width : Math.max(inner.width, resize === "CROP" ? 0 : width),
-    height: isScaled ? inner.height : Math.max(inner.height, resize === "CROP" ? 0 : height),
+    width: isScaled ? content.width : Math.max(content.width, resize === "CROP" ? 0 : width),
+    height: isScaled ? content.height : Math.max(content.height, resize === "CROP" ? 0 : height),
     ...(isScaled ? { transform: `scale(${scale.join(", ")})` } : {}),
-    ...(isTransparent
-      ? {}
-      : { backgroundColor: cssColour(inner.props.colour("background_color")) }),
+    ...(isTransparent ? {} : { backgroundColor: content.ground }),
   };
   return (
-    <ScopeContext.Provider value={inner.scope}>
+    <ScopeContext.Provider value={content.scope}>
       <div className="pvwire-display-content" style={style}>
         <ScaleContext.Provider value={isScaled ? undefined : outer}>
-          <Widgets widgets={widgets} />
+          <Widgets widgets={content.widgets} />
         </ScaleContext.Provider>
       </div>
     </ScopeContext.Provider>
   );
-}
-
-/** All widgets of a file, or those of its groups with this name, at the file's origin. */
-function widgetsOf(file: DisplayFile, group: string): readonly WidgetSource[] {
-  if (group === "") return file.widgets;
-  const named = file.widgets.filter(
-    ({ node, type }) =>
-      type === "group" && node.children.some(({ name, text }) => name === "name" && text === group),
-  );
-  return named.map((widget) => {
-    const replaced = { x: "0", y: "0", style: "3" };
-    const others = widget.node.children.filter(({ name }) => !Object.hasOwn(replaced, name));
-    const own = Object.entries(replaced).map(([name, text]) => ({
-      name,
-      attributes: {},
-      children: [],
-      text,
-    }));
-    return { ...widget, node: { ...widget.node, children: [...others, ...own] } };
-  });
 }
 
 export function Embedded({ props, widget }: WidgetProps): ReactNode {
@@ -141,7 +179,7 @@ export function Embedded({ props, widget }: WidgetProps): ReactNode {
   const { macros } = useScope();
   const { height, width } = placeOf(props);
   const resize = props.choice("resize", RESIZES);
-  const content = useContent(file, macros);
+  const content = useContent(file, macros, props.text("group_name"));
   const own: CSSProperties =
     resize === "WIDGET" && content !== undefined
       ? { width: content.width, height: content.height }
@@ -160,15 +198,13 @@ export function Embedded({ props, widget }: WidgetProps): ReactNode {
       style={{ ...own, ...borderOf(props), overflow }}
     >
       <Problem problem={problem} />
-      {file !== undefined && (
-        <Content
-          file={file}
-          macros={macros}
+      {content !== undefined && (
+        <ContentView
+          content={content}
           width={width}
           height={height}
           resize={resize}
-          group={props.text("group_name")}
-          isTransparent={props.flag("transparent")}
+          isTransparent={content.isTransparent || props.flag("transparent")}
         />
       )}
     </Box>
@@ -249,17 +285,16 @@ function TabContent({ height, tab, width }: TabContentProps) {
   const { macros: outer } = useScope();
   const { file, problem } = useEmbedded(tab.text("file"));
   const macros = useMemo(() => innerMacros(outer, macrosOf(tab.node)), [outer, tab.node]);
+  const content = useContent(file, macros, tab.text("group_name"));
   return (
     <>
       <Problem problem={problem} />
-      {file !== undefined && (
-        <Content
-          file={file}
-          macros={macros}
+      {content !== undefined && (
+        <ContentView
+          content={content}
           width={width}
           height={height}
           resize="NONE"
-          group={tab.text("group_name")}
           isTransparent={false}
         />
       )}
@@ -309,16 +344,9 @@ interface InstanceProps {
 function Instance({ file, instance, transparent }: InstanceProps) {
   const { macros: outer } = useScope();
   const macros = useMemo(() => innerMacros(outer, macrosOf(instance.node)), [outer, instance.node]);
-  return (
-    <Content
-      file={file}
-      macros={macros}
-      width={0}
-      height={0}
-      resize="CROP"
-      group=""
-      isTransparent={transparent}
-    />
+  const content = useContent(file, macros);
+  return content === undefined ? null : (
+    <ContentView content={content} width={0} height={0} resize="CROP" isTransparent={transparent} />
   );
 }
 
