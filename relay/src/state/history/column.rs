@@ -165,7 +165,7 @@ pub(super) fn unpack_times(bytes: &[u8], count: usize) -> Vec<i64> {
     }
     let bits = u32::from(reader.byte());
     let [base, unit, step, least] = [(); 4].map(|()| reader.word() as i64);
-    let mut offsets = BitReader::new(&mut reader, (least, bits));
+    let mut offsets = BitReader::new(&mut reader, (least, bits), count);
     let time = |index: usize| {
         let units = step.wrapping_mul(index as i64).wrapping_add(offsets.next());
         base.wrapping_add(units.wrapping_mul(unit))
@@ -202,33 +202,38 @@ fn put_bits(out: &mut Vec<u8>, numbers: &[i64], (least, bits): (i64, u32)) {
 }
 
 /// Reads what [`put_bits`] has appended.
-struct BitReader<'a, 'b> {
-    bytes: &'b mut Reader<'a>,
+struct BitReader<'a> {
+    bytes: &'a [u8],
     least: i64,
     bits: u32,
-    pending: u128,
-    pending_bits: u32,
+    /// Bits that have been read.
+    at: usize,
 }
 
-impl<'a, 'b> BitReader<'a, 'b> {
-    fn new(bytes: &'b mut Reader<'a>, (least, bits): (i64, u32)) -> Self {
+impl<'a> BitReader<'a> {
+    /// Takes the bytes of `rows` numbers, or all if there are fewer.
+    fn new(bytes: &mut Reader<'a>, (least, bits): (i64, u32), rows: usize) -> Self {
+        let bits = bits.min(u64::BITS);
         Self {
-            bytes,
+            bytes: bytes.bytes((rows * bits as usize).div_ceil(8)),
             least,
-            bits: bits.min(u64::BITS),
-            pending: 0,
-            pending_bits: 0,
+            bits,
+            at: 0,
         }
     }
 
     fn next(&mut self) -> i64 {
-        while self.pending_bits < self.bits {
-            self.pending |= u128::from(self.bytes.byte()) << self.pending_bits;
-            self.pending_bits += 8;
-        }
-        let above = self.pending & ((1 << self.bits) - 1);
-        self.pending >>= self.bits;
-        self.pending_bits -= self.bits;
+        let rest = self.bytes.get(self.at / 8..).unwrap_or_default();
+        let word = match rest.first_chunk() {
+            Some(word) => *word,
+            None => {
+                let mut word = [0; 16];
+                word[..rest.len()].copy_from_slice(rest);
+                word
+            }
+        };
+        let above = (u128::from_le_bytes(word) >> (self.at % 8)) & ((1 << self.bits) - 1);
+        self.at += self.bits as usize;
         self.least.wrapping_add(above as u64 as i64)
     }
 }
@@ -309,7 +314,7 @@ fn unpack_steps(reader: &mut Reader<'_>, rows: usize) -> Vec<f64> {
         let least = reader.varint();
         let least = (least >> 1) as i64 ^ -((least & 1) as i64);
         let width = (least, u32::from(reader.byte()));
-        let mut column = BitReader::new(reader, width);
+        let mut column = BitReader::new(reader, width, rows);
         (0..rows).map(|_| column.next()).collect::<Vec<_>>()
     });
     let points = steps.into_iter().zip(trims);

@@ -3,6 +3,8 @@
 //!
 //! Samples are taken one by one, so that the memory is bounded by the points that are wanted.
 
+use std::ops::Range;
+
 use pvwire_schema::types::{Alarm, Skips};
 
 use super::{PastBin, PastSample, PastValue};
@@ -13,6 +15,9 @@ const PER_BIN: usize = 4;
 /// A sample with its number in the range.
 type Numbered = (u64, PastSample);
 
+/// A sample with a finite number, and that number.
+type Measured = (f64, Numbered);
+
 /// The samples of one interval.
 #[derive(Debug)]
 struct Bin {
@@ -21,7 +26,7 @@ struct Bin {
     first: Numbered,
     last: Numbered,
     /// The smallest and the largest finite number, if there is any.
-    extremes: Option<(Numbered, Numbered)>,
+    extremes: Option<(Measured, Measured)>,
     /// The first number that isn't finite: a curve has a gap there.
     gap: Option<Numbered>,
     updates: u32,
@@ -32,8 +37,13 @@ struct Bin {
 /// How samples are divided.
 #[derive(Debug)]
 enum Division {
-    /// By their times, into intervals of equal length from this time on.
-    Times { from_ns: i64, span_ns: i128 },
+    /// By their times, into intervals of equal length from this time on. The times of the interval of the newest sample are
+    /// kept, since the next one is mostly in it and a division takes longer than all the rest.
+    Times {
+        from_ns: i64,
+        span_ns: i128,
+        newest: (Range<i64>, usize),
+    },
     /// By their numbers, into intervals of 2 to the power of this.
     Numbers { power: u32 },
 }
@@ -59,6 +69,7 @@ impl Thinner {
             Some((from_ns, to_ns)) => Division::Times {
                 from_ns,
                 span_ns: i128::from(to_ns).saturating_sub(from_ns.into()).max(1),
+                newest: (0..0, 0),
             },
             None => Division::Numbers { power: 0 },
         };
@@ -94,23 +105,32 @@ impl Thinner {
             self.halve();
             interval = self.interval(sample.time_ns);
         }
-        let bin = Bin::new(interval, (self.pushed, sample));
+        let numbered = (self.pushed, sample);
         self.pushed += 1;
         match self.bins.last_mut() {
-            Some(last) if !is_new(last, interval) => last.join(bin),
-            _ => self.bins.push(bin),
+            Some(last) if !is_new(last, interval) => last.take(numbered),
+            _ => self.bins.push(Bin::new(interval, numbered)),
         }
     }
 
     /// The interval of the next sample.
-    fn interval(&self, time_ns: i64) -> usize {
-        match self.division {
-            Division::Times { from_ns, span_ns } => {
+    fn interval(&mut self, time_ns: i64) -> usize {
+        match &mut self.division {
+            Division::Times { newest, .. } if newest.0.contains(&time_ns) => newest.1,
+            Division::Times {
+                from_ns,
+                span_ns,
+                newest,
+            } => {
                 let most = (self.points / PER_BIN) as i128;
-                let along = i128::from(time_ns) - i128::from(from_ns);
-                (along.clamp(0, span_ns - 1) * most / span_ns) as usize
+                let (from, span) = (i128::from(*from_ns), *span_ns);
+                let along = (i128::from(time_ns) - from).clamp(0, span - 1);
+                let interval = along * most / span;
+                let begin = |interval: i128| (from + (interval * span + most - 1) / most) as i64;
+                *newest = (begin(interval)..begin(interval + 1), interval as usize);
+                interval as usize
             }
-            Division::Numbers { power } => (self.pushed >> power) as usize,
+            Division::Numbers { power } => (self.pushed >> *power) as usize,
         }
     }
 
@@ -141,50 +161,68 @@ impl Thinner {
 
 impl Bin {
     fn new(interval: usize, sample: Numbered) -> Self {
-        let is_finite = number(&sample.1.value).map(f64::is_finite);
-        let extremes = (is_finite == Some(true)).then(|| (sample.clone(), sample.clone()));
-        Self {
+        let mut bin = Self {
             interval,
-            extremes,
-            gap: (is_finite == Some(false)).then(|| sample.clone()),
-            updates: 1,
+            extremes: None,
+            gap: None,
+            updates: 0,
             worst: sample.1.alarm,
-            skips: sample.1.skips,
+            skips: Skips::NONE,
             last: sample.clone(),
-            first: sample,
+            first: sample.clone(),
+        };
+        bin.take(sample);
+        bin
+    }
+
+    /// Adds the sample after all of these.
+    fn take(&mut self, sample: Numbered) {
+        match number(&sample.1.value) {
+            Some(size) if size.is_finite() => self.stretch((size, &sample), (size, &sample)),
+            Some(_) if self.gap.is_none() => self.gap = Some(sample.clone()),
+            _ => {}
         }
+        self.count(1, sample.1.alarm, sample.1.skips);
+        self.last = sample;
     }
 
     /// Adds the bin after this one, whose interval becomes that of both.
     fn join(&mut self, next: Self) {
-        let size = |sample: &Numbered| number(&sample.1.value).unwrap_or_default();
-        if let Some((low, high)) = next.extremes {
-            let (smallest, largest) =
-                (self.extremes).get_or_insert_with(|| (low.clone(), high.clone()));
-            if size(&low).total_cmp(&size(smallest)).is_lt() {
-                *smallest = low;
-            }
-            if size(&high).total_cmp(&size(largest)).is_gt() {
-                *largest = high;
-            }
+        if let Some((low, high)) = &next.extremes {
+            self.stretch((low.0, &low.1), (high.0, &high.1));
         }
         self.gap = self.gap.take().or(next.gap);
         self.interval = next.interval;
         self.last = next.last;
-        self.updates = self.updates.saturating_add(next.updates);
-        if next.worst.severity as u8 > self.worst.severity as u8 {
-            self.worst = next.worst;
+        self.count(next.updates, next.worst, next.skips);
+    }
+
+    fn stretch(&mut self, low: (f64, &Numbered), high: (f64, &Numbered)) {
+        let owned = |(size, sample): (f64, &Numbered)| (size, sample.clone());
+        let (smallest, largest) = (self.extremes).get_or_insert_with(|| (owned(low), owned(high)));
+        if low.0.total_cmp(&smallest.0).is_lt() {
+            *smallest = owned(low);
         }
-        let (sum, more) = (&mut self.skips, next.skips);
-        sum.relay = sum.relay.saturating_add(more.relay);
-        sum.source = sum.source.saturating_add(more.source);
-        sum.filter = sum.filter.saturating_add(more.filter);
-        sum.bus = sum.bus.saturating_add(more.bus);
+        if high.0.total_cmp(&largest.0).is_gt() {
+            *largest = owned(high);
+        }
+    }
+
+    fn count(&mut self, updates: u32, worst: Alarm, skips: Skips) {
+        self.updates = self.updates.saturating_add(updates);
+        if worst.severity as u8 > self.worst.severity as u8 {
+            self.worst = worst;
+        }
+        let sum = &mut self.skips;
+        sum.relay = sum.relay.saturating_add(skips.relay);
+        sum.source = sum.source.saturating_add(skips.source);
+        sum.filter = sum.filter.saturating_add(skips.filter);
+        sum.bus = sum.bus.saturating_add(skips.bus);
     }
 
     fn finish(self, samples: &mut Vec<PastSample>) -> PastBin {
         let mut kept = vec![self.first, self.last];
-        if let Some((low, high)) = self.extremes {
+        if let Some(((_, low), (_, high))) = self.extremes {
             kept.extend([low, high]);
         }
         kept.extend(self.gap);
@@ -261,6 +299,27 @@ mod tests {
             kept.len()
         );
         assert_eq!(bins[80].skips.source, 5);
+    }
+
+    #[test]
+    fn each_sample_is_in_the_interval_of_its_time() {
+        let limits = (-7_i64, 1_000_003);
+        let samples: Vec<_> = (-20..1_000_020)
+            .step_by(37)
+            .map(|n| sample(n, 1.0))
+            .collect();
+        let (_, bins) = thinned(samples.clone(), limits, 120);
+        let mut counts = [0_u32; 30];
+        for sample in &samples {
+            let along = (sample.time_ns - limits.0).clamp(0, 1_000_009);
+            counts[(along * 30 / 1_000_010) as usize] += 1;
+        }
+        let found: Vec<_> = bins.iter().map(|bin| bin.updates).collect();
+        assert_eq!(found, counts);
+        let whole = (i64::MIN, i64::MAX);
+        let far = [i64::MIN, -1, 0, 1, i64::MAX].map(|time_ns| sample(time_ns, 1.0));
+        let (kept, bins) = thinned(far.to_vec(), whole, 4);
+        assert_eq!((kept.len(), bins.len()), (2, 1));
     }
 
     #[test]
