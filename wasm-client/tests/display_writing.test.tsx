@@ -447,15 +447,16 @@ describe("an action", () => {
   const action = (inside: string): string =>
     `<widget type="action_button"><name>b</name><macros><W>w</W></macros><actions>${inside}</actions></widget>`;
 
-  it("opens the file that its own macros name", async () => {
-    FILES["w-next.bob"] = display('<widget type="label"><name>next</name></widget>');
+  it("opens the file that its own macros name, each of which may use those before it", async () => {
+    FILES["w-next.bob"] = display('<widget type="label"><name>next $(W) $(G)</name></widget>');
     await open(
       action(
-        '<action type="open_display"><file>$(W)-$(F).bob</file><macros><F>next</F></macros></action>',
+        `<action type="open_display"><file>$(G).bob</file>
+          <macros><F>next</F><G>$(W)-$(F)</G><W>x$(W)</W></macros></action>`,
       ),
     );
     part("b", "button").click();
-    await when(() => page.querySelector('[data-name="next"]') !== null);
+    await when(() => page.querySelector('[data-name="next xw w-next"]') !== null);
   });
 
   it("runs the steps of a script in their order, and none after a write that was refused", async () => {
