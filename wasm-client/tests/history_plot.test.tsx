@@ -9,10 +9,11 @@ import {
   TimeControl,
   TimeRangeProvider,
   usePastEnd,
+  useTimeRange,
   type TimeRange,
 } from "../ts/plots/index.js";
 import "../ts/plots/plots.css";
-import { eachWithWidgetPage, page, relay, show, until } from "./widget_page.js";
+import { client, eachWithWidgetPage, page, relay, show, until } from "./widget_page.js";
 
 eachWithWidgetPage();
 
@@ -145,6 +146,42 @@ it("draws what is chosen, without the PVs that are hidden, and takes the colours
   await until(() => {
     expect(colour()).toBe("#6cb4f5");
   });
+});
+
+it("asks seldom while its time moves, and at last for the time that is shown", async () => {
+  const now = setPasts();
+  const asked = vi.spyOn(client, "history");
+  let change: (range: TimeRange) => void = () => undefined;
+  function Time() {
+    const [, setRange] = useTimeRange();
+    change = setRange;
+    return null;
+  }
+  const before = (ms: number): TimeRange => ({
+    kind: "past",
+    fromMs: now - ms - 1800 * SECOND,
+    toMs: now - ms,
+  });
+  show(
+    <TimeRangeProvider defaultRange={before(SECOND)}>
+      <Time />
+      <HistoryPlot names={["P"]} />
+    </TimeRangeProvider>,
+  );
+  await until(() => {
+    expect(asked).toHaveBeenCalledTimes(1);
+  });
+  const began = performance.now();
+  for (let frame = 2; frame <= 40; frame += 1) {
+    await new Promise(requestAnimationFrame);
+    change(before(frame * SECOND));
+  }
+  const seconds = (performance.now() - began) / 1000;
+  await until(() => {
+    const last = asked.mock.lastCall?.[1]?.to;
+    expect(last).toBe(new Date(now - 40 * SECOND).toISOString());
+  });
+  expect(asked.mock.calls.length).toBeLessThan(4 + 10 * seconds);
 });
 
 it("a plot without a provider has its own time", async () => {

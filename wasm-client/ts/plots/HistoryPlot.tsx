@@ -10,7 +10,7 @@ import { useIsDark } from "./ground.js";
 import { tickTexts } from "./numbers.js";
 import { endOf, nowSeconds, pastOf, requestOf, spanOf } from "./span.js";
 import { rangeOf, stepsOf, type Span } from "./steps.js";
-import { useSpan, useTimeRange } from "./time.js";
+import { useRequested, useSpan, useTimeRange } from "./time.js";
 import { Tools, type PlotOptions } from "./Tools.js";
 import { TraceList } from "./TraceList.js";
 import { MAX_TRACES, META, traceOf, type Meta, type Trace } from "./traces.js";
@@ -149,7 +149,7 @@ export function HistoryPlot(props: HistoryPlotProps): ReactNode {
 /** The PVs with their past; more of it is wanted only for another range. */
 function useTraces(names: readonly string[], isDark: boolean): readonly Trace[] {
   const [range] = useTimeRange();
-  const histories = usePvHistory(names, requestOf(range, POINTS));
+  const histories = usePvHistory(names, requestOf(useRequested(range), POINTS));
   const metas = usePvs<Meta>(names, META);
   return names.map((name, at) => {
     const history = histories.find((each) => each.name === name);

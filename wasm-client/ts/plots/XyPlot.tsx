@@ -9,7 +9,7 @@ import type { Axis, Curve, Drawing, Limit, Placed } from "./draw.js";
 import { useIsDark } from "./ground.js";
 import { endOf, requestOf, spanOf } from "./span.js";
 import { stepsOf, type Span } from "./steps.js";
-import { useTimeRange } from "./time.js";
+import { useRequested, useTimeRange } from "./time.js";
 import { Tools, type PlotOptions } from "./Tools.js";
 import { TraceList, type Against } from "./TraceList.js";
 import { MAX_TRACES, traceOf, type Meta, type Trace } from "./traces.js";
@@ -327,7 +327,7 @@ function useSeen(xName: string, names: readonly string[], isDark: boolean): Seen
   const [range] = useTimeRange();
   // The relay keeps no past of arrays.
   const numbers = isIndex ? [] : all.filter((_, at) => arrayOf(pvs[at]) === null);
-  const histories = usePvHistory(numbers, requestOf(range, POINTS));
+  const histories = usePvHistory(numbers, requestOf(useRequested(range), POINTS));
   const latest = useRef({ pvs, histories });
   useEffect(() => {
     latest.current = { pvs, histories };

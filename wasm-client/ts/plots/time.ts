@@ -7,6 +7,7 @@ import {
   useContext,
   useEffect,
   useMemo,
+  useRef,
   useState,
   type ReactNode,
 } from "react";
@@ -81,4 +82,30 @@ export function useSpan(range: TimeRange, everyMs: number): Span {
     };
   }, [isLive, everyMs]);
   return spanOf(range, nowMs);
+}
+
+/** While a range moves, the past of another one is requested so often: each question takes work of the relay. */
+const REQUEST_EVERY_MS = 100;
+
+/** The range whose past is requested: at once where the last change is a while ago. */
+export function useRequested(range: TimeRange): TimeRange {
+  // An application may make a new object for the same range.
+  const key = JSON.stringify(range);
+  const [requested, setRequested] = useState(key);
+  const sinceMs = useRef(-Infinity);
+  useEffect(() => {
+    if (key === requested) return;
+    const waitMs = sinceMs.current + REQUEST_EVERY_MS - performance.now();
+    const timer = setTimeout(
+      () => {
+        sinceMs.current = performance.now();
+        setRequested(key);
+      },
+      Math.max(0, waitMs),
+    );
+    return () => {
+      clearTimeout(timer);
+    };
+  }, [key, requested]);
+  return useMemo(() => JSON.parse(requested) as TimeRange, [requested]);
 }
