@@ -1,8 +1,10 @@
 /** The app: one story for each page, with a real IOC and a real relay. */
 
+import { execFile } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { promisify } from "node:util";
 
 import { expect, test } from "../fixtures/app_page";
 import {
@@ -33,6 +35,50 @@ test("a page that can't be loaded leaves the others, and is there when it is loa
   await page.getByRole("link", { name: "Health" }).click();
   await page.getByRole("button", { name: "Load again" }).click();
   await expect(page.getByRole("region", { name: "The relay" })).toContainText(/Clients/);
+});
+
+test("what is copied of a PV reads it: in a shell, in Python, as JSON", async ({
+  app,
+  context,
+  ioc,
+  page,
+  prefix,
+}) => {
+  const name = `${prefix}:RING:CURRENT`;
+  await ioc.hold("RING:CURRENT");
+  await ioc.put("RING:CURRENT", 300);
+  await app.open(`#/pv/${name}`);
+  await expect(app.value).toHaveText("300.00 mA");
+  const snippet = async (title: string): Promise<string> =>
+    (await page.getByLabel(title, { exact: true }).textContent()) ?? "";
+  const run = async (program: string, ...words: string[]): Promise<string> =>
+    (await promisify(execFile)(program, words)).stdout.trim();
+  // As a shell passes them.
+  const words = async (command: string, text: string): Promise<string> =>
+    await run("sh", "-c", `${command}() { printf '<%s>' "$@"; }\n${text}`);
+
+  const answer = await run("sh", "-c", `${await snippet("curl")} -s`);
+  expect(JSON.parse(answer)).toMatchObject({ value: { string: "300.00" } });
+  expect(await run("python3", "-c", await snippet("Python"))).toBe("300.00");
+  expect(await words("caget", await snippet("caget"))).toBe(`<${name}>`);
+  expect(JSON.parse(await snippet("JSON"))).toMatchObject({
+    name,
+    value: 300,
+    units: "mA",
+    severity: "MINOR",
+    connected: true,
+  });
+  await context.grantPermissions(["clipboard-read", "clipboard-write"]);
+  await page.getByRole("button", { name: "Copy: curl" }).click();
+  await expect(page.getByText("curl: copied")).toBeVisible();
+  const clipboard = await page.evaluate(async () => await navigator.clipboard.readText());
+  expect(clipboard).toBe(await snippet("curl"));
+
+  const field = `pva://${prefix}:IT'S/alarm/severity`;
+  await app.open(`#/pv/${encodeURIComponent(field)}`);
+  expect(await words("pvget", await snippet("pvget"))).toBe(
+    `<-r><field(alarm.severity)><${prefix}:IT'S>`,
+  );
 });
 
 test("PV: typed, shown, written, refused, lost and found again", async ({
