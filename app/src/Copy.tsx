@@ -2,6 +2,7 @@
 
 import { type ReactNode, useState } from "react";
 
+import { textOf } from "./kind";
 import type { Shown } from "./PvPage";
 
 interface Snippet {
@@ -86,7 +87,7 @@ function jsonOf(name: string, pv: Shown | undefined): string {
   const finite = number === null || Number.isFinite(number) ? number : String(number);
   return JSON.stringify({
     name,
-    value: value?.text ?? value?.exact ?? finite ?? value?.string ?? null,
+    value: textOf(value) ?? value?.exact ?? finite ?? value?.string ?? null,
     units: pv?.display?.units ?? "",
     severity: pv?.status.severity ?? null,
     status: pv?.status.alarmStatus ?? null,

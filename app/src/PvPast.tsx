@@ -4,7 +4,7 @@ import { lazy, Suspense, useEffect, useState, type ReactNode } from "react";
 import { usePvHistory } from "pvwire/react";
 import { StripChart, TableView, WaveformPlot } from "pvwire/widgets";
 
-import { kindOf, type Kind } from "./kind";
+import { kindOf, textOf, type Kind } from "./kind";
 import { Lengths, showTime, timeOf } from "./page_time";
 import type { Shown } from "./PvPage";
 import { blurOnEnter, setTo, type Route } from "./route";
@@ -40,7 +40,7 @@ function useHeight(): number {
 
 export function PvPast(props: PvPastProps): ReactNode {
   const { pv } = props;
-  const kind = kindOf(pv?.display ?? null, pv?.value?.text ?? null);
+  const kind = kindOf(pv?.display ?? null, textOf(pv?.value));
   if (kind !== undefined) return <Picture {...props} kind={kind} />;
   return pv?.display === null && pv.connection.state === "notFound" ? <Kept {...props} /> : null;
 }

@@ -18,3 +18,8 @@ export function kindOf(
   // 0: an array of pvAccess, which has no most elements.
   return elementCount === 1 ? "number" : "waveform";
 }
+
+/** A value that is a text, and not an array of bytes, of which the client has the characters too. */
+export const textOf = (
+  value: { readonly string: string; readonly text: string | null } | null | undefined,
+): string | null => (value != null && value.string === value.text ? value.text : null);

@@ -79,6 +79,14 @@ test("what is copied of a PV reads it: in a shell, in Python, as JSON", async ({
   expect(await words("pvget", await snippet("pvget"))).toBe(
     `<-r><field(alarm.severity)><${prefix}:IT'S>`,
   );
+
+  // The client has the characters of bytes too, but they are no text.
+  await app.open(`#/pv/${encodeURIComponent("sim://image(64,48)")}`);
+  await expect(app.value).toHaveText(/^\[\d+, \d+, .* 3072 elements\] counts$/);
+  await expect(page.locator(".pvwire-plot canvas")).toBeVisible();
+  expect(JSON.parse(await snippet("JSON"))).toMatchObject({
+    value: expect.stringMatching(/^\[\d+, \d+, /),
+  });
 });
 
 test("PV: typed, shown, written, refused, lost and found again", async ({

@@ -10,7 +10,7 @@ import { entriesIn, entriesOfFile, namesIn } from "../../app/src/pasted";
 import { compare } from "../../app/src/columns";
 import { byPrefix, groupsIn, prefixOf } from "../../app/src/groups";
 import { innerRange, numbersOf } from "../../app/src/image_parts";
-import { kindOf } from "../../app/src/kind";
+import { kindOf, textOf } from "../../app/src/kind";
 import { distance, partsOf } from "../../app/src/near";
 import { kindOf as kindOfPv, type StateData } from "../../app/src/pv_kind";
 import { PvList } from "../../app/src/pv_list";
@@ -241,6 +241,12 @@ test("an array has a curve by both protocols; only a single number has a chart",
   const of = (elementCount: number) =>
     kindOf({ type: "Float64", typeId: "epics:nt/NTScalarArray:1.0", elementCount }, null);
   expect([1, 0, 2000].map(of)).toEqual(["number", "waveform", "waveform"]);
+});
+
+test("bytes that are shown as numbers are no text", () => {
+  expect(textOf({ string: "[104, 105] V", text: "hi" })).toBeNull();
+  expect(textOf({ string: "hi", text: "hi" })).toBe("hi");
+  expect(textOf({ string: "1 V", text: null })).toBeNull();
 });
 
 test("mistyped names are near", () => {
