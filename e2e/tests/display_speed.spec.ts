@@ -51,10 +51,19 @@ const display = (name: string, widgets: string[]): string =>
 
 test.use({
   displays: {
-    "many.bob": display("Many", Array.from({ length: WIDGETS }, (_, at) => widget(at))),
+    "many.bob": display(
+      "Many",
+      Array.from({ length: WIDGETS }, (_, at) => widget(at)),
+    ),
     "none.bob": display("None", []),
-    "part.bob": display("Part", Array.from({ length: WIDGETS_OF_A_PART }, (_, at) => widgetOfPart(at))),
-    "parts.bob": display("Parts", Array.from({ length: PARTS }, (_, at) => part(at))),
+    "part.bob": display(
+      "Part",
+      Array.from({ length: WIDGETS_OF_A_PART }, (_, at) => widgetOfPart(at)),
+    ),
+    "parts.bob": display(
+      "Parts",
+      Array.from({ length: PARTS }, (_, at) => part(at)),
+    ),
   },
 });
 test.setTimeout(12 * DEADLINE_MS);
@@ -142,7 +151,12 @@ test("20 displays in a display are open within a second", async ({ app, page }) 
     measured.push(ms);
     most = MOST_OPENING_MS / (1 - busy() / 2);
   }
-  test.info().annotations.push({ type: "measured", description: `${measured.map(Math.round).join(", ")} ms` });
+  test
+    .info()
+    .annotations.push({
+      type: "measured",
+      description: `${measured.map(Math.round).join(", ")} ms`,
+    });
   await expect(page.locator('[data-name^="19 "]')).toHaveCount(WIDGETS_OF_A_PART);
   expect(Math.min(...measured)).toBeLessThan(most);
 });

@@ -150,7 +150,7 @@ it("draws what is chosen, without the PVs that are hidden, and takes the colours
 
 it("asks seldom while its time moves, and at last for the time that is shown", async () => {
   const now = setPasts();
-  const asked = vi.spyOn(client, "history");
+  const questions = vi.spyOn(client, "history");
   let change: (range: TimeRange) => void = () => undefined;
   function Time() {
     const [, setRange] = useTimeRange();
@@ -169,7 +169,7 @@ it("asks seldom while its time moves, and at last for the time that is shown", a
     </TimeRangeProvider>,
   );
   await until(() => {
-    expect(asked).toHaveBeenCalledTimes(1);
+    expect(questions).toHaveBeenCalledTimes(1);
   });
   const began = performance.now();
   for (let frame = 2; frame <= 40; frame += 1) {
@@ -178,10 +178,10 @@ it("asks seldom while its time moves, and at last for the time that is shown", a
   }
   const seconds = (performance.now() - began) / 1000;
   await until(() => {
-    const last = asked.mock.lastCall?.[1]?.to;
+    const last = questions.mock.lastCall?.[1]?.to;
     expect(last).toBe(new Date(now - 40 * SECOND).toISOString());
   });
-  expect(asked.mock.calls.length).toBeLessThan(4 + 10 * seconds);
+  expect(questions.mock.calls.length).toBeLessThan(4 + 10 * seconds);
 });
 
 it("a plot without a provider has its own time", async () => {

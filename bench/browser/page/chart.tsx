@@ -100,7 +100,7 @@ const frame = async (): Promise<number> => await new Promise(requestAnimationFra
 /** Clicks, and waits until each column of pixels has all that its points reach. */
 export async function drawDay({ steps }: Day): Promise<Drawn> {
   const all = Float64Array.from({ length: steps }, (_, step) => curve(step));
-  // What is looked at after each frame must take little time: it delays the next one.
+  // What is read after each frame must take little time: it delays the next one.
   let reach = reachOf(all, read().length);
   await frame();
   const began = performance.now();
