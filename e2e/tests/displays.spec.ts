@@ -57,6 +57,12 @@ const MAIN = display(
   button("Sector 3", 190, opens("vacuum/sector.bob", "<macros><S>03</S></macros>")),
   button("Too much", 220, writes("$(P):RF:VOLTAGE:SET", "99")),
   button("Forbidden", 250, writes("$(P):RING:CURRENT", "1")),
+  widget({
+    type: "textupdate",
+    name: "time",
+    y: 10,
+    more: "<pv_name>sys://time</pv_name>",
+  }).replace("<x>10<", "<x>220<"),
   title("First text"),
 );
 
@@ -122,6 +128,7 @@ test("displays: opened with macros, written, refused, in alarm, changed, and los
     }
     const voltage = `${Number(await ioc.get("RF:VOLTAGE:SET")).toFixed(2)} MV`;
     await expect(box(page, "voltage").locator("input")).toHaveValue(voltage);
+    await expect(valueOf(page, "time")).toHaveText(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/);
   };
   const hold = async (): Promise<void> => {
     await ioc.hold("RING:CURRENT");

@@ -604,12 +604,15 @@ describe("a PV's name", () => {
     ["sim://sine(0, 10, 0.5)", "psim://sine(0, 10, 0.5)"],
     ["eq://`A`+1", "=`A`+1"],
     ["=`A`+1", "=`A`+1"],
+    ["sys://time", "sys://time"],
+    ["sys://timeOffset(12 hours)", "sys://timeOffset(12 hours)"],
   ])("%s is %s for the client", (written, name) => {
     expect(clientName(written)).toEqual({ name });
   });
 
   it("that isn't available here has a reason, and an empty one has no name", () => {
     expect(clientName("tango://x")?.problem).toContain("isn't available");
+    expect(clientName("sys://free_mb")?.problem).toContain("isn't available");
     expect(clientName("$(P)x")?.problem).toContain("macro");
     expect(clientName("  ")).toBe(undefined);
   });

@@ -150,14 +150,18 @@ fn sources(config: &Config) -> Result<Sources, StartError> {
     Ok((sources, directory))
 }
 
-/// The sources of this machine for clients of PVWS.
+/// The sources of this machine for clients of PVWS, and for displays, which have local PVs of their own.
 fn local_sources(config: &Config) -> Result<Vec<Box<dyn Source>>, StartError> {
-    if !config.pvws {
-        return Ok(Vec::new());
+    let mut sources: Vec<Box<dyn Source>> = Vec::new();
+    if config.pvws {
+        sources.push(Box::new(LocalSource));
     }
-    let system = SimSource::system();
-    let system = system.map_err(StartError::thread("the thread of simulated PVs"))?;
-    Ok(vec![Box::new(LocalSource), Box::new(system)])
+    if config.pvws || !config.screens.is_empty() {
+        let system = SimSource::system();
+        let system = system.map_err(StartError::thread("the thread of simulated PVs"))?;
+        sources.push(Box::new(system));
+    }
+    Ok(sources)
 }
 
 /// Adds the source of formulas for clients of PVWS.

@@ -40,7 +40,7 @@ impl SimSource {
         Self::all(None)
     }
 
-    /// Starts a thread and returns the source `sys`, for clients of PVWS.
+    /// Starts a thread and returns the source `sys`, for clients of PVWS and displays.
     ///
     /// # Errors
     /// When the thread can't start.

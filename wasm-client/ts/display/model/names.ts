@@ -6,7 +6,7 @@ export type PvName =
   | { readonly name?: undefined; readonly problem: string };
 
 /** Sources that browsers and relays don't have. */
-const ELSEWHERE = /^(?:tango|mqtt|acsys|opva|jackie|pvws|sys|archive|replay):\/\//i;
+const ELSEWHERE = /^(?:tango|mqtt|acsys|opva|jackie|pvws|archive|replay|sys(?!:\/\/time)):\/\//i;
 
 /** The client's name for a display's; `undefined` for an empty one. */
 export function clientName(written: string): PvName | undefined {

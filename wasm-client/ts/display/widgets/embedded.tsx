@@ -20,7 +20,7 @@ import { innerMacros, type Macros } from "../model/macros.js";
 import { cssColour, type Palette } from "../model/palette.js";
 import { type Defaults, Props } from "../model/props.js";
 import type { XmlNode } from "../model/xml.js";
-import { borderOf, cssFont, type Place, placeOf } from "../place.js";
+import { borderOf, cssFont, placeOf } from "../place.js";
 import { useFile } from "../use_file.js";
 import { Widgets } from "../WidgetView.js";
 import { useActiveTab } from "./containers.js";
@@ -92,9 +92,9 @@ function useContent(file: DisplayFile | undefined, macros: Macros, groupName = "
   const isLost = content?.isLost === true;
   useEffect(() => {
     if (!isLost) return;
-    const text = `${outer.file.address}: no group ${groupName}: the whole display is shown`;
+    const text = `${file?.address ?? ""}: no group ${groupName}, so all of it is shown`;
     return shown.note({ kind: "file", text });
-  }, [groupName, isLost, outer, shown]);
+  }, [file, groupName, isLost, shown]);
   return content;
 }
 
@@ -121,7 +121,9 @@ function contentOf(file: DisplayFile, scope: Scope, groupName: string, palette: 
   const places = widgets.map(({ node, type }) =>
     placeOf(propsOf(node, defaultsOf(type) ?? UNKNOWN_DEFAULTS)),
   );
-  const [left, top] = [least(places, "x"), least(places, "y")];
+  // Without widgets nothing is moved.
+  const left = Math.min(...places.map(({ x }) => x));
+  const top = Math.min(...places.map(({ y }) => y));
   const right = Math.max(0, ...places.map(({ width, x }) => x + width));
   const bottom = Math.max(0, ...places.map(({ height, y }) => y + height));
   const box = { x: -left, y: -top, width: right, height: bottom, style: 3, transparent: true };
@@ -134,9 +136,6 @@ function contentOf(file: DisplayFile, scope: Scope, groupName: string, palette: 
 }
 
 const EMPTY = { attributes: {}, children: [], text: "" };
-
-const least = (places: readonly Place[], name: "x" | "y"): number =>
-  places.length === 0 ? 0 : Math.min(...places.map((place) => place[name]));
 
 interface ContentViewProps {
   readonly content: Content;
