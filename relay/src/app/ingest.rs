@@ -150,7 +150,7 @@ fn sources(config: &Config) -> Result<Sources, StartError> {
     Ok((sources, directory))
 }
 
-/// The sources of this machine for clients of PVWS, and for displays, which have local PVs of their own.
+/// The sources of this machine for clients of PVWS, and for displays, whose local PVs stay in the page.
 fn local_sources(config: &Config) -> Result<Vec<Box<dyn Source>>, StartError> {
     let mut sources: Vec<Box<dyn Source>> = Vec::new();
     if config.pvws {
