@@ -37,9 +37,10 @@ const REFUSED_LINES_AT_ONCE: usize = 10_000;
 const RELAYED_LINES_PER_S: usize = 200;
 const RELAYED_LINES_AT_ONCE: usize = 1_000;
 
-/// PVs that puts of other relays may open: a second, and at once.
-const RELAYED_NAMES_PER_S: usize = 100;
-const RELAYED_NAMES_AT_ONCE: usize = 1_000;
+/// PVs that puts of all other relays together may open: a second, and at once. One client may put as often, and half as
+/// many at once.
+const RELAYED_NAMES_PER_S: usize = 200;
+const RELAYED_NAMES_AT_ONCE: usize = 4_000;
 
 /// Values of an operation that are not charged, in bytes: a client has few operations that wait.
 const MOST_UNCHARGED: usize = 4 << 10;

@@ -357,18 +357,25 @@ fn forged_operations_and_interest_of_strangers_write_little_log_and_open_no_pvs(
         refused(&fleet.owner, "stranger") == 2.0
     });
 
-    // As a member it has a relay's budgets.
+    // As members they have budgets.
     fleet.stranger.subscribe(MEMBERS);
     let mut member = presence(&mut fleet.stranger, &fleet.edge);
-    member["id"] = json!(stranger);
     member["ready"] = json!(false);
+    let members = [
+        stranger,
+        "00000000000000ab",
+        "00000000000000ac",
+        "00000000000000ad",
+    ];
     let begun = Instant::now();
     let mut sent = 0;
     while begun.elapsed() < Duration::from_secs(5) {
         member["uptime_millis"] = json!(begun.elapsed().as_millis() as u64);
-        fleet
-            .stranger
-            .send(MEMBERS, "", &serde_json::to_vec(&member).unwrap());
+        for id in members {
+            member["id"] = json!(id);
+            let announcement = serde_json::to_vec(&member).unwrap();
+            fleet.stranger.send(MEMBERS, "", &announcement);
+        }
         fleet.stranger.send(&interest, "stranger", &names(0));
         let long = operation_from(&ao, 9.0, &"x".repeat(100_000));
         for _ in 0..20 {
@@ -376,7 +383,8 @@ fn forged_operations_and_interest_of_strangers_write_little_log_and_open_no_pvs(
         }
         for _ in 0..2_000 {
             let body = operation(&format!("ca://none:{sent}"), 9.0);
-            fleet.stranger.send(&operations, "stranger", &body);
+            let of_one = ask(&owner, "operation", members[sent % members.len()]);
+            fleet.stranger.send(&of_one, "stranger", &body);
             sent += 1;
         }
         fleet.stranger.settle();
@@ -385,10 +393,11 @@ fn forged_operations_and_interest_of_strangers_write_little_log_and_open_no_pvs(
     println!("{sent} operations wrote {log} bytes of log");
     assert!(log < 1_000_000, "{log} bytes of log");
     assert!(refused(&fleet.owner, "budget") > 0.0);
-    // Puts open 1,000 PVs, and 100 more a second; the interest has opened 100.
+    // Puts open 4,000 PVs, and 200 more a second; the interest has opened 100.
     let states = ["connecting", "notFound"].map(|state| format!("pvwire_pvs{{state=\"{state}\"}}"));
     let open: f64 = states.iter().map(|state| fleet.owner.metric(state)).sum();
-    let most = 1_200.0 + 100.0 * begun.elapsed().as_secs_f64();
+    let most = 4_200.0 + 200.0 * begun.elapsed().as_secs_f64();
+    println!("they opened {open} PVs");
     assert!(open <= most, "{open} PVs for {sent} operations");
     fleet.counts_on();
     wait_for_truth(&mut fleet.client, &fleet.names);
