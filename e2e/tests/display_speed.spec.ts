@@ -151,12 +151,10 @@ test("20 displays in a display are open within a second", async ({ app, page }) 
     measured.push(ms);
     most = MOST_OPENING_MS / (1 - busy() / 2);
   }
-  test
-    .info()
-    .annotations.push({
-      type: "measured",
-      description: `${measured.map(Math.round).join(", ")} ms`,
-    });
+  test.info().annotations.push({
+    type: "measured",
+    description: `${measured.map(Math.round).join(", ")} ms`,
+  });
   await expect(page.locator('[data-name^="19 "]')).toHaveCount(WIDGETS_OF_A_PART);
   expect(Math.min(...measured)).toBeLessThan(most);
 });
