@@ -5,11 +5,10 @@ import path from "node:path";
 import { expect, type Locator, type Page } from "@playwright/test";
 
 import { expectAccessible } from "../fixtures/screen";
-import { test as base } from "../fixtures/base";
 import { Child } from "../../testbed/ts/child";
 import { DEADLINE_MS } from "../../testbed/ts/deadline";
 import { PYTHON, RELAY, ROOT } from "../../testbed/ts/paths";
-import { test as withoutDemo } from "../fixtures/test";
+import { base, test as withoutDemo } from "../fixtures/test";
 
 /** The demo builds its page before it prints the address. */
 const START_MS = 4 * DEADLINE_MS;

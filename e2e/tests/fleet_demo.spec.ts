@@ -5,7 +5,7 @@ import path from "node:path";
 import { expect } from "@playwright/test";
 
 import { expectAccessible } from "../fixtures/screen";
-import { test } from "../fixtures/base";
+import { base as test } from "../fixtures/test";
 import { Child } from "../../testbed/ts/child";
 import { DEADLINE_MS } from "../../testbed/ts/deadline";
 import { PYTHON, RELAY, ROOT } from "../../testbed/ts/paths";

@@ -15,9 +15,8 @@ import type { Page } from "@playwright/test";
 import { privateEpicsNetwork } from "../../testbed/ts/epics";
 import { freePort } from "../../testbed/ts/ports";
 import { Relay } from "../../testbed/ts/relay";
-import { test as base } from "../fixtures/base";
 import { servePage } from "../fixtures/built_pages";
-import { expect } from "../fixtures/test";
+import { base, expect } from "../fixtures/test";
 
 /** A policy with all that the page needs. */
 const POLICY = {

@@ -7,7 +7,7 @@ import path from "node:path";
 
 import { expect, type Page } from "@playwright/test";
 
-import { test as base } from "../../e2e/fixtures/base";
+import { base } from "../../e2e/fixtures/test";
 import { Child } from "../../testbed/ts/child";
 import { privateEpicsNetwork } from "../../testbed/ts/epics";
 import { PYTHON } from "../../testbed/ts/paths";

@@ -20,7 +20,7 @@ const CODES: Readonly<Record<number, CloseCode>> = {
   1013: { reason: "the relay is full", retry: "soon" },
   4400: { reason: "the relay can't read this page's requests", retry: "no" },
   4401: { reason: "not logged in", retry: "soon" },
-  4403: { reason: "what this page may read has changed", retry: "soon" },
+  4403: { reason: "the page's rights have changed", retry: "soon" },
   4408: { reason: "this page took no data", retry: "soon" },
   4429: { reason: "too many requests at once", retry: "slowly" },
 };
@@ -55,3 +55,6 @@ export function retryDelayMs(
   }
   return random * Math.min(maxDelayMs, FIRST_DELAY_MS * 2 ** Math.min(failures, 30));
 }
+
+/** The first message of a worker to a page, before any close code: it is running. */
+export const HERE = 0;

@@ -1,6 +1,6 @@
 /** pvwire/worker: holds the connection to the relay in a worker, optionally one for all tabs. */
 
-import { HERE } from "./here.js";
+import { HERE } from "../link/close_code.js";
 
 /**
  * Where the connection is held: in the page, in a worker of the page, or in one worker for all

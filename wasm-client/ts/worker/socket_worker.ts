@@ -1,6 +1,6 @@
 /** The worker that holds connections to relays: for one page, or for all tabs of the browser. */
 
-import { HERE } from "./here.js";
+import { HERE } from "../link/close_code.js";
 import { Hub } from "./hub.js";
 
 /** One hub per relay. */
