@@ -41,6 +41,15 @@ const inFewFiles = {
   },
 };
 
+/** Elements are in English: marks of texts would take the last bytes of their page. */
+const inEnglish = {
+  name: "in-english",
+  transform: (code) => ({
+    code: code.replace(/\bt`/g, "`").replace(/^(?:im|ex)port \{[^}]*\} from "[./]*texts\.js";$/m, ""),
+    map: null,
+  }),
+};
+
 /** Displays use more of React than the other widgets, and have more of it than Preact's core. */
 const withCompatibility = (react) => ({
   name: "with-compatibility",
@@ -92,6 +101,7 @@ export async function buildElements(folder) {
     logLevel: "warn",
     publicDir: false,
     plugins: [
+      inEnglish,
       inFewFiles,
       withCompatibility(path.join(elements, "compatible.js")),
       withoutPreload,

@@ -14,7 +14,7 @@ export class PvwireError extends Error {
 
 // `JSON.stringify` leaves out the message of an error.
 (PvwireError.prototype as { toJSON?: () => object }).toJSON = function (this: PvwireError) {
-  return Object.assign({}, this, { message: this.message });
+  return Object.assign({ message: this.message }, this);
 };
 
 /** One of the errors of the GraphQL engine. */

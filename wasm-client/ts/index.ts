@@ -4,6 +4,8 @@ import { Client } from "./client/client.js";
 import type { ClientOptions, PvClient } from "./types.js";
 
 export { AskError, LoadError, PutError, PvError, PvwireError, SelectionError } from "./errors.js";
+export { setTexts, t } from "./texts.js";
+export type { TextValue, Translate } from "./texts.js";
 export type * from "./types.js";
 
 /**

@@ -4,6 +4,7 @@ import { useEffect, useRef, useState, type ReactNode } from "react";
 
 import { Nothing } from "../widgets/Frame.js";
 import { placePlot } from "../widgets/place_plot.js";
+import { t } from "../texts.js";
 import { createChart, type Chart, type ChartOptions } from "./chart.js";
 import { moved, spanOf, zoomed, type TimeRange } from "./span.js";
 import type { Span } from "./steps.js";
@@ -59,7 +60,7 @@ export function ChartView(props: ChartViewProps): ReactNode {
     const end = placePlot(
       async () => {
         const { default: UPlot } = await import("uplot").catch((error: unknown) => {
-          throw new Error(`Plots need uPlot: npm install uplot. ${String(error)}`);
+          throw new Error(t`Plots need uPlot: npm install uplot. ${String(error)}`);
         });
         const { axisWidth, hasLimits, isLog, isUtc, syncKey, traces } = latest.current;
         return createChart(UPlot, element, traces, {

@@ -3,6 +3,7 @@
 import { useId, useRef, useState, type ReactNode } from "react";
 
 import { usePvHistory, usePvs } from "../react/index.js";
+import { t } from "../texts.js";
 import { axisSize, padded } from "./chart.js";
 import { ChartView } from "./ChartView.js";
 import { csvOfTraces } from "./export.js";
@@ -87,7 +88,7 @@ export function HistoryPlot(props: HistoryPlotProps): ReactNode {
           )
         }
       >
-        Drag to zoom in; Ctrl and wheel zoom, Shift and wheel move
+        {t`Drag to zoom in; Ctrl and wheel zoom, Shift and wheel move`}
       </Tools>
       <div
         className="pvwire-charts"
@@ -104,8 +105,10 @@ export function HistoryPlot(props: HistoryPlotProps): ReactNode {
               range={range}
               label={
                 isStacked
-                  ? `Curve of ${key}`
-                  : `Curves of ${String(group.length)} PV${group.length === 1 ? "" : "s"}, listed below`
+                  ? t`Curve of ${key}`
+                  : group.length === 1
+                    ? t`Curves of 1 PV, listed below`
+                    : t`Curves of ${group.length} PVs, listed below`
               }
               axisWidth={isStacked ? Math.max(AXIS_WIDTH, needed) : undefined}
               hasLimits={hasLimits}

@@ -3,6 +3,7 @@
 import type { ReactNode } from "react";
 
 import { usePvHistory } from "../react/index.js";
+import { t } from "../texts.js";
 import { nowSeconds, requestOf } from "./span.js";
 import { curveOf, gridOf, rangeOf, stepsOf } from "./steps.js";
 import { useSpan, useTimeRange } from "./time.js";
@@ -48,7 +49,7 @@ export function Sparkline({ name }: SparklineProps): ReactNode {
       viewBox={`0 0 ${String(WIDTH)} ${String(HEIGHT)}`}
       preserveAspectRatio="none"
       role="img"
-      aria-label={path === "" ? `${name}: no past` : `${name}: ${String(low)} to ${String(high)}`}
+      aria-label={path === "" ? t`${name}: no past` : t`${name}: ${String(low)} to ${String(high)}`}
     >
       <path d={path} fill="none" stroke="currentColor" vectorEffect="non-scaling-stroke" />
     </svg>

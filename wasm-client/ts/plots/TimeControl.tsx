@@ -2,6 +2,7 @@
 
 import { useState, type ReactNode } from "react";
 
+import { t } from "../texts.js";
 import { moved, pastOf, spanOf, zoomed } from "./span.js";
 import type { Span } from "./steps.js";
 import { useTimeRange } from "./time.js";
@@ -22,12 +23,15 @@ const LENGTHS = [
   ["1 d", 86_400],
 ] as const;
 
-const MOVES: readonly (readonly [title: string, change: (span: Span) => Span])[] = [
-  ["◀ Earlier", (span) => moved(span, -0.5)],
-  ["Later ▶", (span) => moved(span, 0.5)],
-  ["Zoom in", (span) => zoomed(span, 0.5)],
-  ["Zoom out", (span) => zoomed(span, 2)],
+const moves = (): readonly (readonly [title: string, change: (span: Span) => Span])[] => [
+  [t`◀ Earlier`, (span) => moved(span, -0.5)],
+  [t`Later ▶`, (span) => moved(span, 0.5)],
+  [t`Zoom in`, (span) => zoomed(span, 0.5)],
+  [t`Zoom out`, (span) => zoomed(span, 2)],
 ];
+
+/** Of `moves`: a live plot has nothing later. */
+const LATER = 1;
 
 /** Buttons and inputs for the time of the nearest `TimeRangeProvider`: put it once on a page. */
 export function TimeControl({ isUtc = false }: TimeControlProps): ReactNode {
@@ -37,7 +41,7 @@ export function TimeControl({ isUtc = false }: TimeControlProps): ReactNode {
   const zone = formatZone(isUtc);
   return (
     <div className="pvwire-time-control" data-time={range.kind}>
-      <div className="pvwire-buttons" role="group" aria-label="Live, with the last">
+      <div className="pvwire-buttons" role="group" aria-label={t`Live, with the last`}>
         {LENGTHS.map(([title, seconds]) => (
           <button
             key={title}
@@ -51,12 +55,12 @@ export function TimeControl({ isUtc = false }: TimeControlProps): ReactNode {
           </button>
         ))}
       </div>
-      <div className="pvwire-buttons" role="group" aria-label="Move and zoom">
-        {MOVES.map(([title, change]) => (
+      <div className="pvwire-buttons" role="group" aria-label={t`Move and zoom`}>
+        {moves().map(([title, change], at) => (
           <button
             key={title}
             type="button"
-            disabled={isLive && title === "Later ▶"}
+            disabled={isLive && at === LATER}
             onClick={() => {
               setRange(pastOf(change(spanOf(range, Date.now()))));
             }}
@@ -92,8 +96,8 @@ function Interval({ isUtc }: { readonly isUtc: boolean }) {
     >
       {(
         [
-          ["From", from, setFrom],
-          ["To", to, setTo],
+          [t`From`, from, setFrom],
+          [t`To`, to, setTo],
         ] as const
       ).map(([title, text, set]) => (
         <label key={title} className="pvwire-pair">
@@ -110,7 +114,7 @@ function Interval({ isUtc }: { readonly isUtc: boolean }) {
         </label>
       ))}
       <button type="submit" disabled={!isWhole}>
-        Show
+        {t`Show`}
       </button>
       <span className="pvwire-note">{zone}</span>
     </form>

@@ -2,6 +2,7 @@
 
 import { useRef, useState, type ReactNode } from "react";
 
+import { t } from "../texts.js";
 import { download, pngOf } from "./export.js";
 import { coloursOf } from "./ground.js";
 import { formatDate } from "./times.js";
@@ -17,11 +18,11 @@ export interface PlotOptions {
   readonly hasLimits?: boolean;
 }
 
-const TOGGLES = {
-  isStacked: ["Below each other", "A chart for each PV"],
-  isLog: ["Logarithmic", "Values of 0 and below are not drawn"],
-  hasLimits: ["Limits", "Lines at the limits of warnings and alarms"],
-} as const;
+const toggleTexts = (): Readonly<Record<keyof PlotOptions, readonly [string, string]>> => ({
+  isStacked: [t`Below each other`, t`A chart for each PV`],
+  isLog: [t`Logarithmic`, t`Values of 0 and below are not drawn`],
+  hasLimits: [t`Limits`, t`Lines at the limits of warnings and alarms`],
+});
 
 interface ToolsProps {
   readonly options: PlotOptions;
@@ -46,7 +47,7 @@ export function Tools(props: ToolsProps): ReactNode {
   return (
     <div ref={bar} className="pvwire-buttons">
       {toggles.map((key) => {
-        const [title, hint] = TOGGLES[key];
+        const [title, hint] = toggleTexts()[key];
         const isOn = options[key] === true;
         return (
           <button
@@ -68,7 +69,7 @@ export function Tools(props: ToolsProps): ReactNode {
           download(`${fileName()}.csv`, csv(traces));
         }}
       >
-        Export CSV
+        {t`Export CSV`}
       </button>
       <button
         type="button"
@@ -85,7 +86,7 @@ export function Tools(props: ToolsProps): ReactNode {
           );
         }}
       >
-        Export PNG
+        {t`Export PNG`}
       </button>
       <span className="pvwire-note">{children}</span>
       <span className="pvwire-note" role="status">

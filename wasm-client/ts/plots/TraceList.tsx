@@ -6,6 +6,7 @@ import { usePv } from "../react/index.js";
 import type { PvValue } from "../types.js";
 import { CONDITION_FIELDS, useCondition, type ConditionData } from "../widgets/condition.js";
 import { StateIcon } from "../widgets/StateIcon.js";
+import { t } from "../texts.js";
 import { numberText } from "./numbers.js";
 import { rangeOf, stepsOf, valueAt, type Span } from "./steps.js";
 import { timeText } from "./times.js";
@@ -49,18 +50,18 @@ export function TraceList(props: TraceListProps): ReactNode {
       <table className="pvwire-traces">
         <thead>
           <tr>
-            <th scope="col">PV</th>
+            <th scope="col">{t`PV`}</th>
             <th scope="col" data-column="at">
-              {isNow ? "Now" : timeText(at ?? span.to, isUtc)}
+              {isNow ? t`Now` : timeText(at ?? span.to, isUtc)}
             </th>
-            <th scope="col">Lowest</th>
-            <th scope="col">Highest</th>
+            <th scope="col">{t`Lowest`}</th>
+            <th scope="col">{t`Highest`}</th>
             <th scope="col" data-column="state">
-              State now
+              {t`State now`}
             </th>
             {onRemove !== undefined && (
               <th scope="col">
-                <span className="pvwire-visually-hidden">Remove</span>
+                <span className="pvwire-visually-hidden">{t`Remove`}</span>
               </th>
             )}
           </tr>
@@ -95,18 +96,18 @@ function TraceRow(props: TraceListProps & { readonly trace: Trace }) {
   const isNumber = against !== undefined || pv?.value?.number !== null;
   const isX = name === against?.xName;
   const note = against?.notes.get(name) ?? "";
-  const problem = history?.error === undefined ? "" : `no past: ${history.error.message}`;
+  const problem = history?.error === undefined ? "" : t`no past: ${history.error.message}`;
   const href = hrefOf?.(name);
   return (
     <tr data-trace={name} className="pvwire-state" data-severity={severity} data-state={state}>
       <td data-column="name">
         {isX ? (
-          <span className="pvwire-note">Horizontal: </span>
+          <span className="pvwire-note">{t`Horizontal:`} </span>
         ) : (
           <label>
             <input
               type="checkbox"
-              aria-label={`Show ${name}`}
+              aria-label={t`Show ${name}`}
               checked={!hidden.has(name)}
               onChange={() => {
                 toggle(name);
@@ -131,7 +132,7 @@ function TraceRow(props: TraceListProps & { readonly trace: Trace }) {
       <td data-column="low">{textOf(range?.[0])}</td>
       <td data-column="high">{textOf(range?.[1])}</td>
       <td data-column="state">
-        {[isNumber ? text : "No number: nothing to draw", note, problem]
+        {[isNumber ? text : t`No number: nothing to draw`, note, problem]
           .filter(Boolean)
           .join(" · ")}
       </td>
@@ -140,8 +141,8 @@ function TraceRow(props: TraceListProps & { readonly trace: Trace }) {
           {!isX && (
             <button
               type="button"
-              aria-label={`Remove ${name}`}
-              title="Remove"
+              aria-label={t`Remove ${name}`}
+              title={t`Remove`}
               onClick={() => {
                 onRemove(name);
               }}

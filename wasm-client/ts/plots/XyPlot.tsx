@@ -5,6 +5,7 @@ import { useCallback, useEffect, useMemo, useRef, useState, type ReactNode } fro
 import { usePvHistory, usePvs } from "../react/index.js";
 import type { LivePvHistory, PvConnection, PvValue } from "../types.js";
 import { rangeAround } from "../widgets/scale.js";
+import { t } from "../texts.js";
 import type { Axis, Curve, Drawing, Limit, Placed } from "./draw.js";
 import { useIsDark } from "./ground.js";
 import { endOf, requestOf, spanOf } from "./span.js";
@@ -153,7 +154,7 @@ function Plot(props: XyPlotProps) {
         csv={() => csvOfCurves(x?.trace, drawn)}
         canvases={() => [...(box.current?.querySelectorAll("canvas") ?? [])]}
       >
-        Drag to zoom in; Ctrl and wheel zoom, Shift and wheel move
+        {t`Drag to zoom in; Ctrl and wheel zoom, Shift and wheel move`}
       </Tools>
       <p className="pvwire-xy-near pvwire-note">
         {zoom.length > 0 && (
@@ -163,7 +164,7 @@ function Plot(props: XyPlotProps) {
               setZoom([]);
             }}
           >
-            Show all
+            {t`Show all`}
           </button>
         )}
         <span data-part="near">{nearText(x?.trace, drawn, near, isUtc)}</span>
@@ -378,16 +379,16 @@ const isPresent = (pv: XyData | undefined): boolean =>
 /** The points of a PV against `x`, or the index without one. */
 function curveOf(x: Side | undefined, y: Side, isPast: boolean, span: Span): Found {
   const [xArray, yArray] = [arrayOf(x?.value), arrayOf(y.value)];
-  if (!y.trace.isNumber || isTexts(yArray)) return { note: NO_NUMBER };
+  if (!y.trace.isNumber || isTexts(yArray)) return { note: noNumber() };
   // The list says it at the other PV.
   if (x !== undefined && (!x.trace.isNumber || isTexts(xArray))) return {};
   if (yArray !== null) {
-    if (isPast) return { note: NO_PAST };
+    if (isPast) return { note: noPast() };
     if (!isPresent(y.value) || (x !== undefined && !isPresent(x.value))) return {};
     if (x === undefined) {
       return { points: { x: indices(yArray.length), y: yArray as Numbers, at: undefined } };
     }
-    if (xArray === null) return { note: `an array, and ${x.trace.name} is one number` };
+    if (xArray === null) return { note: t`an array, and ${x.trace.name} is one number` };
     const [one, other] = [xArray.length, yArray.length];
     const count = Math.min(one, other);
     const points = {
@@ -396,23 +397,23 @@ function curveOf(x: Side | undefined, y: Side, isPast: boolean, span: Span): Fou
       at: undefined,
     };
     if (one === other) return { points };
-    const first = `the first ${String(count)} are drawn`;
+    const first = t`the first ${String(count)} are drawn`;
     return {
       points,
-      note: `${String(other)} elements, and ${x.trace.name} has ${String(one)}: ${first}`,
+      note: t`${String(other)} elements, and ${x.trace.name} has ${String(one)}: ${first}`,
     };
   }
   if (y.value?.value == null && y.trace.history === undefined) return {};
-  if (x === undefined) return { note: "one number, which has no other elements" };
-  if (xArray !== null) return { note: `one number, and ${x.trace.name} is an array` };
+  if (x === undefined) return { note: t`one number, which has no other elements` };
+  if (xArray !== null) return { note: t`one number, and ${x.trace.name} is an array` };
   const [past, other] = [x.trace.history, y.trace.history];
   if (past === undefined || other === undefined) return {};
   const isNow = !isPast && isPresent(x.value) && isPresent(y.value);
   return { isNow, points: pairsOf(stepsOf(past), stepsOf(other), span) };
 }
 
-const NO_NUMBER = "no number: nothing to draw";
-const NO_PAST = "the relay keeps no past of arrays";
+const noNumber = (): string => t`no number: nothing to draw`;
+const noPast = (): string => t`the relay keeps no past of arrays`;
 
 const isTexts = (array: PvValue["array"]): boolean => typeof array?.[0] === "string";
 
@@ -440,8 +441,8 @@ function againstOf(
   });
   if (x !== undefined) {
     const array = arrayOf(x.value);
-    if (!x.trace.isNumber || isTexts(array)) notes.set(x.trace.name, NO_NUMBER);
-    else if (array !== null && isPast) notes.set(x.trace.name, NO_PAST);
+    if (!x.trace.isNumber || isTexts(array)) notes.set(x.trace.name, noNumber());
+    else if (array !== null && isPast) notes.set(x.trace.name, noPast());
   }
   const names = [x?.trace.name, ...found.map(({ trace }) => trace.name)];
   [x?.value, ...values].forEach((pv, at) => {
@@ -514,7 +515,7 @@ function drawingOf(x: Side | undefined, drawn: readonly XyCurve[], looks: Looks)
     withLegend: false,
     x: {
       ...plain,
-      title: x === undefined ? "Index of the element" : titleOf(x.trace),
+      title: x === undefined ? t`Index of the element` : titleOf(x.trace),
       range:
         rangeIn(zoom, 0) ??
         rangeOf(

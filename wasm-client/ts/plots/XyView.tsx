@@ -5,6 +5,7 @@ import { useEffect, useRef, useState, type ReactNode } from "react";
 import { Canvas } from "./Canvas.js";
 import type { Drawing, Placed } from "./draw.js";
 import type { Range } from "../widgets/scale.js";
+import { t } from "../texts.js";
 import { partsBetween, type Place, type XyPlaced } from "./xy_zoom.js";
 
 interface XyViewProps {
@@ -77,7 +78,7 @@ export function XyView(props: XyViewProps): ReactNode {
       ref={host}
       className="pvwire-xy-view"
       role="group"
-      aria-label="Curves: keys + and - zoom, arrows move, with Shift they go from point to point, 0 shows all"
+      aria-label={t`Curves: keys + and - zoom, arrows move, with Shift they go from point to point, 0 shows all`}
       tabIndex={0}
       style={{ width, height }}
       onPointerDown={(event) => {

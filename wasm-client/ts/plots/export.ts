@@ -1,5 +1,7 @@
 /** What a plot shows, as a file: all values as CSV, or the picture as PNG. */
 
+import { t } from "../texts.js";
+
 import type { Span } from "./steps.js";
 import type { Trace } from "./traces.js";
 
@@ -81,7 +83,7 @@ export async function pngOf(
   picture.width = width;
   picture.height = height + Math.ceil((traces.length + 1) * LINE * scale);
   const context = picture.getContext("2d");
-  if (context === null) throw new Error("this browser can't draw the picture");
+  if (context === null) throw new Error(t`this browser can't draw the picture`);
   context.fillStyle = colours.ground;
   context.fillRect(0, 0, picture.width, picture.height);
   let top = 0;
@@ -100,7 +102,7 @@ export async function pngOf(
   });
   return new Promise((resolve, reject) => {
     picture.toBlob((blob) => {
-      if (blob === null) reject(new Error("this browser can't write the picture"));
+      if (blob === null) reject(new Error(t`this browser can't write the picture`));
       else resolve(blob);
     }, "image/png");
   });

@@ -1,5 +1,7 @@
 /** Dates and zones as text, in local time or UTC. */
 
+import { t } from "../texts.js";
+
 const two = (number: number): string => String(number).padStart(2, "0");
 
 /** `2026-01-31 07:31:16`, of milliseconds past 1970. */
@@ -17,9 +19,10 @@ export function formatZone(isUtc: boolean): string {
   if (isUtc) return "UTC";
   const minutes = -new Date().getTimezoneOffset();
   const size = Math.abs(minutes);
+  if (size === 0) return t`local time, UTC`;
   const rest = size % 60 === 0 ? "" : `:${two(size % 60)}`;
   const sign = minutes < 0 ? "−" : "+";
-  return `local time, UTC${minutes === 0 ? "" : `${sign}${String(Math.floor(size / 60))}${rest}`}`;
+  return t`local time, UTC${sign}${Math.floor(size / 60)}${rest}`;
 }
 
 /** `2026-01-31 07:31:16.123`. */

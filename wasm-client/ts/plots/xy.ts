@@ -1,5 +1,7 @@
 /** Values of PVs against those of another one: arrays element by element, numbers as they were at the same time. */
 
+import { t } from "../texts.js";
+
 import { csvText } from "./export.js";
 import { numberText } from "./numbers.js";
 import { stepAt, type Span, type Steps } from "./steps.js";
@@ -89,7 +91,7 @@ export function pointText(
   };
   const value = `${trace.name} ${textOf(trace, points.y[row] ?? NaN)}`;
   const at = points.at?.[row];
-  const element = `element ${String(row)}`;
+  const element = t`element ${String(row)}`;
   if (x === undefined) return `${value} · ${element}`;
   const when = at === undefined ? element : timeText(at, isUtc);
   return `${value} · ${x.name} ${textOf(x, points.x[row] ?? NaN)} · ${when}`;
@@ -129,14 +131,14 @@ export function csvOfCurves(x: Trace | undefined, curves: readonly XyCurve[]): s
 
 /** What a screen reader says of the picture. */
 export function textOfCurves(x: Trace | undefined, curves: readonly XyCurve[]): string {
-  const horizontal = x?.name ?? "the index of the element";
-  if (curves.length === 0) return `Nothing to draw against ${horizontal}`;
+  const horizontal = x?.name ?? t`the index of the element`;
+  if (curves.length === 0) return t`Nothing to draw against ${horizontal}`;
   const withUnits = (text: string, units: string): string =>
     units === "" ? text : `${text} ${units}`;
   const rangeText = (ends: readonly [number, number] | undefined, units: string): string => {
-    if (ends === undefined) return "no number";
+    if (ends === undefined) return t`no number`;
     const [low, high] = ends.map((end) => numberText(end, ends[1] - ends[0]));
-    return withUnits(low === high ? (low ?? "") : `${low ?? ""} to ${high ?? ""}`, units);
+    return withUnits(low === high ? (low ?? "") : t`${low ?? ""} to ${high ?? ""}`, units);
   };
   const texts = curves.map((curve) => {
     const { points, trace } = curve;
@@ -145,15 +147,15 @@ export function textOfCurves(x: Trace | undefined, curves: readonly XyCurve[]): 
     for (let at = 0; at < length; at += 1) {
       if (!Number.isNaN(Number(points.x[at]) + Number(points.y[at] ?? NaN))) count += 1;
     }
-    const many = `${String(count)} point${count === 1 ? "" : "s"}`;
+    const many = count === 1 ? t`1 point` : t`${count} points`;
     const across = rangeText(endsOf(points.x), x?.units ?? "");
-    const ranges = `horizontally ${across}, vertically ${rangeText(endsOf(points.y), trace.units)}`;
+    const ranges = t`horizontally ${across}, vertically ${rangeText(endsOf(points.y), trace.units)}`;
     const [nowX, nowY] = presentOf(curve) ?? [];
     const now =
       nowX === undefined || nowY === undefined
         ? ""
-        : `; now ${withUnits(numberText(nowX), x?.units ?? "")} and ${withUnits(numberText(nowY), trace.units)}`;
-    return `${trace.name} against ${horizontal}: ${many}, ${ranges}${now}`;
+        : t`; now ${withUnits(numberText(nowX), x?.units ?? "")} and ${withUnits(numberText(nowY), trace.units)}`;
+    return t`${trace.name} against ${horizontal}: ${many}, ${ranges}${now}`;
   });
   return texts.join(". ");
 }

@@ -2,6 +2,7 @@
 
 import type { ReactNode } from "react";
 
+import { t } from "../texts.js";
 import type { ControlProps } from "./control_props.js";
 import { EntryButtons, returnToField } from "./TextControl.js";
 
@@ -32,11 +33,11 @@ export function choiceText(choices: readonly string[], index: number): string {
  * several choices may have the same one.
  */
 function problemOf(newest: readonly string[], text: string, index: number | undefined) {
-  if (index === undefined) return `${text} is not one of the choices; nothing was sent`;
+  if (index === undefined) return t`${text} is not one of the choices; nothing was sent`;
   const now = choiceText(newest, index);
   if (now === text && index < newest.length) return undefined;
-  const change = index < newest.length ? `is ${now} now` : "no longer exists";
-  return `the choice ${text} ${change}; nothing was sent`;
+  const change = index < newest.length ? t`is ${now} now` : t`no longer exists`;
+  return t`the choice ${text} ${change}; nothing was sent`;
 }
 
 /**
@@ -68,7 +69,7 @@ function Buttons(props: ChoicesProps) {
             key={index}
             type="button"
             disabled={!enabled}
-            title={choice === "" ? `Index ${text}, without a label` : undefined}
+            title={choice === "" ? t`Index ${text}, without a label` : undefined}
             aria-pressed={number === index}
             data-sending={entry.index === index}
             onClick={() => {
@@ -86,7 +87,7 @@ function Buttons(props: ChoicesProps) {
         );
       })}
       {isUnlabelled && (
-        <button type="button" disabled aria-pressed={true} title="The PV's value has no label">
+        <button type="button" disabled aria-pressed={true} title={t`The PV's value has no label`}>
           {pv?.value?.string}
         </button>
       )}

@@ -3,6 +3,7 @@
 import { useId, type ReactNode } from "react";
 
 import type { PvValue } from "../types.js";
+import { t } from "../texts.js";
 import type { Condition } from "./condition.js";
 import { StateIcon } from "./StateIcon.js";
 
@@ -54,7 +55,7 @@ export function Nothing({ why }: { readonly why: string | false | undefined }): 
 
 /** The kind of a value, for the message of a widget that shows another kind. */
 export function kindOf(value: Partial<Pick<PvValue, "array" | "structure" | "text">>): string {
-  if (value.structure != null) return "a structure";
-  if (value.array != null) return "an array";
-  return value.text == null ? "a number" : "a text";
+  if (value.structure != null) return t`a structure`;
+  if (value.array != null) return t`an array`;
+  return value.text == null ? t`a number` : t`a text`;
 }

@@ -15,6 +15,7 @@ import {
 } from "./pixels.js";
 import { usePv } from "../react/index.js";
 import type { PvDisplay, PvStructure, PvValue } from "../types.js";
+import { t } from "../texts.js";
 import { CONDITION_FIELDS, type ConditionData, useCondition } from "./condition.js";
 import { Frame, kindOf, Nothing } from "./Frame.js";
 import type { Painter } from "./painter.js";
@@ -125,7 +126,9 @@ export const ImageView = perPv(function ImageView(props: PreparedImageProps): Re
         ref={canvas}
         key={byProcessor ? "processor" : "card"}
         role="img"
-        aria-label={`${label}: ${size === undefined ? "no image yet" : `image of ${size} pixels`}`}
+        aria-label={
+          size === undefined ? t`${label}: no image yet` : t`${label}: image of ${size} pixels`
+        }
         hidden={picture === undefined || painter === undefined}
       />
       {picture?.order === "mono" && drawn !== undefined && (
@@ -160,7 +163,7 @@ function usePainter(canvas: RefObject<HTMLCanvasElement | null>): {
       setPainter(made);
     };
     place().catch((error: unknown) => {
-      if (!isEnded) setProblem(`The image can't be painted; reload the page (${String(error)})`);
+      if (!isEnded) setProblem(t`The image can't be painted; reload the page (${String(error)})`);
     });
     return () => {
       isEnded = true;
@@ -213,10 +216,10 @@ function useDecoded(structure: PvStructure | null): Decoded | undefined {
 function noPicture(value: NonNullable<ImageData_["value"]>, width: number | undefined): string {
   if (codecOf(value.structure) !== "") return "";
   if (value.structure === null && value.array === null) {
-    return `An image is an array or an NTNDArray; this is ${kindOf(value)}`;
+    return t`An image is an array or an NTNDArray; this is ${kindOf(value)}`;
   }
   const isBare = value.array !== null && width === undefined;
-  return isBare ? "(no image: an array needs its width)" : "(no image: too few elements)";
+  return isBare ? t`(no image: an array needs its width)` : t`(no image: too few elements)`;
 }
 
 export interface ColourBarProps {
@@ -227,7 +230,7 @@ export interface ColourBarProps {
 function ColourBar({ map, range }: ColourBarProps): ReactNode {
   const [low, high] = endTexts(range);
   return (
-    <div className="pvwire-colour-bar" role="img" aria-label={`Colours from ${low} to ${high}`}>
+    <div className="pvwire-colour-bar" role="img" aria-label={t`Colours from ${low} to ${high}`}>
       <span>{high}</span>
       <span className="pvwire-colours" style={{ background: gradientOf(map) }} />
       <span>{low}</span>

@@ -4,6 +4,7 @@ import type { ReactNode } from "react";
 
 import { usePv } from "../react/index.js";
 import type { PvDisplay, PvValue } from "../types.js";
+import { t } from "../texts.js";
 import { CONDITION_FIELDS, useCondition, type ConditionData } from "./condition.js";
 import { Frame } from "./Frame.js";
 import { perPv } from "./per_pv.js";
@@ -88,7 +89,7 @@ export const ByteMonitor = perPv(function ByteMonitor(props: ByteMonitorProps): 
           return (
             <li key={index}>
               <Lamp isOn={isOn} />
-              <span>{labels[index] ?? `Bit ${String(firstBit + index)}`}</span>
+              <span>{labels[index] ?? t`Bit ${String(firstBit + index)}`}</span>
               <span className="pvwire-visually-hidden">{` ${wordOf(isOn).toLowerCase()}`}</span>
             </li>
           );
@@ -110,7 +111,7 @@ function Lamp({ isOn }: { readonly isOn: boolean | undefined }) {
 
 function wordOf(isOn: boolean | undefined): string {
   if (isOn === undefined) return "Unknown";
-  return isOn ? "On" : "Off";
+  return isOn ? t`On` : t`Off`;
 }
 
 function bitOf(pv: BitsData | undefined, bit: number | undefined): boolean | undefined {

@@ -4,6 +4,7 @@ import type { ReactNode } from "react";
 
 import { usePv } from "../react/index.js";
 import type { PvDisplay, PvValue } from "../types.js";
+import { t } from "../texts.js";
 import { CONDITION_FIELDS, useCondition, type ConditionData } from "./condition.js";
 import { Frame, kindOf, Nothing } from "./Frame.js";
 import { beyondOf, RangeBar } from "./RangeBar.js";
@@ -84,8 +85,8 @@ export function Meter({ name, label = name, min, max, staleAfterMs }: MeterProps
         <Nothing
           why={
             value?.number === null
-              ? `A meter shows numbers; this is ${kindOf(value)}`
-              : "No display range"
+              ? t`A meter shows numbers; this is ${kindOf(value)}`
+              : t`No display range`
           }
         />
       )}

@@ -2,6 +2,7 @@
 
 import type { KeyboardEvent, ReactNode } from "react";
 
+import { t } from "../texts.js";
 import { digitsOf } from "./format.js";
 import { limitsOf, limitsText } from "./range.js";
 import type { ControlProps, SetPointData } from "./control_props.js";
@@ -15,7 +16,7 @@ export function NumberControl(props: ControlProps): ReactNode {
     const text = entry.text ?? "";
     const problem = problemOf(text, pv, allowNonFinite);
     if (problem === undefined) entry.send(text);
-    else entry.refuse(`${problem}; nothing was sent`);
+    else entry.refuse(t`${problem}; nothing was sent`);
   };
 
   const step = (event: KeyboardEvent): void => {
@@ -83,12 +84,12 @@ function problemOf(
   const number = Number(text);
   const isNonFinite = NON_FINITE.test(text);
   if (isNonFinite ? !allowNonFinite : Math.abs(number) === Infinity) {
-    return `${text} is not a finite number`;
+    return t`${text} is not a finite number`;
   }
   const limits = limitsOf(controlRange);
   // Most records would silently clamp it to the limit.
   const isOutside = number < limits.min || number > limits.max;
   if (isNonFinite || !isOutside || text.trim() === "") return undefined;
-  const within = Number.isFinite(limits.max - limits.min) ? "within " : "";
-  return `${text} is not ${within}${limitsText(limits, units)}`;
+  const within = Number.isFinite(limits.max - limits.min) ? t`within ` : "";
+  return t`${text} is not ${within}${limitsText(limits, units)}`;
 }

@@ -2,6 +2,7 @@
 
 import { memo, useRef, type PointerEvent, type ReactNode } from "react";
 import type { PvDisplay, PvStatus, PvTime, PvValue } from "../types.js";
+import { t } from "../texts.js";
 
 import { noAccessText, useCondition, type ConditionData } from "./condition.js";
 import { formatIsoNanoseconds, formatSmall, formatTimeStamp } from "./format.js";
@@ -154,7 +155,7 @@ const Unit = memo(function Unit({ units }: { readonly units: string }) {
  * would cause style recalculations.
  */
 function titleStamp({ currentTarget }: PointerEvent<HTMLTimeElement>): void {
-  currentTarget.title = `Value of ${currentTarget.dateTime}`;
+  currentTarget.title = t`Value of ${currentTarget.dateTime}`;
 }
 
 interface AccessProps extends Pick<PvStatus, "mutable" | "writable"> {
@@ -177,9 +178,9 @@ const Access = memo(function Access({ mutable, name, writable }: AccessProps) {
 });
 
 function accessText(name: string, mutable: boolean, writable: boolean | null): string {
-  if (writable === null) return "Whether it may be written shows when it is tried";
-  if (writable) return "The IOC and the relay allow reading and writing";
-  return mutable ? "Writing is not allowed by the relay" : noAccessText(name);
+  if (writable === null) return t`Whether it may be written shows when it is tried`;
+  if (writable) return t`The IOC and the relay allow reading and writing`;
+  return mutable ? t`Writing is not allowed by the relay` : noAccessText(name);
 }
 
 function valueText(pv: ReadbackData | undefined, notation: "exponent" | undefined): string {

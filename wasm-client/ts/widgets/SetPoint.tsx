@@ -2,6 +2,7 @@
 
 import { useId, type ReactNode } from "react";
 import { useClient, usePv } from "../react/index.js";
+import { t } from "../texts.js";
 
 import { ChoiceControl, choiceText } from "./ChoiceControl.js";
 import type { SetPointData } from "./control_props.js";
@@ -66,7 +67,7 @@ export const SetPoint = perPv(function SetPoint(props: SetPointProps): ReactNode
   const problem =
     unreached ??
     whyNotWritable(name, pv) ??
-    (fitting === undefined ? "Only programs write arrays and structures" : undefined);
+    (fitting === undefined ? t`Only programs write arrays and structures` : undefined);
   // An alarm describes the present value: a disconnected PV has no alarm.
   const isAnswering = pv?.connection.connected === true && !isSilent;
   const severity = isAnswering ? (pv.status.severity ?? undefined) : undefined;
@@ -132,7 +133,7 @@ export const SetPoint = perPv(function SetPoint(props: SetPointProps): ReactNode
           data-part="outcome"
           data-outcome={entry.phase === "sending" ? "sending" : entry.outcome?.kind}
         >
-          {entry.phase === "sending" ? "Sending…" : outcomeText(entry.outcome)}
+          {entry.phase === "sending" ? t`Sending…` : outcomeText(entry.outcome)}
         </span>
       </div>
     </div>
@@ -177,10 +178,10 @@ function ageOf(pv: SetPointData | undefined, isStale: boolean): string {
 function hintOf(pv: SetPointData | undefined, kind: keyof typeof CONTROLS): string {
   const limits = limitsOf(pv?.display?.controlRange);
   if (kind === "slider" && !Number.isFinite(limits.max - limits.min)) {
-    return "The PV has no limits, which a slider needs";
+    return t`The PV has no limits, which a slider needs`;
   }
   if (kind === "choice" && pv !== undefined && !pv.display?.choices?.length) {
-    return "The PV has no choices";
+    return t`The PV has no choices`;
   }
   return kind === "text" || kind === "choice" ? "" : limitsText(limits, pv?.display?.units ?? "");
 }
@@ -190,8 +191,8 @@ function Unsent({ pv }: { readonly pv: SetPointData | undefined }) {
   const severity = pv?.status.severity ?? "NO_ALARM";
   return (
     <>
-      <strong>Not sent</strong>
-      {pv?.value != null && ` · the PV has ${pv.value.string} ${pv.display?.units ?? ""}`}
+      <strong>{t`Not sent`}</strong>
+      {pv?.value != null && ` · ${t`the PV has ${pv.value.string} ${pv.display?.units ?? ""}`}`}
       {severity !== "NO_ALARM" && ` (${severity})`}
     </>
   );
@@ -202,12 +203,12 @@ function outcomeText(outcome: Outcome | undefined): string {
     case undefined:
       return "";
     case "written":
-      return `Written ${formatClock(outcome.atMs)}`;
+      return t`Written ${formatClock(outcome.atMs)}`;
     case "changed":
-      return `Written, but ${outcome.message}`;
+      return t`Written, but ${outcome.message}`;
     case "refused":
-      return `Refused: ${outcome.message}`;
+      return t`Refused: ${outcome.message}`;
     case "unknown":
-      return `Perhaps written: ${outcome.message}`;
+      return t`Perhaps written: ${outcome.message}`;
   }
 }

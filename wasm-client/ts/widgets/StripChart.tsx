@@ -4,6 +4,7 @@ import { useEffect, useRef, useState, type ReactNode } from "react";
 
 import { useClient, usePv } from "../react/index.js";
 import type { PvDisplay, PvValue } from "../types.js";
+import { t } from "../texts.js";
 import { CONDITION_FIELDS, useCondition, type ConditionData } from "./condition.js";
 import { Frame, kindOf, Nothing } from "./Frame.js";
 import type { ByArrival } from "./history.js";
@@ -87,7 +88,7 @@ export const StripChart = perPv(function StripChart(props: StripChartProps): Rea
   const noCurve =
     value !== null &&
     value.number === null &&
-    `A strip chart shows numbers; this is ${kindOf(value)}`;
+    t`A strip chart shows numbers; this is ${kindOf(value)}`;
   return (
     <Frame
       kind="strip"
@@ -102,12 +103,14 @@ export const StripChart = perPv(function StripChart(props: StripChartProps): Rea
         ref={host}
         className="pvwire-plot"
         role="img"
-        aria-label={`${label}: curve of the last ${String(seconds)} s`}
+        aria-label={t`${label}: curve of the last ${String(seconds)} s`}
         style={{ height: `${String(height)}px` }}
       />
       {byArrival !== undefined && noCurve === false && (
         <p className="pvwire-note" data-part="by-arrival">
-          By time of arrival: {byArrival}
+          {byArrival === "no time stamps"
+            ? t`By time of arrival: no time stamps`
+            : t`By time of arrival: time stamps that don't change`}
         </p>
       )}
     </Frame>

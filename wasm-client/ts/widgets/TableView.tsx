@@ -4,6 +4,7 @@ import type { ReactNode } from "react";
 
 import { usePv } from "../react/index.js";
 import type { PvDisplay, PvField, PvStructure, PvValue } from "../types.js";
+import { t } from "../texts.js";
 import { CONDITION_FIELDS, useCondition, type ConditionData } from "./condition.js";
 import { formatCount } from "./format.js";
 import { Frame, kindOf, Nothing } from "./Frame.js";
@@ -44,12 +45,12 @@ export const TableView = perPv(function TableView(props: TableViewProps): ReactN
       name={name}
       label={label}
       condition={condition}
-      summary={isTable ? `${formatCount(rows)} rows` : "–"}
+      summary={isTable ? t`${formatCount(rows)} rows` : "–"}
       description={pv?.display?.description}
     >
-      <Nothing why={value !== null && !isTable && `Not a table: this is ${kindOf(value)}`} />
+      <Nothing why={value !== null && !isTable && t`Not a table: this is ${kindOf(value)}`} />
       {/* Focusable, so that it can be scrolled without a mouse. */}
-      <div className="pvwire-table-room" role="region" aria-label={`${label}: table`} tabIndex={0}>
+      <div className="pvwire-table-room" role="region" aria-label={t`${label}: table`} tabIndex={0}>
         <table>
           <thead>
             <tr>
@@ -73,7 +74,7 @@ export const TableView = perPv(function TableView(props: TableViewProps): ReactN
           </tbody>
         </table>
         {rows > maxRows && (
-          <p className="pvwire-nothing">{`${formatCount(rows - maxRows)} more rows`}</p>
+          <p className="pvwire-nothing">{t`${formatCount(rows - maxRows)} more rows`}</p>
         )}
       </div>
     </Frame>

@@ -9,6 +9,7 @@ import {
   type SyntheticEvent,
 } from "react";
 
+import { t } from "../texts.js";
 import type { ControlProps } from "./control_props.js";
 
 export function TextControl(props: ControlProps): ReactNode {
@@ -114,10 +115,10 @@ export function EntryButtons({ enabled }: { readonly enabled: boolean }): ReactN
   return (
     <span className="pvwire-entry-buttons">
       <button type="submit" disabled={!enabled} title="Enter">
-        Send
+        {t`Send`}
       </button>
       <button type="reset" title="Escape">
-        Undo
+        {t`Undo`}
       </button>
     </span>
   );

@@ -4,6 +4,7 @@ import { useEffect, useRef, useState, type ReactNode } from "react";
 
 import { usePv } from "../react/index.js";
 import type { PvDisplay, PvValue } from "../types.js";
+import { t } from "../texts.js";
 import { CONDITION_FIELDS, useCondition, type ConditionData } from "./condition.js";
 import { formatCount } from "./format.js";
 import { Frame, kindOf, Nothing } from "./Frame.js";
@@ -76,13 +77,13 @@ export const WaveformPlot = perPv(function WaveformPlot(props: WaveformPlotProps
     plot.current?.show(...shown.current);
   }, [array, isNumeric, low, high]);
 
-  const summary = array === null ? "–" : `${formatCount(array.length)} elements`;
+  const summary = array === null ? "–" : t`${formatCount(array.length)} elements`;
   const units = array === null ? "" : (pv?.display?.units ?? "");
   const value = pv?.value ?? null;
   const noCurve =
     value !== null &&
     !isNumeric &&
-    `A plot shows arrays of numbers; this is ${array === null ? kindOf(value) : "an array of texts"}`;
+    t`A plot shows arrays of numbers; this is ${array === null ? kindOf(value) : t`an array of texts`}`;
   return (
     <Frame
       kind="waveform"
@@ -97,7 +98,7 @@ export const WaveformPlot = perPv(function WaveformPlot(props: WaveformPlotProps
         ref={host}
         className="pvwire-plot"
         role="img"
-        aria-label={`${label}: curve of ${summary}`}
+        aria-label={t`${label}: curve of ${summary}`}
         style={{ height: `${String(height)}px` }}
       />
     </Frame>

@@ -1,6 +1,7 @@
 /** Decodes images that were encoded by area detector's codec plugin. */
 
 import type { NumericArray, PvStructure } from "../types.js";
+import { t } from "../texts.js";
 import { codecOf, type Picture, pictureOf } from "./pixels.js";
 
 /** Maximum size of a relay's message, and so of an image before it was encoded. */
@@ -14,12 +15,12 @@ export async function decodeImage(structure: PvStructure): Promise<Picture> {
   const decode = Object.hasOwn(DECODERS, codec) ? DECODERS[codec] : undefined;
   if (decode === undefined) {
     throw new Error(
-      `Codec ${codec} isn't supported: choose jpeg, lz4, bslz4, blosc or none in the detector's codec plugin`,
+      t`Codec ${codec} isn't supported: choose jpeg, lz4, bslz4, blosc or none in the detector's codec plugin`,
     );
   }
   const size = Number(structure.uncompressedSize ?? 0);
   if (!(size <= MAX_IMAGE_BYTES)) {
-    throw new Error(`The image says that it has ${String(size)} bytes: too many to decode`);
+    throw new Error(t`The image says that it has ${String(size)} bytes: too many to decode`);
   }
   const decoded = await decode(bytesOf(structure), size, size / countOf(structure));
   const picture = pictureOf(
@@ -27,7 +28,7 @@ export async function decodeImage(structure: PvStructure): Promise<Picture> {
     null,
     undefined,
   );
-  if (picture === undefined) throw new Error("The image has fewer elements than its dimensions");
+  if (picture === undefined) throw new Error(t`The image has fewer elements than its dimensions`);
   return picture;
 }
 
@@ -47,7 +48,7 @@ const DECODERS: Readonly<Partial<Record<string, Decode>>> = {
 /** The encoded bytes; their array may be longer. */
 function bytesOf({ compressedSize, value }: PvStructure): Uint8Array<ArrayBuffer> {
   const bytes = (value as { value?: unknown } | null)?.value ?? value;
-  if (!ArrayBuffer.isView(bytes)) throw new Error("The image holds no bytes");
+  if (!ArrayBuffer.isView(bytes)) throw new Error(t`The image holds no bytes`);
   const length = Number(compressedSize ?? 0);
   return new Uint8Array(
     bytes.buffer as ArrayBuffer,
@@ -58,11 +59,11 @@ function bytesOf({ compressedSize, value }: PvStructure): Uint8Array<ArrayBuffer
 
 async function decodeJpeg(bytes: Uint8Array<ArrayBuffer>): Promise<Picture> {
   const image = await createImageBitmap(new Blob([bytes], { type: "image/jpeg" })).catch(() => {
-    throw new Error("The image says that it is a JPEG and can't be read as one");
+    throw new Error(t`The image says that it is a JPEG and can't be read as one`);
   });
   const { height, width } = image;
   const context = new OffscreenCanvas(width, height).getContext("2d");
-  if (context === null) throw new Error("This browser gives no canvas to decode on");
+  if (context === null) throw new Error(t`This browser gives no canvas to decode on`);
   context.drawImage(image, 0, 0);
   image.close();
   const { data } = context.getImageData(0, 0, width, height);
@@ -88,11 +89,11 @@ async function decodeBlosc(
     view.getUint32(4, true) === size &&
     view.getUint32(12, true) <= bytes.length;
   const { default: Blosc } = await import("numcodecs/blosc").catch((error: unknown) => {
-    throw new Error("The package numcodecs, which decodes blosc, can't be loaded", {
+    throw new Error(t`The package numcodecs, which decodes blosc, can't be loaded`, {
       cause: error,
     });
   });
-  const damaged = new Error("The image's blosc bytes are damaged");
+  const damaged = new Error(t`The image's blosc bytes are damaged`);
   if (!isWhole) throw damaged;
   const block = bytes.subarray(0, view.getUint32(12, true));
   let decoded: Uint8Array;
@@ -157,11 +158,11 @@ function elementsOf(bytes: Uint8Array<ArrayBuffer>, structure: PvStructure): Num
   const type = [SCALAR_TYPES[number], ND_TYPES[number], Uint8Array, Uint16Array, Uint32Array].find(
     (type) => type?.BYTES_PER_ELEMENT === bytes.length / count,
   );
-  if (type === undefined) throw new Error("The image doesn't say of which type its elements were");
+  if (type === undefined) throw new Error(t`The image doesn't say of which type its elements were`);
   return new type(bytes.buffer);
 }
 
-const LZ4_DAMAGED = "The image's lz4 bytes are damaged";
+const lz4Damaged = (): Error => new Error(t`The image's lz4 bytes are damaged`);
 
 /** Maximum ratio of decoded to encoded bytes. */
 const MAX_RATIO = 255;
@@ -169,7 +170,7 @@ const MAX_RATIO = 255;
 /** Decodes an LZ4 block without a frame, as `LZ4_compress_default` creates it. */
 export function decodeLz4(bytes: Uint8Array, size: number): Uint8Array<ArrayBuffer> {
   // Checked before memory is allocated: one byte adds at most 255 to a length.
-  if (size > MAX_RATIO * bytes.length) throw new Error(LZ4_DAMAGED);
+  if (size > MAX_RATIO * bytes.length) throw lz4Damaged();
   const out = new Uint8Array(size);
   let from = 0;
   let to = 0;
@@ -178,7 +179,7 @@ export function decodeLz4(bytes: Uint8Array, size: number): Uint8Array<ArrayBuff
     if (length < 15) return length;
     let more: number;
     do {
-      if (from >= bytes.length) throw new Error(LZ4_DAMAGED);
+      if (from >= bytes.length) throw lz4Damaged();
       more = bytes[from++] as number;
       length += more;
     } while (more === 255);
@@ -187,22 +188,22 @@ export function decodeLz4(bytes: Uint8Array, size: number): Uint8Array<ArrayBuff
   while (from < bytes.length) {
     const token = bytes[from++] as number;
     const literals = lengthened(token >> 4);
-    if (from + literals > bytes.length || to + literals > size) throw new Error(LZ4_DAMAGED);
+    if (from + literals > bytes.length || to + literals > size) throw lz4Damaged();
     out.set(bytes.subarray(from, from + literals), to);
     from += literals;
     to += literals;
     // The last sequence has literals only.
     if (from === bytes.length) break;
-    if (from + 2 > bytes.length) throw new Error(LZ4_DAMAGED);
+    if (from + 2 > bytes.length) throw lz4Damaged();
     const distance = (bytes[from] as number) | ((bytes[from + 1] as number) << 8);
     from += 2;
     const length = lengthened(token & 15) + 4;
-    if (distance === 0 || distance > to || to + length > size) throw new Error(LZ4_DAMAGED);
+    if (distance === 0 || distance > to || to + length > size) throw lz4Damaged();
     if (distance >= length) out.copyWithin(to, to - distance, to - distance + length);
     else for (let at = to; at < to + length; at += 1) out[at] = out[at - distance] as number;
     to += length;
   }
-  if (to !== size) throw new Error(LZ4_DAMAGED);
+  if (to !== size) throw lz4Damaged();
   return out;
 }
 
@@ -216,7 +217,7 @@ const GROUP = 8;
 const BLOCK_BYTES = 8192;
 const MIN_BLOCK_ELEMENTS = 128;
 
-const SHUFFLE_DAMAGED = "The image's bslz4 bytes are damaged";
+const shuffleDamaged = (): Error => new Error(t`The image's bslz4 bytes are damaged`);
 
 /** With HDF5's header, or without it as in areaDetector's codec plugin. */
 function decodeBitshuffle(
@@ -234,19 +235,19 @@ function decodeBitshuffle(
     (hasHeader && view.getUint32(8)) || Math.max(usual, MIN_BLOCK_ELEMENTS * elementBytes);
   const shuffled = size - (size % groupBytes);
   const isPossible = size % elementBytes === 0 && blockBytes % groupBytes === 0;
-  if (!isPossible || size > 255 * bytes.length) throw new Error(SHUFFLE_DAMAGED);
+  if (!isPossible || size > 255 * bytes.length) throw shuffleDamaged();
   const out = new Uint8Array(size);
   for (let to = 0; to < shuffled; to += blockBytes) {
     const end = Math.min(to + blockBytes, shuffled);
-    if (from + 4 > bytes.length) throw new Error(SHUFFLE_DAMAGED);
+    if (from + 4 > bytes.length) throw shuffleDamaged();
     const packed = view.getUint32(from);
     const next = from + 4 + packed;
-    if (next > bytes.length) throw new Error(SHUFFLE_DAMAGED);
+    if (next > bytes.length) throw shuffleDamaged();
     const block = decodeLz4(bytes.subarray(from + 4, next), end - to);
     unshuffle(block, out.subarray(to, end), elementBytes);
     from = next;
   }
-  if (bytes.length - from !== size - shuffled) throw new Error(SHUFFLE_DAMAGED);
+  if (bytes.length - from !== size - shuffled) throw shuffleDamaged();
   out.set(bytes.subarray(from), shuffled);
   return out;
 }

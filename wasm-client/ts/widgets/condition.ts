@@ -14,6 +14,7 @@ import type {
   PvTime,
   Severity,
 } from "../types.js";
+import { t } from "../texts.js";
 import { formatClock } from "./format.js";
 
 /** Fields that every widget selects. */
@@ -111,7 +112,9 @@ export function unreachedText(connection: ConnectionSnapshot | undefined): strin
   if (connection === undefined || connection.relayInstance !== undefined) return undefined;
   const { reason, state } = connection;
   if (state !== "lost" && state !== "closed") return undefined;
-  return `Not connected to a relay${reason === undefined ? "" : `: ${reason}`}`;
+  return reason === undefined
+    ? t`Not connected to a relay`
+    : t`Not connected to a relay: ${reason}`;
 }
 
 /** Limits of the interval at which updates are counted. */
@@ -156,49 +159,52 @@ export function useStale(
 
 /** The text that says why a PV that isn't `mutable` can't be written: who denies it, or what the PV is. */
 export function noAccessText(name: string): string {
-  if (/^(=|eq:)/.test(name)) return "A formula can't be written";
-  return /^s?sim:/.test(name) ? "Simulated PVs can't be written" : "The IOC gives no write access";
+  if (/^(=|eq:)/.test(name)) return t`A formula can't be written`;
+  return /^s?sim:/.test(name)
+    ? t`Simulated PVs can't be written`
+    : t`The IOC gives no write access`;
 }
 
 /** The text for a PV whose server has stopped answering. */
 export function silentText(lastHeard: string | null): string {
-  return `No response${lastHeard === null ? "" : ` since ${clock(lastHeard)}`}`;
+  return lastHeard === null ? t`No response` : t`No response since ${clock(lastHeard)}`;
 }
 
 const clock = (datetime: string): string => formatClock(Date.parse(datetime));
 
 /** The text for a stale PV. */
 export function staleText(time: ConditionData["time"]): string {
-  return `Stale: no update${time === null ? "" : ` since ${formatClock(time.seconds * 1000)}`}`;
+  return time === null
+    ? t`Stale: no update`
+    : t`Stale: no update since ${formatClock(time.seconds * 1000)}`;
 }
 
 function conditionText(pv: ConditionData | undefined, isStale: boolean): string {
-  if (pv === undefined) return "Connecting…";
+  if (pv === undefined) return t`Connecting…`;
   const { connection, status, time, value } = pv;
+  const { reason } = connection;
   // A value is outdated since its server was last heard from, which may be long before the loss was
   // noticed.
   const begin = value === null ? connection.since : (connection.lastHeard ?? connection.since);
-  const since = begin === null ? "" : ` ${clock(begin)}`;
-  const lastValue = value === null ? " since" : " · old since";
+  const since = begin === null ? "–" : clock(begin);
+  const age = value === null ? t`since ${since}` : t`· old since ${since}`;
   switch (connection.state) {
     case "connecting":
-      return connection.reason === null ? "Connecting…" : `Connecting: ${connection.reason}`;
+      return reason === null ? t`Connecting…` : t`Connecting: ${reason}`;
     case "notFound":
-      return connection.reason === null
-        ? "Not found · still searching"
-        : `Not found: ${connection.reason}`;
+      return reason === null ? t`Not found · still searching` : t`Not found: ${reason}`;
     case "disconnected":
-      return `Disconnected${lastValue}${since}`;
+      return t`Disconnected ${age}`;
     case "relayLost":
-      return `Relay lost${lastValue}${since}`;
+      return t`Relay lost ${age}`;
     case "refused":
-      return `Refused: ${connection.reason ?? "no reason given"}`;
+      return t`Refused: ${reason ?? t`no reason given`}`;
     case "connected": {
       if (connection.unresponsive) return silentText(connection.lastHeard);
-      if (!connection.readable) return "No read access";
-      if (value === null) return connection.reason ?? "Waiting for the first value";
+      if (!connection.readable) return t`No read access`;
+      if (value === null) return reason ?? t`Waiting for the first value`;
       // With a reason the value lacks its labels and units.
-      const parts = [isStale ? staleText(time) : "", alarmText(status), connection.reason ?? ""];
+      const parts = [isStale ? staleText(time) : "", alarmText(status), reason ?? ""];
       return parts.filter((text) => text !== "").join(" · ");
     }
   }
@@ -206,7 +212,7 @@ function conditionText(pv: ConditionData | undefined, isStale: boolean): string 
 
 /** The severity and the alarm condition; a message only if it adds information. */
 function alarmText({ alarmStatus, message, severity }: ConditionData["status"]): string {
-  if (severity === null) return "The server gives no alarm";
-  if (severity === "NO_ALARM") return "No alarm";
+  if (severity === null) return t`The server gives no alarm`;
+  if (severity === "NO_ALARM") return t`No alarm`;
   return [...new Set([severity, alarmStatus, message])].filter(Boolean).join(" ");
 }

@@ -2,6 +2,7 @@
 
 import type uPlot from "uplot";
 
+import { t } from "../texts.js";
 import { layOutAxes, TICK_SPACE, type Axes } from "./axes.js";
 import type { Points } from "./decimate.js";
 import { givenRange, positionIn } from "./scale.js";
@@ -20,7 +21,7 @@ const FAR = 1e6;
 
 export async function createPlot(host: HTMLElement): Promise<Plot> {
   const { default: UPlot } = await import("uplot").catch((error: unknown) => {
-    throw new Error(`Plots need uPlot: run "npm install uplot" in the app. ${String(error)}`);
+    throw new Error(t`Plots need uPlot: run "npm install uplot" in the app. ${String(error)}`);
   });
   const widthOf = labelWidths(host);
   const size = (): { width: number; height: number } => ({

@@ -1,6 +1,7 @@
 /** The limits of a PV's range. Records without limits have 0 to 0. */
 
 import type { PvRange } from "../types.js";
+import { t } from "../texts.js";
 
 export interface Limits {
   /** `-Infinity` if there is no lower limit. */
@@ -18,8 +19,8 @@ export function limitsOf(range: PvRange | null | undefined): Limits {
 /** `0 to 3 MV`, `at least 0 MV`; empty without limits. */
 export function limitsText({ max, min }: Limits, units: string): string {
   const unit = units === "" ? "" : ` ${units}`;
-  if (min === -Infinity) return max === Infinity ? "" : `at most ${String(max)}${unit}`;
+  if (min === -Infinity) return max === Infinity ? "" : t`at most ${String(max)}${unit}`;
   return max === Infinity
-    ? `at least ${String(min)}${unit}`
-    : `${String(min)} to ${String(max)}${unit}`;
+    ? t`at least ${String(min)}${unit}`
+    : t`${String(min)} to ${String(max)}${unit}`;
 }

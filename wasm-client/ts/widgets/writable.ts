@@ -1,6 +1,7 @@
 /** Whether a PV can be written, for the widgets that write. */
 
 import type { PvConnection, PvStatus } from "../types.js";
+import { t } from "../texts.js";
 import { noAccessText } from "./condition.js";
 
 /** What decides whether a PV can be written. */
@@ -12,21 +13,21 @@ interface WritableData {
 /** Why the PV can't be written, if so. */
 export function whyNotWritable(name: string, pv: WritableData | undefined): string | undefined {
   if (pv === undefined) {
-    return "Connecting…";
+    return t`Connecting…`;
   }
   switch (pv.connection.state) {
     case "connecting":
-      return "Connecting…";
+      return t`Connecting…`;
     case "notFound":
-      return "Not found: nothing can be sent";
+      return t`Not found: nothing can be sent`;
     case "disconnected":
-      return "Disconnected: nothing can be sent";
+      return t`Disconnected: nothing can be sent`;
     case "relayLost":
-      return "Relay lost: nothing can be sent";
+      return t`Relay lost: nothing can be sent`;
     case "refused":
-      return "The relay doesn't take the name";
+      return t`The relay doesn't take the name`;
     case "connected":
       if (!pv.status.mutable) return noAccessText(name);
-      return pv.status.writable === false ? "Writing is not allowed by the relay" : undefined;
+      return pv.status.writable === false ? t`Writing is not allowed by the relay` : undefined;
   }
 }
