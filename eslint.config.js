@@ -64,6 +64,24 @@ export default defineConfig(
     },
   },
   {
+    // Texts that people read are marked, so that a page can be in another language.
+    files: ["app/src/**/*.{ts,tsx}", "wasm-client/ts/{plots,widgets}/**/*.{ts,tsx}"],
+    rules: {
+      "no-restricted-syntax": [
+        "error",
+        { selector: "JSXText[value=/[A-Za-z]{2}/]", message: "Mark the text: {t`…`}" },
+        {
+          selector: "JSXAttribute[name.name=/^(aria-label|alt|label|placeholder)$/] > Literal",
+          message: "Mark the text: {t`…`}",
+        },
+        {
+          selector: "TaggedTemplateExpression[tag.name='t']:not(:function *)",
+          message: "Before the language is known, a text would be English: put it in a function",
+        },
+      ],
+    },
+  },
+  {
     files: ["**/*.test.tsx"],
     // Tests count renders.
     rules: { "react-hooks/immutability": "off", "react-hooks/globals": "off" },

@@ -46,6 +46,11 @@ const packed: Plugin = {
   },
 };
 
+/** The languages of the app: files of their texts. */
+const LANGUAGES = readdirSync(path.join(import.meta.dirname, "public/languages")).map((name) =>
+  path.basename(name, ".json"),
+);
+
 export default defineConfig({
   // Behind a proxy the relay may be at a path.
   base: "./",
@@ -58,6 +63,7 @@ export default defineConfig({
     ],
     dedupe: ["preact"],
   },
+  define: { LANGUAGES: JSON.stringify(LANGUAGES) },
   build: { assetsDir: "app", assetsInlineLimit: 0, chunkSizeWarningLimit: 800 },
   server,
   preview: server,

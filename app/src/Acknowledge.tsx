@@ -4,7 +4,7 @@
  */
 
 import { useState, type ReactNode } from "react";
-import type { PvConnection, PvStatus, PvValue, Severity } from "pvwire";
+import { t, type PvConnection, type PvStatus, type PvValue, type Severity } from "pvwire";
 import { usePut, usePv } from "pvwire/react";
 import { formatClock } from "pvwire/widgets";
 
@@ -54,7 +54,7 @@ export function Acknowledge({ isLocked, name, severity }: AcknowledgeProps): Rea
   if (waiting === 0) {
     return (
       <span className="alarm-ack" role="status">
-        {done.atMs > 0 ? `Acknowledged ${formatClock(done.atMs)}` : "Nothing to acknowledge"}
+        {done.atMs > 0 ? t`Acknowledged ${formatClock(done.atMs)}` : t`Nothing to acknowledge`}
       </span>
     );
   }
@@ -63,11 +63,11 @@ export function Acknowledge({ isLocked, name, severity }: AcknowledgeProps): Rea
     <span className="alarm-ack">
       <button
         type="button"
-        aria-label={`Acknowledge ${name}`}
+        aria-label={t`Acknowledge ${name}`}
         title={
           isLocked
-            ? "This page is read-only"
-            : `For all who watch this record: its alarms up to ${pv.value?.string ?? ""} are known`
+            ? t`This page is read-only`
+            : t`For all who watch this record: its alarms up to ${pv.value?.string ?? ""} are known`
         }
         disabled={isLocked || state === "pending"}
         onClick={() => {
@@ -76,11 +76,11 @@ export function Acknowledge({ isLocked, name, severity }: AcknowledgeProps): Rea
           });
         }}
       >
-        Acknowledge
+        {t`Acknowledge`}
       </button>
       {error !== undefined && (
         <span role="status">
-          {error.mayBeWritten ? "Perhaps acknowledged" : "Not acknowledged"}: {error.message}
+          {error.mayBeWritten ? t`Perhaps acknowledged` : t`Not acknowledged`}: {error.message}
         </span>
       )}
     </span>

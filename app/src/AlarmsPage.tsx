@@ -1,12 +1,13 @@
 /** What of the open list is in alarm, not connected or not readable, the worst and the newest first. */
 
 import { useEffect, type ReactNode } from "react";
+import { t } from "pvwire";
 import { usePv } from "pvwire/react";
 import { StateIcon, useCondition } from "pvwire/widgets";
 
 import { Acknowledge } from "./Acknowledge";
 import { ageText, dateText, useClock } from "./times";
-import { counted, pvsText } from "./counts";
+import { pvsText } from "./texts";
 import { filterOf, Filters, passes } from "./Filters";
 import { ListBox } from "./ListBox";
 import { KINDS } from "./pv_kind";
@@ -31,45 +32,45 @@ export default function AlarmsPage({ route }: { readonly route: Route }): ReactN
     .filter((row) => passes(filter, row))
     .sort((a, b) => KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind) || b.sinceMs - a.sinceMs);
   // Of the whole list: a filter hides no alarm from the icon.
-  useTitle(counted(bad.length, "alarm"), moodOfList(KINDS, list.counts));
+  useTitle(bad.length === 1 ? t`1 alarm` : t`${bad.length} alarms`, moodOfList(KINDS, list.counts));
   const nowMs = useClock(1000);
   const hasSound = route.settings.sound === "1";
   useSound(list, hasSound);
   const known = names.length - list.counts.searched;
   return (
     <div className="alarms-page">
-      <h1>Alarms</h1>
+      <h1>{t`Alarms`}</h1>
       <ListBox route={route} />
       {names.length > 0 && (
-        <section className="panel alarm-panel" aria-label="Alarms">
+        <section className="panel alarm-panel" aria-label={t`Alarms`}>
           <Filters route={route} list={list} kinds={BAD}>
             <button
               type="button"
               aria-pressed={hasSound}
-              title="A tone when a PV gets into alarm or is disconnected, while this page is open"
+              title={t`A tone when a PV gets into alarm or is disconnected, while this page is open`}
               onClick={() => {
                 // The browser allows sound after a press only: this is one.
                 if (!hasSound) beep("MINOR");
                 setTo(route, { sound: hasSound ? "" : "1" });
               }}
             >
-              Sound
+              {t`Sound`}
             </button>
             {hasSound && isSilent() && (
               <span className="note" role="status">
-                This browser is silent until you click the page.
+                {t`This browser is silent until you click the page.`}
               </span>
             )}
           </Filters>
           {rows.length === 0 ? (
             <p className="note" role="status">
               {bad.length > 0
-                ? "No alarm passes the filters."
+                ? t`No alarm passes the filters.`
                 : known < names.length
-                  ? `No alarm among ${String(known)} of ${pvsText(names.length)}; the others are searched.`
+                  ? t`No alarm among ${String(known)} of ${pvsText(names.length)}; the others are searched.`
                   : names.length === 1
-                    ? "No alarm. The PV is connected."
-                    : `No alarm. All ${pvsText(names.length)} are connected.`}
+                    ? t`No alarm. The PV is connected.`
+                    : t`No alarm. All ${pvsText(names.length)} are connected.`}
             </p>
           ) : (
             <ul className="alarm-list">
@@ -79,7 +80,7 @@ export default function AlarmsPage({ route }: { readonly route: Route }): ReactN
             </ul>
           )}
           {rows.length > MAX_ROWS && (
-            <p className="note">{rows.length - MAX_ROWS} more: filter by name or state.</p>
+            <p className="note">{t`${rows.length - MAX_ROWS} more: filter by name or state.`}</p>
           )}
         </section>
       )}
@@ -120,9 +121,10 @@ function Alarm({ isUtc, nowMs, route, row }: AlarmProps) {
         severity={isPresent ? severity : undefined}
       />
       <span className="alarm-since">
-        since {dateText(sinceMs, isUtc)}
-        {isEarlier ? " or earlier" : ` (${ageText(nowMs - sinceMs)})`}
-        {alarms > 1 && ` · ${String(alarms)} times`}
+        {isEarlier
+          ? t`since ${dateText(sinceMs, isUtc)} or earlier`
+          : t`since ${dateText(sinceMs, isUtc)} (${ageText(nowMs - sinceMs)})`}
+        {alarms > 1 && ` · ${t`${alarms} times`}`}
       </span>
     </li>
   );

@@ -1,6 +1,7 @@
 /** The frame of all pages: search, navigation, the connection, and the keys. */
 
 import { Component, lazy, type ReactNode, Suspense, useEffect, useRef, useState } from "react";
+import { t } from "pvwire";
 
 import { answer, type Question, useQuestion } from "./confirm/questions";
 import { ConnectionBanner } from "./ConnectionBanner";
@@ -52,8 +53,7 @@ class PageBoundary extends Component<
     return (
       <section role="alert" className="note" data-part="broken">
         <p>
-          This page can't be shown: {why}. If the relay was updated since the page was opened, load
-          it again; otherwise tell the relay's operator.
+          {t`This page can't be shown: ${why}. If the relay was updated since the page was opened, load it again; otherwise tell the relay's operator.`}
         </p>
         <button
           type="button"
@@ -61,7 +61,7 @@ class PageBoundary extends Component<
             location.reload();
           }}
         >
-          Load again
+          {t`Load again`}
         </button>
       </section>
     );
@@ -111,7 +111,7 @@ export function App(): ReactNode {
       <ConnectionBanner isUtc={route.settings.utc === "1"} />
       <main>
         <PageBoundary key={page === "pv" ? name : page}>
-          <Suspense fallback={<p className="note">Loading…</p>}>
+          <Suspense fallback={<p className="note">{t`Loading…`}</p>}>
             {page === "pv" && name === "" && <Welcome route={route} />}
             {page === "pv" && name !== "" && <PvPage key={name} route={route} />}
             {page === "table" && <TablePage route={route} />}
@@ -142,14 +142,14 @@ export function App(): ReactNode {
   );
 }
 
-const KEYS = [
-  ["/", "Type a PV name"],
-  ["↓ ↑ Enter", "Choose one of the offered names"],
-  ["Esc", "Close the offered names, or this list"],
-  ["Page ↓, Page ↑", "Move in the table"],
-  ["Alt ←, Alt →", "Back and forward"],
-  ["?", "Show this list"],
-] as const;
+const keyTexts = (): readonly (readonly [key: string, meaning: string])[] => [
+  ["/", t`Type a PV name`],
+  [t`↓ ↑ Enter`, t`Choose one of the offered names`],
+  [t`Esc`, t`Close the offered names, or this list`],
+  [t`Page ↓, Page ↑`, t`Move in the table`],
+  [t`Alt ←, Alt →`, t`Back and forward`],
+  ["?", t`Show this list`],
+];
 
 export function Keys({ close }: { readonly close: () => void }): ReactNode {
   const dialog = useRef<HTMLDialogElement>(null);
@@ -158,9 +158,9 @@ export function Keys({ close }: { readonly close: () => void }): ReactNode {
   }, []);
   return (
     <dialog ref={dialog} aria-labelledby="keys-title" onClose={close}>
-      <h2 id="keys-title">Keys</h2>
+      <h2 id="keys-title">{t`Keys`}</h2>
       <dl className="keys">
-        {KEYS.map(([key, meaning]) => (
+        {keyTexts().map(([key, meaning]) => (
           <div key={key}>
             <dt>
               <kbd>{key}</kbd>
@@ -170,7 +170,7 @@ export function Keys({ close }: { readonly close: () => void }): ReactNode {
         ))}
       </dl>
       <button type="button" onClick={() => dialog.current?.close()}>
-        Close
+        {t`Close`}
       </button>
     </dialog>
   );

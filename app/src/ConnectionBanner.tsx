@@ -1,6 +1,7 @@
 /** Says that the relay can't be reached or doesn't answer, and that values are old. */
 
 import type { ReactNode } from "react";
+import { t } from "pvwire";
 import { useClient, useConnection } from "pvwire/react";
 
 import { dateText } from "./times";
@@ -12,8 +13,8 @@ export function ConnectionBanner({ isUtc }: { readonly isUtc: boolean }): ReactN
   if (silentSinceMs !== undefined) {
     return (
       <p className="banner" role="alert">
-        <strong>No response from the relay since {dateText(silentSinceMs, isUtc)}.</strong> Values
-        below may be old.
+        <strong>{t`No response from the relay since ${dateText(silentSinceMs, isUtc)}.`}</strong>{" "}
+        {t`Values below may be old.`}
       </p>
     );
   }
@@ -22,12 +23,13 @@ export function ConnectionBanner({ isUtc }: { readonly isUtc: boolean }): ReactN
     <div className="banner" role="alert">
       <p>
         <strong>
-          {relayInstance === undefined ? "Not connected to a relay" : "Relay lost"} since{" "}
-          {dateText(sinceMs, isUtc)}.
+          {relayInstance === undefined
+            ? t`Not connected to a relay since ${dateText(sinceMs, isUtc)}.`
+            : t`Relay lost since ${dateText(sinceMs, isUtc)}.`}
         </strong>{" "}
-        {relayInstance !== undefined && "All values below are old. "}
+        {relayInstance !== undefined && `${t`All values below are old.`} `}
         {reason !== undefined && `${reason.charAt(0).toUpperCase()}${reason.slice(1)}. `}
-        {state === "closed" && "Connecting again would not help: reload the page later."}
+        {state === "closed" && t`Connecting again would not help: reload the page later.`}
       </p>
       {state === "lost" && (
         <button
@@ -36,7 +38,7 @@ export function ConnectionBanner({ isUtc }: { readonly isUtc: boolean }): ReactN
             client.retryNow();
           }}
         >
-          Try now
+          {t`Try now`}
         </button>
       )}
     </div>

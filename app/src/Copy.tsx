@@ -1,6 +1,7 @@
 /** The PV as a link, a command, or code, each with a button that copies it. */
 
 import { type ReactNode, useState } from "react";
+import { t } from "pvwire";
 
 import { textOf } from "./kind";
 import type { Shown } from "./PvPage";
@@ -27,7 +28,7 @@ function snippetsOf(name: string, id: string, address: string): Snippet[] {
   const pv = new URL(`pv/${encodeURIComponent(name)}`, base).href;
   const relay = new URL("ws", base).href.replace(/^http/, "ws");
   return [
-    { title: "Link", text: address },
+    { title: t`Link`, text: address },
     ...(protocol === "ca" || protocol === "pva"
       ? [protocol === "pva" ? pvget(plain) : { title: "caget", text: `caget ${shell(plain)}` }]
       : []),
@@ -100,7 +101,7 @@ export function Copy({ id, name, pv }: CopyProps): ReactNode {
   const [outcome, setOutcome] = useState("");
   return (
     <section className="panel pv-copy" aria-labelledby="pv-copy">
-      <h2 id="pv-copy">Use it elsewhere</h2>
+      <h2 id="pv-copy">{t`Use it elsewhere`}</h2>
       <ul className="snippets">
         {[
           ...snippetsOf(name, id, window.location.href),
@@ -109,10 +110,10 @@ export function Copy({ id, name, pv }: CopyProps): ReactNode {
           <li key={title}>
             <button
               type="button"
-              aria-label={`Copy: ${title}`}
+              aria-label={t`Copy: ${title}`}
               onClick={() => {
                 void copy(text).then((copied) => {
-                  setOutcome(copied ? `${title}: copied` : "The browser allows no copying");
+                  setOutcome(copied ? t`${title}: copied` : t`The browser allows no copying`);
                 });
               }}
             >

@@ -1,6 +1,7 @@
 /** One of the facility's displays. Its address has the path, the macros, and how it is scaled. */
 
 import { useCallback, useEffect, useState, type ReactNode } from "react";
+import { t } from "pvwire";
 import {
   DEFAULT_PALETTE,
   Display,
@@ -16,7 +17,6 @@ import { useTitle } from "./title";
 import "./style/displays.css";
 
 const FITS = ["none", "width", "whole"] as const;
-const FIT_TITLES = ["100 %", "Width", "Whole"];
 
 export default function DisplayPage({ route }: { readonly route: Route }): ReactNode {
   const { files, problem } = useScreenFiles();
@@ -38,7 +38,7 @@ export default function DisplayPage({ route }: { readonly route: Route }): React
   if (files === undefined || palette === undefined) {
     return (
       <p className="note" role="status">
-        {problem ?? "Loading…"}
+        {problem ?? t`Loading…`}
       </p>
     );
   }
@@ -47,7 +47,7 @@ export default function DisplayPage({ route }: { readonly route: Route }): React
       <h1 className="visually-hidden">{name}</h1>
       {settings.kiosk !== "1" && (
         <div className="toolbar">
-          <div role="group" aria-label="Size" className="sizes">
+          <div role="group" aria-label={t`Size`} className="sizes">
             {FITS.map((one, at) => (
               <button
                 key={one}
@@ -57,7 +57,7 @@ export default function DisplayPage({ route }: { readonly route: Route }): React
                   setTo(route, { fit: one === "none" ? "" : one });
                 }}
               >
-                {FIT_TITLES[at]}
+                {[t`100 %`, t`Width`, t`Whole`][at]}
               </button>
             ))}
           </div>
@@ -70,7 +70,7 @@ export default function DisplayPage({ route }: { readonly route: Route }): React
               void document.documentElement.requestFullscreen().catch(() => undefined);
             }}
           >
-            Display alone
+            {t`Display alone`}
           </button>
         </div>
       )}

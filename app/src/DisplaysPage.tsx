@@ -1,8 +1,8 @@
 /** The facility's displays: a list to search in. */
 
 import { useMemo, useState, type ReactNode } from "react";
+import { t } from "pvwire";
 
-import { counted } from "./counts";
 import { elsewhere, hrefOf, type Route } from "./route";
 import { useScreenFiles } from "./screens";
 import { useTitle } from "./title";
@@ -20,27 +20,31 @@ export default function DisplaysPage({ route }: { readonly route: Route }): Reac
   );
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const found = displays.filter((path) => words.every((word) => path.toLowerCase().includes(word)));
-  useTitle("Displays", problem === undefined ? "NO_ALARM" : "LOST");
+  useTitle(t`Displays`, problem === undefined ? "NO_ALARM" : "LOST");
   return (
     <div className="displays-page">
-      <h1>Displays</h1>
+      <h1>{t`Displays`}</h1>
       {files === undefined ? (
         <p className="note" role="status">
-          {problem ?? "Loading…"}
+          {problem ?? t`Loading…`}
         </p>
       ) : (
         <>
           <div className="toolbar">
             <input
               type="search"
-              aria-label="Parts of the path"
-              placeholder="Parts of the path"
+              aria-label={t`Parts of the path`}
+              placeholder={t`Parts of the path`}
               value={text}
               onInput={(event) => {
                 setText(event.currentTarget.value);
               }}
             />
-            <span role="status">{`${String(found.length)} of ${counted(displays.length, "display")}`}</span>
+            <span role="status">
+              {displays.length === 1
+                ? t`${found.length} of 1 display`
+                : t`${found.length} of ${displays.length} displays`}
+            </span>
           </div>
           <ul className="panel display-list">
             {found.slice(0, MAX_ROWS).map((path) => (
@@ -52,7 +56,7 @@ export default function DisplaysPage({ route }: { readonly route: Route }): Reac
             ))}
           </ul>
           {found.length > MAX_ROWS && (
-            <p className="note">{`The first ${String(MAX_ROWS)} are shown: type more of the path.`}</p>
+            <p className="note">{t`The first ${String(MAX_ROWS)} are shown: type more of the path.`}</p>
           )}
         </>
       )}

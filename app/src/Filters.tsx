@@ -1,8 +1,9 @@
 /** The filters of a list: by name, and by state with the number of PVs in each. */
 
 import type { ReactNode } from "react";
+import { t } from "pvwire";
 
-import { KIND_TEXTS, KINDS, type Kind } from "./pv_kind";
+import { kindText, KINDS, type Kind } from "./pv_kind";
 import type { ListStates, Row } from "./pv_list";
 import { setTo, type Route } from "./route";
 
@@ -35,14 +36,14 @@ export function Filters({ children, kinds, list, route }: FiltersProps): ReactNo
     <div className="filters">
       <input
         type="search"
-        aria-label="Only names with"
-        placeholder="Only names with …"
+        aria-label={t`Only names with`}
+        placeholder={t`Only names with …`}
         value={filter.text}
         onChange={({ target }) => {
           setTo(route, { q: target.value });
         }}
       />
-      <div className="choices" role="group" aria-label="Only PVs in these states">
+      <div className="choices" role="group" aria-label={t`Only PVs in these states`}>
         {kinds.map((kind) => {
           const isOn = filter.kinds.includes(kind);
           return (
@@ -57,7 +58,7 @@ export function Filters({ children, kinds, list, route }: FiltersProps): ReactNo
                 setTo(route, { show: (isOn ? rest : [...rest, kind]).join("+") });
               }}
             >
-              {list.counts[kind]} {KIND_TEXTS[kind]}
+              {list.counts[kind]} {kindText(kind)}
             </button>
           );
         })}

@@ -1,10 +1,11 @@
 /** The titles of groups in a table: folded or not, with the states of their PVs. Which are folded is in the link. */
 
 import { useMemo, type ReactNode } from "react";
+import { t } from "pvwire";
 
-import { pvsText } from "./counts";
+import { pvsText } from "./texts";
 import { byPrefix, groupsIn, pvsIn, type Group } from "./groups";
-import { KIND_TEXTS, KINDS } from "./pv_kind";
+import { kindText, KINDS } from "./pv_kind";
 import type { Row } from "./pv_list";
 import { go, setTo, type Route } from "./route";
 
@@ -52,12 +53,12 @@ export function GroupTools({ groups, route }: GroupToolsProps): ReactNode {
     return (
       <button
         type="button"
-        title="A group for all PVs whose names are the same before the last colon"
+        title={t`A group for all PVs whose names are the same before the last colon`}
         onClick={() => {
           regroup(byPrefix(route.names));
         }}
       >
-        Group by prefix
+        {t`Group by prefix`}
       </button>
     );
   }
@@ -69,7 +70,7 @@ export function GroupTools({ groups, route }: GroupToolsProps): ReactNode {
           regroup([...new Set(pvsIn(route.names))]);
         }}
       >
-        No groups
+        {t`No groups`}
       </button>
       <button
         type="button"
@@ -77,7 +78,7 @@ export function GroupTools({ groups, route }: GroupToolsProps): ReactNode {
           fold(route, isFolded ? [] : titles);
         }}
       >
-        {isFolded ? "Unfold all" : "Fold all"}
+        {isFolded ? t`Unfold all` : t`Fold all`}
       </button>
     </>
   );
@@ -99,7 +100,7 @@ export function GroupRow({ columns, group, height, index, route }: GroupRowProps
     .map((kind) => ({ kind, count: all.filter((row) => row.kind === kind).length }))
     .filter(({ count }) => count > 0);
   const folded = foldedIn(route);
-  const left = all.length === rows.length ? "" : `${String(rows.length)} of `;
+
   return (
     <tr className="group-row" aria-rowindex={index} data-group={title}>
       <td colSpan={columns} style={{ height: `${String(height)}px` }}>
@@ -113,8 +114,9 @@ export function GroupRow({ columns, group, height, index, route }: GroupRowProps
           <span aria-hidden="true">{isFolded ? "▸" : "▾"}</span> {title}
         </button>
         <span className="note">
-          {left}
-          {pvsText(all.length)}
+          {all.length === rows.length
+            ? pvsText(all.length)
+            : t`${rows.length} of ${pvsText(all.length)}`}
         </span>
         {counts.map(({ count, kind }) => (
           <span
@@ -122,7 +124,7 @@ export function GroupRow({ columns, group, height, index, route }: GroupRowProps
             className="group-count pvwire-state"
             data-severity={/^[A-Z]/.test(kind) ? kind : undefined}
           >
-            {count} {KIND_TEXTS[kind]}
+            {count} {kindText(kind)}
           </span>
         ))}
       </td>

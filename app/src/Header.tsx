@@ -1,20 +1,21 @@
 /** Search, pages, the time zone, and the lock of the page. */
 
 import type { ReactNode, RefObject } from "react";
+import { t } from "pvwire";
 import { useConnection } from "pvwire/react";
 
 import { elsewhere, hrefOf, setTo, type PageName, type Route } from "./route";
 import { Search } from "./Search";
 import { lastList } from "./stored";
 
-const TITLES: readonly (readonly [PageName, string])[] = [
-  ["pv", "PV"],
-  ["table", "Table"],
-  ["plots", "Plots"],
-  ["alarms", "Alarms"],
-  ["snapshots", "Snapshots"],
-  ["displays", "Displays"],
-  ["health", "Health"],
+const titles = (): readonly (readonly [PageName, string])[] => [
+  ["pv", t`PV`],
+  ["table", t`Table`],
+  ["plots", t`Plots`],
+  ["alarms", t`Alarms`],
+  ["snapshots", t`Snapshots`],
+  ["displays", t`Displays`],
+  ["health", t`Health`],
 ];
 
 interface HeaderProps {
@@ -32,8 +33,8 @@ export function Header({ route, search, showKeys }: HeaderProps): ReactNode {
   const names = route.names.length > 0 ? route.names : lastList();
   return (
     <header className="top">
-      <nav aria-label="Pages">
-        {TITLES.map(([page, title]) => {
+      <nav aria-label={t`Pages`}>
+        {titles().map(([page, title]) => {
           const list = page === "pv" || page === "health" ? [] : names;
           const to = elsewhere(route, { page, name: "", names: list });
           return (
@@ -49,24 +50,24 @@ export function Header({ route, search, showKeys }: HeaderProps): ReactNode {
         <button
           type="button"
           aria-pressed={isUtc}
-          title="Times in UTC instead of local time"
+          title={t`Times in UTC instead of local time`}
           onClick={() => {
             setTo(route, { utc: isUtc ? "" : "1" });
           }}
         >
-          UTC
+          {t`UTC`}
         </button>
         <button
           type="button"
           aria-pressed={isLocked}
-          title="Show values only: nothing can be written from this page"
+          title={t`Show values only: nothing can be written from this page`}
           onClick={() => {
             setTo(route, { lock: isLocked ? "" : "1" });
           }}
         >
-          Read-only
+          {t`Read-only`}
         </button>
-        <button type="button" aria-label="Keys" title="Keys" onClick={showKeys}>
+        <button type="button" aria-label={t`Keys`} title={t`Keys`} onClick={showKeys}>
           ?
         </button>
       </div>
@@ -77,7 +78,7 @@ export function Header({ route, search, showKeys }: HeaderProps): ReactNode {
 function Connected() {
   const { relayVersion, silentSinceMs, state } = useConnection();
   const isOpen = state === "open" && silentSinceMs === undefined;
-  const text = isOpen ? "Relay connected" : state === "connecting" ? "Connecting" : "No relay";
+  const text = isOpen ? t`Relay connected` : state === "connecting" ? t`Connecting` : t`No relay`;
   return (
     <span
       className="relay"

@@ -1,9 +1,10 @@
 /** What the relay serves, as lists: its clients, the servers of its PVs, and the PVs. */
 
 import { useState, type ReactNode } from "react";
+import { t } from "pvwire";
 import { formatCount, formatOneDigit } from "pvwire/widgets";
 
-import { counted, pvsText } from "./counts";
+import { pvsText } from "./texts";
 import type { Read } from "./HealthPage";
 import { elsewhere, hrefOf, type Route } from "./route";
 import type { Status } from "./status";
@@ -33,27 +34,28 @@ export function HealthClients({ all, before, clients, now }: HealthClientsProps)
   const late = rows.filter(({ inStep }) => !inStep).length;
   return (
     <section className="panel" aria-labelledby="health-clients">
-      <h2 id="health-clients">Clients</h2>
+      <h2 id="health-clients">{t`Clients`}</h2>
       <p className="note" role="status">
-        {`${counted(all, "client")}, ${late === 0 ? "all in step" : `${String(late)} behind`}`}
-        {rows.length < all && `; the ${String(rows.length)} that were sent most are listed`}
+        {all === 1 ? t`1 client` : t`${all} clients`},{" "}
+        {late === 0 ? t`all in step` : t`${late} behind`}
+        {rows.length < all && t`; the ${String(rows.length)} that were sent most are listed`}
       </p>
       <div
         className="table-room health-room health-clients"
         role="region"
-        aria-label="Addresses"
+        aria-label={t`Addresses`}
         tabIndex={0}
       >
         <table>
           <thead>
             <tr>
               <th scope="col" data-column="name">
-                Address
+                {t`Address`}
               </th>
-              <th scope="col">User</th>
-              <th scope="col">State</th>
-              <th scope="col">Connected for</th>
-              <th scope="col">kB/s</th>
+              <th scope="col">{t`User`}</th>
+              <th scope="col">{t`State`}</th>
+              <th scope="col">{t`Connected for`}</th>
+              <th scope="col">{"kB/s"}</th>
             </tr>
           </thead>
           <tbody>
@@ -61,7 +63,7 @@ export function HealthClients({ all, before, clients, now }: HealthClientsProps)
               <tr key={address} data-state={inStep ? "in step" : "behind"}>
                 <td data-column="name">{address}</td>
                 <td>{user ?? "–"}</td>
-                <td>{inStep ? "in step" : "behind"}</td>
+                <td>{inStep ? t`in step` : t`behind`}</td>
                 <td>{ageText(1000 * connected)}</td>
                 <td>{rate === undefined ? "–" : formatOneDigit(rate)}</td>
               </tr>
@@ -77,7 +79,7 @@ export function Servers({ status }: { readonly status: Status }): ReactNode {
   if (status.servers.length === 0) return null;
   return (
     <section className="panel" aria-labelledby="health-servers">
-      <h2 id="health-servers">Servers</h2>
+      <h2 id="health-servers">{t`Servers`}</h2>
       <ul className="alarm-list">
         {status.servers.map(({ name, pvs }) => (
           <li key={name}>
@@ -89,15 +91,11 @@ export function Servers({ status }: { readonly status: Status }): ReactNode {
   );
 }
 
-const STATES = [
-  ["Disconnected", "disconnected"],
-  ["NotFound", "not found"],
-  ["Connecting", "searched"],
-  ["Connected", "connected"],
-] as const;
+const STATES = ["Disconnected", "NotFound", "Connecting", "Connected"];
 
-const rankOf = (state: string): number => STATES.findIndex(([each]) => each === state);
-const textOf = (state: string): string => STATES[rankOf(state)]?.[1] ?? state;
+const rankOf = (state: string): number => STATES.indexOf(state);
+const textOf = (state: string): string =>
+  [t`disconnected`, t`not found`, t`searched`, t`connected`][rankOf(state)] ?? state;
 
 interface HealthPvsProps {
   readonly route: Route;
@@ -119,32 +117,32 @@ export function HealthPvs({ route, status }: HealthPvsProps): ReactNode {
   if (all === 0) return null;
   return (
     <section className="panel table-panel" aria-labelledby="health-pvs">
-      <h2 id="health-pvs">PVs</h2>
+      <h2 id="health-pvs">{t`PVs`}</h2>
       <div className="filters">
         <input
           type="search"
-          aria-label="Parts of a name, state or server"
-          placeholder="Name, state or server"
+          aria-label={t`Parts of a name, state or server`}
+          placeholder={t`Name, state or server`}
           value={text}
           onInput={(event) => {
             setText(event.currentTarget.value);
           }}
         />
         <span className="note" role="status">
-          {rows.length} of {pvsText(all)}
-          {status.list.length < all && `; the relay lists ${String(status.list.length)} here`}
+          {t`${rows.length} of ${pvsText(all)}`}
+          {status.list.length < all && t`; the relay lists ${String(status.list.length)} here`}
         </span>
       </div>
-      <div className="table-room health-room" role="region" aria-label="Rows" tabIndex={0}>
+      <div className="table-room health-room" role="region" aria-label={t`Rows`} tabIndex={0}>
         <table>
           <thead>
             <tr>
               <th scope="col" data-column="name">
-                PV
+                {t`PV`}
               </th>
-              <th scope="col">State</th>
-              <th scope="col">Clients</th>
-              <th scope="col">Server</th>
+              <th scope="col">{t`State`}</th>
+              <th scope="col">{t`Clients`}</th>
+              <th scope="col">{t`Server`}</th>
             </tr>
           </thead>
           <tbody>

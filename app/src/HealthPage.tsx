@@ -1,6 +1,7 @@
 /** The relay's own state. The page at `/status` has more, and needs no scripts. */
 
 import { useEffect, useState, type ReactNode } from "react";
+import { t } from "pvwire";
 import { percentile } from "pvwire/latency";
 import { useConnection, useStats } from "pvwire/react";
 import { formatCount, formatOneDigit } from "pvwire/widgets";
@@ -45,7 +46,7 @@ function useStatus(): readonly Read[] {
       clearTimeout(patience);
       if (isLeft) return;
       const status = result?.ok === true ? result.data : undefined;
-      const why = result === undefined ? "the relay doesn't answer" : result.ok ? "" : result.why;
+      const why = result === undefined ? t`the relay doesn't answer` : result.ok ? "" : result.why;
       const last = { atMs: performance.now(), status, why };
       setReads((before) => [last, ...before.slice(0, KEPT)]);
       timer = setTimeout(() => void read(), EVERY_MS);
@@ -65,15 +66,15 @@ export default function HealthPage({ route }: { readonly route: Route }): ReactN
   const [now, before] = reads;
   const status = now?.status;
   const latency = latencyText(reads);
-  useTitle("Health", now !== undefined && status === undefined ? "LOST" : "NO_ALARM");
+  useTitle(t`Health`, now !== undefined && status === undefined ? "LOST" : "NO_ALARM");
   return (
     <div className="health-page">
-      <h1>Health</h1>
+      <h1>{t`Health`}</h1>
       <section className="panel" aria-labelledby="health-relay">
-        <h2 id="health-relay">The relay</h2>
+        <h2 id="health-relay">{t`The relay`}</h2>
         {status === undefined ? (
           <p className="note" role="status">
-            {now === undefined ? "Asking…" : `No status: ${now.why}.`}
+            {now === undefined ? t`Asking…` : t`No status: ${now.why}.`}
           </p>
         ) : (
           <>
@@ -85,12 +86,12 @@ export default function HealthPage({ route }: { readonly route: Route }): ReactN
           ({ kind, address, failure }) =>
             failure !== null && (
               <p className="note" key={address}>
-                {`The ${kind} ${address} ${failure}. The names that were read before are offered.`}
+                {t`The ${kind} ${address} ${failure}. The names that were read before are offered.`}
               </p>
             ),
         )}
         <p className="note">
-          <a href="status">All clients, PVs and servers</a>
+          <a href="status">{t`All clients, PVs and servers`}</a>
         </p>
       </section>
       <OwnConnection />
@@ -111,20 +112,17 @@ function latencyText(reads: readonly Read[]): string {
   if (now === undefined || then === undefined || after === undefined || before === undefined)
     return "";
   const seconds = Math.round((now.atMs - then.atMs) / 1000);
-  if (seconds === 0) return "Measuring how long updates take…";
+  if (seconds === 0) return t`Measuring how long updates take…`;
   const counts = after.sent.counts.map((count, at) => count - (before.sent.counts[at] ?? 0));
   const count = counts.reduce((sum, each) => sum + each, 0);
-  const last = `in the last ${String(seconds)} s`;
-  if (count === 0) return `No update was sent ${last}.`;
+  const last = t`in the last ${String(seconds)} s`;
+  if (count === 0) return t`No update was sent ${last}.`;
   const endsMs = [...after.endsMilliseconds, Infinity];
   const within = (percent: number): string => {
     const ms = percentile({ endsMs, counts, count, sumMs: 0 }, percent) ?? Infinity;
-    return ms === Infinity ? "after more than 5 s" : `within ${String(ms)} ms`;
+    return ms === Infinity ? t`after more than 5 s` : t`within ${String(ms)} ms`;
   };
-  return (
-    `Half of the updates left the relay ${within(50)}, 99 % ${within(99)} ` +
-    `of their server's time stamp (${String(count)} measured ${last}).`
-  );
+  return t`Half of the updates left the relay ${within(50)}, 99 % ${within(99)} of their server's time stamp (${count} measured ${last}).`;
 }
 
 type Figure = readonly [title: string, value: string, unit: string];
@@ -139,21 +137,21 @@ function figuresOf(status: Status, now: Read | undefined, before: Read | undefin
   const { connected, connecting, disconnected, notFound } = status.pvs;
   const lost = status.updatesSkipped.relay + status.updatesSkipped.source;
   return [
-    ["Version", status.version, ""],
-    ["Up for", ageText(1000 * status.uptimeSeconds), ""],
-    ["Clients", formatCount(status.clients), ""],
+    [t`Version`, status.version, ""],
+    [t`Up for`, ageText(1000 * status.uptimeSeconds), ""],
+    [t`Clients`, formatCount(status.clients), ""],
     [
-      "PVs connected",
+      t`PVs connected`,
       formatCount(connected),
-      `of ${formatCount(connected + connecting + disconnected + notFound)}`,
+      t`of ${formatCount(connected + connecting + disconnected + notFound)}`,
     ],
-    ["Disconnected", formatCount(disconnected), ""],
-    ["Not found", formatCount(notFound), ""],
-    ["Updates in", rate("updatesReceived"), "/s"],
-    ["Updates out", rate("updatesSent"), "/s"],
-    ["Data out", rate("bytesSent", 1000), "kB/s"],
-    ["Lost before the relay", formatCount(lost), "updates"],
-    ["Skipped for slow clients", formatCount(status.updatesSkipped.behind), "updates"],
+    [t`Disconnected`, formatCount(disconnected), ""],
+    [t`Not found`, formatCount(notFound), ""],
+    [t`Updates in`, rate("updatesReceived"), "/s"],
+    [t`Updates out`, rate("updatesSent"), "/s"],
+    [t`Data out`, rate("bytesSent", 1000), "kB/s"],
+    [t`Lost before the relay`, formatCount(lost), t`updates`],
+    [t`Skipped for slow clients`, formatCount(status.updatesSkipped.behind), t`updates`],
   ];
 }
 
@@ -178,15 +176,15 @@ function OwnConnection() {
   const trip = stats.roundTripMs;
   return (
     <section className="panel" aria-labelledby="health-page">
-      <h2 id="health-page">This page</h2>
+      <h2 id="health-page">{t`This page`}</h2>
       <Figures
         rows={[
-          ["Connection", state, ""],
-          ["Address", relayUrl, ""],
-          ["Round trip", trip === undefined ? "–" : formatOneDigit(trip), "ms"],
-          ["Updates", formatOneDigit(stats.updatesPerSecond), "/s"],
-          ["Reconnected", formatCount(stats.reconnectsTotal), "times"],
-          ["Values not shown", formatCount(stats.skippedTotal), ""],
+          [t`Connection`, state, ""],
+          [t`Address`, relayUrl, ""],
+          [t`Round trip`, trip === undefined ? "–" : formatOneDigit(trip), "ms"],
+          [t`Updates`, formatOneDigit(stats.updatesPerSecond), "/s"],
+          [t`Reconnected`, formatCount(stats.reconnectsTotal), t`times`],
+          [t`Values not shown`, formatCount(stats.skippedTotal), ""],
         ]}
       />
     </section>

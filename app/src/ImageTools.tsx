@@ -11,6 +11,7 @@ import {
   type PointerEvent,
   type ReactNode,
 } from "react";
+import { t } from "pvwire";
 import { ImageView } from "pvwire/widgets";
 
 import {
@@ -33,11 +34,7 @@ const NUMBERS_EVERY_MS = 200;
 /** A shorter drag moves the cursor. */
 const SHORTEST_DRAG = 4;
 
-const MAPS = [
-  ["grey", "Grey"],
-  ["viridis", "Viridis"],
-  ["heat", "Heat"],
-] as const;
+const MAPS = ["grey", "viridis", "heat"] as const;
 
 /** The newest image, for the numbers beside it. */
 class Newest {
@@ -106,7 +103,7 @@ export default function ImageTools({ name, route, width }: ImageToolsProps): Rea
   const region = (wanted && picture && within(wanted, picture)) ?? whole;
   const cursor = pointIn(at);
   const range = useRange(chosen, picture);
-  const colourMap = MAPS.find(([key]) => key === map)?.[0] ?? "grey";
+  const colourMap = MAPS.find((key) => key === map) ?? "grey";
   return (
     <div className="image-tools">
       <Choices route={route} isMono={picture?.order === "mono"} range={range} picture={picture} />
@@ -167,22 +164,22 @@ function Choices({ isMono, picture, range, route }: ChoicesProps) {
       {isMono && (
         <>
           <label className="pair">
-            Colours
+            {t`Colours`}
             <select
               value={map}
               onChange={({ currentTarget: { value } }) => {
                 setTo(route, { map: value === "grey" ? "" : value });
               }}
             >
-              {MAPS.map(([key, title]) => (
+              {MAPS.map((key, at) => (
                 <option key={key} value={key}>
-                  {title}
+                  {[t`Grey`, t`Viridis`, t`Heat`][at]}
                 </option>
               ))}
             </select>
           </label>
           <label className="pair">
-            Scale
+            {t`Scale`}
             <select
               value={isFixed ? "fixed" : chosen}
               onChange={({ currentTarget: { value } }) => {
@@ -191,14 +188,14 @@ function Choices({ isMono, picture, range, route }: ChoicesProps) {
                 setTo(route, { range: value === "fixed" ? ends.join(",") : value });
               }}
             >
-              <option value="">lowest to highest</option>
-              <option value="inner">without the outer hundredths</option>
-              <option value="fixed">fixed</option>
+              <option value="">{t`lowest to highest`}</option>
+              <option value="inner">{t`without the outer hundredths`}</option>
+              <option value="fixed">{t`fixed`}</option>
             </select>
           </label>
-          {isFixed && limit("from", low, 0)}
-          {isFixed && limit("to", high, 1)}
-          {isFixed && low >= high && <span className="note">The range is empty.</span>}
+          {isFixed && limit(t`from`, low, 0)}
+          {isFixed && limit(t`to`, high, 1)}
+          {isFixed && low >= high && <span className="note">{t`The range is empty.`}</span>}
         </>
       )}
       {region !== "" && (
@@ -208,7 +205,7 @@ function Choices({ isMono, picture, range, route }: ChoicesProps) {
             setTo(route, { region: "" });
           }}
         >
-          Whole image
+          {t`Whole image`}
         </button>
       )}
     </div>
@@ -328,7 +325,7 @@ function ImagePlace({ children, cursor, region, route }: ImagePlaceProps) {
             height: `${String(place.height)}px`,
           }}
           role="application"
-          aria-label="Pixels: click or use the arrow keys for the cursor; drag for a region, or press R at two of its corners"
+          aria-label={t`Pixels: click or use the arrow keys for the cursor; drag for a region, or press R at two of its corners`}
           tabIndex={0}
           onKeyDown={press}
           onPointerDown={(event) => {
@@ -401,24 +398,23 @@ function Readings({ cursor, isPart, picture, region }: ReadingsProps) {
     <>
       <p className="note" data-part="pixel">
         {at === undefined
-          ? "Click a pixel for its value, its row and its column; drag for a region, or press R at two of its corners."
-          : `Column ${String(at.x)}, row ${String(at.y)}: ${pixelText(picture, at)}`}
+          ? t`Click a pixel for its value, its row and its column; drag for a region, or press R at two of its corners.`
+          : t`Column ${String(at.x)}, row ${String(at.y)}: ${pixelText(picture, at)}`}
       </p>
       {numbers !== undefined && (
         <p className="note" data-part="region">
-          {`Region of ${String(width)} × ${String(height)} pixels from column ${String(x)}, row ${String(y)}: ` +
-            `${short(numbers.low)} to ${short(numbers.high)}, mean ${short(numbers.mean)}`}
+          {t`Region of ${width} × ${height} pixels from column ${x}, row ${y}: ${short(numbers.low)} to ${short(numbers.high)}, mean ${short(numbers.mean)}`}
         </p>
       )}
       {at !== undefined && (
         <div className="image-profiles">
           <Profile
-            title={`Row ${String(at.y)}`}
+            title={t`Row ${String(at.y)}`}
             from={x}
             numbers={profile(picture, region, at, true)}
           />
           <Profile
-            title={`Column ${String(at.x)}`}
+            title={t`Column ${String(at.x)}`}
             from={y}
             numbers={profile(picture, region, at, false)}
           />
@@ -431,7 +427,7 @@ function Readings({ cursor, isPart, picture, region }: ReadingsProps) {
 function pixelText(picture: Picture, at: Point): string {
   const [first = 0, green, blue] = elementsAt(picture, at);
   if (green === undefined) return String(first);
-  return `red ${String(first)}, green ${String(green)}, blue ${String(blue)}`;
+  return t`red ${String(first)}, green ${String(green)}, blue ${String(blue)}`;
 }
 
 /** Points of a curve: of more, the lowest and the highest of each bin are drawn. */
@@ -462,7 +458,7 @@ function Profile(props: {
   const span = high > low ? high - low : 1;
   const pointOf = ([at, value]: readonly [at: number, value: number]): string =>
     `${short((100 * at) / Math.max(1, numbers.length - 1))},${short(100 - (100 * (value - low)) / span)}`;
-  const range = low <= high ? `${short(low)} to ${short(high)}` : "no numbers";
+  const range = low <= high ? t`${short(low)} to ${short(high)}` : t`no numbers`;
   const to = from + numbers.length - 1;
   return (
     <figure>
@@ -471,7 +467,7 @@ function Profile(props: {
         viewBox="0 -2 100 104"
         preserveAspectRatio="none"
         role="img"
-        aria-label={`${title}, pixels ${String(from)} to ${String(to)}: ${range}`}
+        aria-label={t`${title}, pixels ${String(from)} to ${String(to)}: ${range}`}
       >
         {curves.map((curve, at) => (
           <polyline

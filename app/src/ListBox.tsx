@@ -1,11 +1,11 @@
 /** The list of PVs of a page: its text with groups, files, saved lists, and what names match a pattern. */
 
 import { useEffect, useLayoutEffect, useRef, useState, type ReactNode } from "react";
-import type { PvClient } from "pvwire";
+import { t, type PvClient } from "pvwire";
 import { useClient } from "pvwire/react";
 
 import { eachOnce, entriesIn, entriesOfFile } from "./pasted";
-import { pvsText } from "./counts";
+import { pvsText, typed } from "./texts";
 import { isTitle, pvsIn } from "./groups";
 import { go, parseRoute, type Route } from "./route";
 import { rememberList, removeList, savedLists, saveList, type Lists } from "./stored";
@@ -68,7 +68,7 @@ const removeFromRelay = (title: string): Promise<Lists | undefined> =>
 
 /** Asks before a list of the same name is lost. */
 const mayReplace = (title: string, lists: Lists): boolean =>
-  !Object.hasOwn(lists, title) || window.confirm(`Replace the list ${title}?`);
+  !Object.hasOwn(lists, title) || window.confirm(t`Replace the list ${title}?`);
 
 /** What a person must know of a list, such as that names are missing in it. */
 interface Remark {
@@ -108,7 +108,7 @@ export function ListBox({ route }: { readonly route: Route }): ReactNode {
         if (isShown) setOnRelay(lists);
       },
       (error: unknown) => {
-        if (isShown) setSaid(`The lists on the relay can't be read: ${textOf(error)}`);
+        if (isShown) setSaid(t`The lists on the relay can't be read: ${textOf(error)}`);
       },
     );
     return () => {
@@ -123,10 +123,10 @@ export function ListBox({ route }: { readonly route: Route }): ReactNode {
     changed.then(
       (lists) => {
         setOnRelay(lists);
-        setSaid(lists === undefined ? "The relay keeps no lists any more." : done);
+        setSaid(lists === undefined ? t`The relay keeps no lists any more.` : done);
       },
       (error: unknown) => {
-        setSaid(`The relay has changed nothing, or doesn't say so: ${textOf(error)}`);
+        setSaid(t`The relay has changed nothing, or doesn't say so: ${textOf(error)}`);
       },
     );
   };
@@ -161,10 +161,10 @@ export function ListBox({ route }: { readonly route: Route }): ReactNode {
       else {
         const { isCut, names } = await matchesOf(client, each, signal);
         found.push(...names);
-        if (names.length === 0) remarks.push(`${each}: no known name.`);
+        if (names.length === 0) remarks.push(t`${each}: no known name.`);
         if (isCut) {
           const first = String(MAX_MATCHES);
-          remarks.push(`${each}: only the first ${first} names are in the list; there are more.`);
+          remarks.push(t`${each}: only the first ${first} names are in the list; there are more.`);
         }
       }
     }
@@ -185,13 +185,13 @@ export function ListBox({ route }: { readonly route: Route }): ReactNode {
     const entries = texts.flatMap(entriesOfFile);
     setText((before) => eachOnce([...entriesIn(before), ...entries]).join("\n"));
     const pvs = pvsText(entries.filter((entry) => !isTitle(entry)).length);
-    setSaid(`${files.map(({ name }) => name).join(", ")}: ${pvs} added to the text.`);
+    setSaid(t`${files.map(({ name }) => name).join(", ")}: ${pvs} added to the text.`);
   };
 
   return (
     <>
       <details ref={box} className="panel list-box">
-        <summary>{names.length === 0 ? "Which PVs?" : "Change the list"}</summary>
+        <summary>{names.length === 0 ? t`Which PVs?` : t`Change the list`}</summary>
         <form
           onSubmit={(event) => {
             event.preventDefault();
@@ -203,8 +203,9 @@ export function ListBox({ route }: { readonly route: Route }): ReactNode {
         >
           <label>
             <span>
-              Names, in any form: one in a line, a mail, <code>caget</code> lines, or a pattern with{" "}
-              <code>*</code>; a line that begins with <code>#</code> is the title of a group
+              {typed(
+                t`Names, in any form: one in a line, a mail, |caget| lines, or a pattern with |*|; a line that begins with |#| is the title of a group`,
+              )}
             </span>
             <textarea
               rows={8}
@@ -216,11 +217,11 @@ export function ListBox({ route }: { readonly route: Route }): ReactNode {
             />
           </label>
           <div className="choices">
-            <button type="submit">Show these PVs</button>
+            <button type="submit">{t`Show these PVs`}</button>
             <FileButton
               open={(files) => {
                 readFiles(files).catch((error: unknown) => {
-                  setSaid(`The file can't be read: ${textOf(error)}`);
+                  setSaid(t`The file can't be read: ${textOf(error)}`);
                 });
               }}
             />
@@ -228,27 +229,27 @@ export function ListBox({ route }: { readonly route: Route }): ReactNode {
               type="button"
               disabled={names.length === 0}
               onClick={() => {
-                const title = window.prompt("Name of this list in this browser")?.trim() ?? "";
+                const title = window.prompt(t`Name of this list in this browser`)?.trim() ?? "";
                 if (title === "" || !mayReplace(title, lists)) return;
                 setSaid(
-                  saveList(title, names) ? `Saved as ${title}.` : "This browser stores nothing.",
+                  saveList(title, names) ? t`Saved as ${title}.` : t`This browser stores nothing.`,
                 );
                 setLists(savedLists());
               }}
             >
-              Save in this browser
+              {t`Save in this browser`}
             </button>
             {onRelay !== undefined && (
               <button
                 type="button"
                 disabled={names.length === 0}
                 onClick={() => {
-                  const title = window.prompt("Name of this list on the relay")?.trim() ?? "";
+                  const title = window.prompt(t`Name of this list on the relay`)?.trim() ?? "";
                   if (title === "" || !mayReplace(title, onRelay)) return;
-                  change(saveOnRelay(title, names), `Saved as ${title} on the relay.`);
+                  change(saveOnRelay(title, names), t`Saved as ${title} on the relay.`);
                 }}
               >
-                Save on the relay
+                {t`Save on the relay`}
               </button>
             )}
             <span className="note" role="status">
@@ -257,22 +258,22 @@ export function ListBox({ route }: { readonly route: Route }): ReactNode {
           </div>
         </form>
         <SavedLists
-          label="Saved in this browser"
+          label={t`Saved in this browser`}
           lists={lists}
           onOpen={reopen}
           onRemove={(title) => {
-            if (!window.confirm(`Remove the list ${title} from this browser?`)) return;
+            if (!window.confirm(t`Remove the list ${title} from this browser?`)) return;
             removeList(title);
             setLists(savedLists());
           }}
         />
         <SavedLists
-          label="Saved on the relay"
+          label={t`Saved on the relay`}
           lists={onRelay ?? {}}
           onOpen={reopen}
           onRemove={(title) => {
-            if (!window.confirm(`Remove the list ${title} from the relay?`)) return;
-            change(removeFromRelay(title), `${title} is removed.`);
+            if (!window.confirm(t`Remove the list ${title} from the relay?`)) return;
+            change(removeFromRelay(title), t`${title} is removed.`);
           }}
         />
       </details>
@@ -315,7 +316,7 @@ function SavedLists({
             </button>{" "}
             <button
               type="button"
-              aria-label={`Remove the list ${title}`}
+              aria-label={t`Remove the list ${title}`}
               onClick={() => {
                 onRemove(title);
               }}
@@ -334,14 +335,14 @@ function FileButton({ open }: { readonly open: (files: readonly File[]) => void 
   return (
     <>
       <button type="button" onClick={() => input.current?.click()}>
-        From a file…
+        {t`From a file…`}
       </button>
       <input
         ref={input}
         type="file"
         hidden
         multiple
-        aria-label="Files with names"
+        aria-label={t`Files with names`}
         onChange={({ target }) => {
           const files = [...(target.files ?? [])];
           if (files.length > 0) open(files);

@@ -1,9 +1,10 @@
 /** Up to 20 PVs over time, or against one of them. All that is chosen is in the link. */
 
 import { lazy, Suspense, useMemo, type ReactNode } from "react";
+import { t } from "pvwire";
 import { HistoryPlot, TimeControl, type PlotOptions } from "pvwire/plots";
 
-import { pvsText } from "./counts";
+import { pvsText } from "./texts";
 import { ListBox } from "./ListBox";
 import { PageTime } from "./PageTime";
 import { elsewhere, go, hrefOf, setTo, type Route } from "./route";
@@ -20,14 +21,17 @@ export default function PlotsPage({ route }: { readonly route: Route }): ReactNo
   const { x = "" } = route.settings;
   const others = shown.filter((name) => name !== x);
   const plotted = others.length === 1 ? (others[0] ?? "") : pvsText(others.length);
-  useTitle(`Plot of ${plotted}${x === "" || x === INDEX ? "" : ` against ${x}`}`, "NONE");
+  useTitle(
+    x === "" || x === INDEX ? t`Plot of ${plotted}` : t`Plot of ${plotted} against ${x}`,
+    "NONE",
+  );
   return (
     <div className="plots-page">
-      <h1>Plots</h1>
+      <h1>{t`Plots`}</h1>
       <ListBox route={route} />
       {names.length > MAX_TRACES && (
         <p className="note" role="status">
-          The first {MAX_TRACES} of {pvsText(names.length)} are drawn.
+          {t`The first ${MAX_TRACES} of ${pvsText(names.length)} are drawn.`}
         </p>
       )}
       {shown.length > 0 && (
@@ -69,13 +73,13 @@ function Plots({ names, route }: PlotsProps) {
     },
   };
   return (
-    <section className="panel plots" aria-label="Charts">
+    <section className="panel plots" aria-label={t`Charts`}>
       <TimeControl isUtc={isUtc} />
       <HorizontalAxis route={route} names={names} />
       {x === "" ? (
         <HistoryPlot {...props} />
       ) : (
-        <Suspense fallback={<p className="note">Loading…</p>}>
+        <Suspense fallback={<p className="note">{t`Loading…`}</p>}>
           <XyPlot
             {...props}
             xName={x}
@@ -102,15 +106,15 @@ function HorizontalAxis({ names, route }: PlotsProps) {
   const pvs = x === "" || x === INDEX || names.includes(x) ? names : [...names, x];
   return (
     <label className="pair">
-      Horizontal axis
+      {t`Horizontal axis`}
       <select
         value={x}
         onChange={({ target }) => {
           setTo(route, { x: target.value, zoom: "" });
         }}
       >
-        <option value="">Time</option>
-        <option value={INDEX}>Index of the element</option>
+        <option value="">{t`Time`}</option>
+        <option value={INDEX}>{t`Index of the element`}</option>
         {pvs.map((name) => (
           <option key={name}>{name}</option>
         ))}

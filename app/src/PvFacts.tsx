@@ -1,7 +1,7 @@
 /** What is known of a PV, besides its value. */
 
 import { lazy, Suspense, useEffect, useState, type ReactNode } from "react";
-import type { LastWrite, PvAbout, PvRange } from "pvwire";
+import { t, type LastWrite, type PvAbout, type PvConnectionState, type PvRange } from "pvwire";
 import { useClient, useRate, useSkipped } from "pvwire/react";
 import { formatOneDigit, noAccessText } from "pvwire/widgets";
 
@@ -21,16 +21,16 @@ type Fact = readonly [title: string, text: string];
 const rangeText = (range: PvRange | null, units: string): string => {
   if (range === null) return "";
   const end = (limit: number | null): string => (limit === null ? "–" : String(limit));
-  return `${end(range.min)} to ${end(range.max)}${units === "" ? "" : ` ${units}`}`;
+  return `${t`${end(range.min)} to ${end(range.max)}`} ${units}`.trimEnd();
 };
 
 function accessText({ connection, id, status }: Shown): string {
   if (!connection.connected) return "";
-  if (!connection.readable) return "no read access at the IOC";
-  if (status.writable === true) return "read and write";
-  if (status.writable === null) return "read; writing shows when it is tried";
-  if (status.mutable) return "read only: the relay allows no writing";
-  return `read only: ${noAccessText(id)}`;
+  if (!connection.readable) return t`no read access at the IOC`;
+  if (status.writable === true) return t`read and write`;
+  if (status.writable === null) return t`read; writing shows when it is tried`;
+  if (status.mutable) return t`read only: the relay allows no writing`;
+  return t`read only: ${noAccessText(id)}`;
 }
 
 /** The severity, the condition, and a message if it says more. A PV without a server has the alarm that it had. */
@@ -38,45 +38,52 @@ function alarmFact({ connection, status: { alarmStatus, message, severity } }: S
   const isPresent = connection.connected && connection.lastHeard === null;
   const parts = [severity, alarmStatus, isPresent ? message : ""];
   const text = [...new Set(parts)].filter(Boolean).join(" ");
-  return [isPresent ? "Alarm" : "Last alarm", severity === null ? "" : text];
+  return [isPresent ? t`Alarm` : t`Last alarm`, severity === null ? "" : text];
 }
 
-const STATES = {
-  connecting: "searched",
-  notFound: "not found; the search goes on",
-  connected: "connected",
-  disconnected: "disconnected",
-  relayLost: "the relay is lost",
-  refused: "refused by the relay",
-} as const;
+const stateText = (state: PvConnectionState): string =>
+  ({
+    connecting: t`searched`,
+    notFound: t`not found; the search goes on`,
+    connected: t`connected`,
+    disconnected: t`disconnected`,
+    relayLost: t`the relay is lost`,
+    refused: t`refused by the relay`,
+  })[state];
 
 function factsOf(pv: Shown, isUtc: boolean): Fact[] {
   const { connection, display, time, value } = pv;
-  const since = connection.since === null ? "" : ` since ${isoText(connection.since, isUtc)}`;
+  const state = stateText(connection.state);
   const lastHeard = connection.lastHeard === null ? "" : isoText(connection.lastHeard, isUtc);
   const units = display?.units ?? "";
   const type =
     display?.typeId === "" ? display.type : `${display?.type ?? ""} ${display?.typeId ?? ""}`;
   const digits = display?.precision;
   return [
-    ["Name", pv.id],
-    ["Connection", `${STATES[connection.state]}${since}`],
-    ["Why", connection.reason ?? ""],
-    ["Last answer", lastHeard],
-    ["Access", accessText(pv)],
+    [t`Name`, pv.id],
+    [
+      t`Connection`,
+      connection.since === null ? state : t`${state} since ${isoText(connection.since, isUtc)}`,
+    ],
+    [t`Why`, connection.reason ?? ""],
+    [t`Last answer`, lastHeard],
+    [t`Access`, accessText(pv)],
     alarmFact(pv),
-    ["Exact value", value?.exact !== value?.string ? (value?.exact ?? "") : ""],
-    ["Type", display === null ? "" : type.trim()],
-    ["Elements", (display?.elementCount ?? 1) > 1 ? `up to ${String(display?.elementCount)}` : ""],
-    ["Units", units],
-    ["Digits", digits == null ? "" : `${String(digits)} after the point`],
-    ["Form", display?.form ?? ""],
-    ["Choices", display?.choices?.map((label, at) => `${String(at)} ${label}`).join(" · ") ?? ""],
-    ["Display range", rangeText(display?.displayRange ?? null, units)],
-    ["Warning limits", rangeText(display?.warningRange ?? null, units)],
-    ["Alarm limits", rangeText(display?.alarmRange ?? null, units)],
-    ["Control limits", rangeText(display?.controlRange ?? null, units)],
-    ["User tag", time !== null && time.userTag !== 0 ? String(time.userTag) : ""],
+    [t`Exact value`, value?.exact !== value?.string ? (value?.exact ?? "") : ""],
+    [t`Type`, display === null ? "" : type.trim()],
+    [
+      t`Elements`,
+      (display?.elementCount ?? 1) > 1 ? t`up to ${String(display?.elementCount)}` : "",
+    ],
+    [t`Units`, units],
+    [t`Digits`, digits == null ? "" : t`${String(digits)} after the point`],
+    [t`Form`, display?.form ?? ""],
+    [t`Choices`, display?.choices?.map((label, at) => `${String(at)} ${label}`).join(" · ") ?? ""],
+    [t`Display range`, rangeText(display?.displayRange ?? null, units)],
+    [t`Warning limits`, rangeText(display?.warningRange ?? null, units)],
+    [t`Alarm limits`, rangeText(display?.alarmRange ?? null, units)],
+    [t`Control limits`, rangeText(display?.controlRange ?? null, units)],
+    [t`User tag`, time !== null && time.userTag !== 0 ? String(time.userTag) : ""],
   ];
 }
 
@@ -84,12 +91,12 @@ export function PvFacts({ isUtc, name, pv }: PvFactsProps): ReactNode {
   const facts = pv === undefined ? [] : factsOf(pv, isUtc);
   const about = useAbout(name, pv?.connection.connected === true);
   const known: Fact[] = [
-    ["Server", about?.server ?? ""],
-    ["Last write through this relay", writeText(about?.lastWrite, isUtc)],
+    [t`Server`, about?.server ?? ""],
+    [t`Last write through this relay`, writeText(about?.lastWrite, isUtc)],
   ];
   return (
     <section className="panel pv-facts" aria-labelledby="pv-facts">
-      <h2 id="pv-facts">About this PV</h2>
+      <h2 id="pv-facts">{t`About this PV`}</h2>
       <dl className="facts">
         {[...facts, ...known]
           .filter(([, text]) => text !== "")
@@ -111,11 +118,11 @@ function Traffic({ name }: { readonly name: string }) {
   const rate = useRate(name);
   const skipped = useSkipped(name);
   const causes: Fact[] = [
-    ["this page was behind", String(skipped.behind)],
-    ["this page was hidden", String(skipped.paced)],
-    ["the relay was behind", String(skipped.relay)],
-    ["the server merged them", String(skipped.source)],
-    ["between relays", String(skipped.bus)],
+    [t`this page was behind`, String(skipped.behind)],
+    [t`this page was hidden`, String(skipped.paced)],
+    [t`the relay was behind`, String(skipped.relay)],
+    [t`the server merged them`, String(skipped.source)],
+    [t`between relays`, String(skipped.bus)],
   ];
   const parts = causes
     .filter(([, count]) => count !== "0")
@@ -123,12 +130,12 @@ function Traffic({ name }: { readonly name: string }) {
   return (
     <>
       <div>
-        <dt>Rate</dt>
-        <dd data-part="rate">{rate === undefined ? "–" : `${formatOneDigit(rate)} updates/s`}</dd>
+        <dt>{t`Rate`}</dt>
+        <dd data-part="rate">{rate === undefined ? "–" : t`${formatOneDigit(rate)} updates/s`}</dd>
       </div>
       <div>
-        <dt>Values not shown</dt>
-        <dd>{parts.length === 0 ? "none" : parts.join(" · ")}</dd>
+        <dt>{t`Values not shown`}</dt>
+        <dd>{parts.length === 0 ? t`none` : parts.join(" · ")}</dd>
       </div>
     </>
   );
@@ -139,7 +146,7 @@ function Latency({ name }: { readonly name: string }) {
   const [isOn, setOn] = useState(false);
   return (
     <div>
-      <dt>Latency</dt>
+      <dt>{t`Latency`}</dt>
       <dd data-part="latency">
         {isOn ? (
           <Suspense fallback={null}>
@@ -152,7 +159,7 @@ function Latency({ name }: { readonly name: string }) {
               setOn(true);
             }}
           >
-            Measure
+            {t`Measure`}
           </button>
         )}
       </dd>
@@ -188,9 +195,9 @@ function useAbout(name: string, isFound: boolean): PvAbout | undefined {
 function writeText(write: LastWrite | null | undefined, isUtc: boolean): string {
   if (write == null) return "";
   const { address, confirmed, timeMs, user, value } = write;
-  const who = user === null ? `a client at ${address}` : `${user} at ${address}`;
-  const what = value === null ? "an array" : String(value);
+  const who = user === null ? t`a client at ${address}` : t`${user} at ${address}`;
+  const what = value === null ? t`an array` : String(value);
   const when = dateText(timeMs, isUtc);
-  const text = `${what} by ${who}, ${when}`;
-  return confirmed ? text : `${text}; the server has not confirmed it`;
+  const text = t`${what} by ${who}, ${when}`;
+  return confirmed ? text : t`${text}; the server has not confirmed it`;
 }

@@ -1,7 +1,7 @@
 /** The fields of a PV's record, by its type. Fields that are links lead to their PVs. */
 
 import { useEffect, useState, type ReactNode } from "react";
-import type { PvClient, PvValue } from "pvwire";
+import { t, type PvClient, type PvValue } from "pvwire";
 import { useClient } from "pvwire/react";
 
 import { recordOf } from "./pasted";
@@ -126,13 +126,13 @@ export default function PvFields({ name, route }: PvFieldsProps): ReactNode {
     };
     readFields(client, record).then(show, (error: unknown) => {
       const why = error instanceof Error ? error.message : String(error);
-      show(`${record}.RTYP can't be read: ${why}`);
+      show(t`${record}.RTYP can't be read: ${why}`);
     });
     return () => {
       isLeft = true;
     };
   }, [client, record, count]);
-  if (found === undefined) return <p className="note">Reading…</p>;
+  if (found === undefined) return <p className="note">{t`Reading…`}</p>;
   const again = (
     <button
       type="button"
@@ -140,7 +140,7 @@ export default function PvFields({ name, route }: PvFieldsProps): ReactNode {
         setCount(count + 1);
       }}
     >
-      Read again
+      {t`Read again`}
     </button>
   );
   if (typeof found === "string") {
@@ -153,7 +153,7 @@ export default function PvFields({ name, route }: PvFieldsProps): ReactNode {
   }
   const { atMs, failed, fields } = found;
   if (fields.length === 0 && failed.length === 0) {
-    return <p className="note">{record} has no field RTYP: it is no record of an IOC.</p>;
+    return <p className="note">{t`${record} has no field RTYP: it is no record of an IOC.`}</p>;
   }
   const isUtc = route.settings.utc === "1";
   const [first] = failed;
@@ -162,12 +162,12 @@ export default function PvFields({ name, route }: PvFieldsProps): ReactNode {
       <div className="choices">
         {again}
         <span className="note" role="status">
-          As they were at {dateText(atMs, isUtc)}, {zoneText(isUtc)}. They are read once.
+          {t`As they were at ${dateText(atMs, isUtc)}, ${zoneText(isUtc)}. They are read once.`}
         </span>
       </div>
       {first !== undefined && (
         <p className="note" role="status">
-          Not read: {failed.map(({ name }) => `.${name}`).join(" ")} ({first.error?.message}).
+          {t`Not read: ${failed.map(({ name }) => `.${name}`).join(" ")} (${first.error?.message ?? ""}).`}
         </p>
       )}
       <dl className="facts record-fields">

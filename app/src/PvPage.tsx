@@ -1,7 +1,7 @@
 /** One PV: its value and past, its state, what is known of it, and the input to write it. */
 
 import { lazy, Suspense, useEffect, type ReactNode } from "react";
-import type { PvData } from "pvwire";
+import { t, type PvData } from "pvwire";
 import { usePv } from "pvwire/react";
 import { SetPoint, StateIcon, useCondition } from "pvwire/widgets";
 
@@ -97,13 +97,13 @@ export function PvPage({ route }: { readonly route: Route }): ReactNode {
       </section>
       <PvPast name={name} pv={pv} route={route} />
       <section className="panel pv-put" aria-labelledby="pv-put">
-        <h2 id="pv-put">Write</h2>
+        <h2 id="pv-put">{t`Write`}</h2>
         {settings.lock === "1" ? (
-          <p className="note">This page is read-only. The button “Read-only” above ends that.</p>
+          <p className="note">{t`This page is read-only. The button “Read-only” above ends that.`}</p>
         ) : isStructure ? (
-          <p className="note">A structure is written by programs only.</p>
+          <p className="note">{t`A structure is written by programs only.`}</p>
         ) : (
-          <SetPoint name={name} label="New value" />
+          <SetPoint name={name} label={t`New value`} />
         )}
       </section>
       <PvFacts name={name} pv={pv} isUtc={isUtc} />
@@ -121,7 +121,7 @@ export function PvPage({ route }: { readonly route: Route }): ReactNode {
             setTo(route, { fields: currentTarget.open ? "1" : "" });
           }}
         >
-          <summary>Fields of the record</summary>
+          <summary>{t`Fields of the record`}</summary>
           {settings.fields === "1" && (
             <Suspense fallback={null}>
               <PvFields name={name} route={route} />

@@ -1,6 +1,7 @@
 /** The widget that fits a PV's type: a chart of a number, a curve, an image, a table. */
 
 import { lazy, Suspense, useEffect, useState, type ReactNode } from "react";
+import { t } from "pvwire";
 import { usePvHistory } from "pvwire/react";
 import { StripChart, TableView, WaveformPlot } from "pvwire/widgets";
 
@@ -55,7 +56,7 @@ function Kept(props: PvPastProps) {
 function Picture({ kind, name, pv, route }: PvPastProps & { readonly kind: Kind }) {
   const height = useHeight();
   return (
-    <section className="panel pv-past" aria-label="Picture" data-kind={kind}>
+    <section className="panel pv-past" aria-label={t`Picture`} data-kind={kind}>
       {kind === "image" && (
         <Suspense fallback={null}>
           <ImageTools name={name} route={route} />
@@ -92,11 +93,11 @@ function ArrayPicture(props: NumberPlotProps & { readonly elements: number }) {
             setTo(route, { columns, region: "", at: "" });
           }}
         >
-          As an image
+          {t`As an image`}
         </button>
         {isImage && (
           <label className="pair">
-            Columns
+            {t`Columns`}
             <input
               key={columns}
               type="number"
@@ -142,7 +143,7 @@ function NumberPlot(props: NumberPlotProps) {
     <>
       <div className="choices">
         <Lengths
-          label="Length of the time axis"
+          label={t`Length of the time axis`}
           chosen={seconds}
           choose={(length) => {
             showTime({ kind: "live", seconds: length });
@@ -150,15 +151,17 @@ function NumberPlot(props: NumberPlotProps) {
         />
         <button
           type="button"
-          title="The time before, with zoom and cursor"
+          title={t`The time before, with zoom and cursor`}
           onClick={() => {
             const toMs = Date.now();
             showTime({ kind: "past", fromMs: toMs - 1000 * seconds, toMs });
           }}
         >
-          The past
+          {t`The past`}
         </button>
-        {route.settings.utc === "1" && <span className="note">The axis is in local time.</span>}
+        {route.settings.utc === "1" && (
+          <span className="note">{t`The axis is in local time.`}</span>
+        )}
       </div>
       <StripChart name={name} windowSeconds={seconds} height={height} />
     </>

@@ -1,7 +1,7 @@
 /** All fields of a structure, as a tree. */
 
 import type { ReactNode } from "react";
-import type { PvField, PvStructure } from "pvwire";
+import { t, type PvField, type PvStructure } from "pvwire";
 import { usePv } from "pvwire/react";
 
 /** The fields of large structures, such as images, change often and are read by people slowly. */
@@ -17,9 +17,9 @@ export default function PvTree({ name }: { readonly name: string }): ReactNode {
   const structure = pv?.value?.structure;
   return (
     <section className="panel pv-tree" aria-labelledby="pv-tree">
-      <h2 id="pv-tree">Fields</h2>
+      <h2 id="pv-tree">{t`Fields`}</h2>
       {structure == null ? (
-        <p className="note">No structure yet.</p>
+        <p className="note">{t`No structure yet.`}</p>
       ) : (
         <Fields fields={Object.entries(structure)} />
       )}
@@ -44,7 +44,7 @@ function Fields({ fields }: { readonly fields: readonly (readonly [string, PvFie
                 <Fields fields={inside} />
                 {Array.isArray(field) && field.length > inside.length && (
                   <p className="note">
-                    The first {inside.length} of {field.length} elements.
+                    {t`The first ${inside.length} of ${field.length} elements.`}
                   </p>
                 )}
               </details>
@@ -71,5 +71,5 @@ function textOf(field: PvField): string {
   const elements = [...(field as ArrayLike<unknown> & Iterable<unknown>)];
   const shown = elements.slice(0, MAX_ELEMENTS).map(String).join(", ");
   const rest = elements.length > MAX_ELEMENTS ? ", …" : "";
-  return `${shown}${rest} (${String(elements.length)} elements)`;
+  return t`${shown + rest} (${elements.length} elements)`;
 }

@@ -1,7 +1,7 @@
 /** The input for PV names, which offers known ones. What is pasted is cleaned; several names open the table. */
 
 import { useEffect, useId, useRef, useState, type ReactNode, type RefObject } from "react";
-import type { NameFound } from "pvwire";
+import { t, type NameFound } from "pvwire";
 import { useClient } from "pvwire/react";
 
 import { namesIn } from "./pasted";
@@ -76,12 +76,12 @@ export function Search({ input, route }: SearchProps): ReactNode {
         ref={input}
         type="text"
         role="combobox"
-        aria-label="PV name"
+        aria-label={t`PV name`}
         aria-expanded={isOpen && names.length > 0}
         aria-controls={`${id}names`}
         aria-autocomplete="list"
         aria-activedescendant={chosen === undefined ? undefined : `${id}${String(at)}`}
-        placeholder="Type or paste PV names"
+        placeholder={t`Type or paste PV names`}
         autoComplete="off"
         autoCapitalize="off"
         autoCorrect="off"
@@ -119,10 +119,10 @@ export function Search({ input, route }: SearchProps): ReactNode {
           } else if (event.key === "Escape") setOpen(false);
         }}
       />
-      <button type="submit">Show</button>
+      <button type="submit">{t`Show`}</button>
       {isOpen && (names.length > 0 || offer.note !== "") && (
         <div className="offer">
-          <ul ref={list} id={`${id}names`} role="listbox" aria-label="Known names">
+          <ul ref={list} id={`${id}names`} role="listbox" aria-label={t`Known names`}>
             {names.map(({ about, name, protocol }, index) => (
               <li
                 key={`${protocol}://${name}`}
@@ -145,7 +145,7 @@ export function Search({ input, route }: SearchProps): ReactNode {
       )}
       <span className="visually-hidden" role="status">
         {isOpen && text.trim() !== "" && offer.text === text.trim()
-          ? `${String(names.length)} names offered`
+          ? t`${String(names.length)} names offered`
           : ""}
       </span>
     </form>
@@ -165,13 +165,13 @@ function useOffer(text: string | undefined): Offer {
     const timer = setTimeout(() => {
       client.names(wanted, { limit: OFFERED, signal: typing.signal }).then(
         ({ names }) => {
-          const note = names.length === 0 ? "No known name. Enter shows it if an IOC has it." : "";
+          const note = names.length === 0 ? t`No known name. Enter shows it if an IOC has it.` : "";
           setOffer({ text: wanted, names, note });
         },
         (error: unknown) => {
           if (typing.signal.aborted) return;
           const why = error instanceof Error ? error.message : String(error);
-          setOffer({ text: wanted, names: [], note: `Names can't be offered: ${why}` });
+          setOffer({ text: wanted, names: [], note: t`Names can't be offered: ${why}` });
         },
       );
     }, TYPING_MS);

@@ -1,7 +1,7 @@
 /** Names that the relay knows: some of them for a first look, and those that resemble one that wasn't found. */
 
 import { useEffect, useState, type ReactNode } from "react";
-import type { PvClient } from "pvwire";
+import { t, type PvClient } from "pvwire";
 import { useClient } from "pvwire/react";
 
 import { nearNames } from "./near";
@@ -65,9 +65,9 @@ export function KnownNames({ route }: { readonly route: Route }): ReactNode {
   if (known === undefined || known.names.length === 0) return null;
   return (
     <section className="panel" aria-labelledby="known">
-      <h2 id="known">Names that the relay knows</h2>
+      <h2 id="known">{t`Names that the relay knows`}</h2>
       <Links names={known.names} route={route} />
-      {known.hasMore && <p className="note">There are more: type a part of the name.</p>}
+      {known.hasMore && <p className="note">{t`There are more: type a part of the name.`}</p>}
     </section>
   );
 }
@@ -81,10 +81,10 @@ interface NearNamesProps {
 export function NearNames({ name, route }: NearNamesProps): ReactNode {
   const near = useAnswer(nearNames, name);
   if (near === undefined) return null;
-  if (near.length === 0) return <p className="note">The relay knows no similar name.</p>;
+  if (near.length === 0) return <p className="note">{t`The relay knows no similar name.`}</p>;
   return (
     <div className="near">
-      <p>Similar names that the relay knows:</p>
+      <p>{t`Similar names that the relay knows:`}</p>
       <Links names={near} route={route} />
     </div>
   );

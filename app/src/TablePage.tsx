@@ -2,10 +2,11 @@
 
 import { csvText, download, Sparkline, TimeControl, usePastEnd, useTimeRange } from "pvwire/plots";
 import { memo, type ReactNode, useEffect, useMemo, useRef, useState } from "react";
+import { t } from "pvwire";
 import { usePv } from "pvwire/react";
 import { type Condition, SetPoint, StateIcon, useCondition } from "pvwire/widgets";
 
-import { KIND_TEXTS, KINDS } from "./pv_kind";
+import { kindText, KINDS } from "./pv_kind";
 import { type Row, ROW, type RowData, usePvList, type ValueData } from "./pv_list";
 import { dateText, spanText, stampText, useClock, zoneText } from "./times";
 import {
@@ -13,11 +14,12 @@ import {
   aboutText,
   type Choice,
   CHOICES,
+  columnTitle,
   choicesOf,
   ColumnChoice,
   compare,
 } from "./columns";
-import { pvsText } from "./counts";
+import { pvsText } from "./texts";
 import { type Filter, filterOf, Filters, passes } from "./Filters";
 import { GroupRow, GroupTools, type RowGroup, useGroups } from "./GroupRows";
 import { pvsIn } from "./groups";
@@ -29,16 +31,11 @@ import { lastList, rememberList } from "./stored";
 import { moodOfList, useTitle } from "./title";
 import { Space, useVisibleRows } from "./visible_rows";
 
-const COLUMNS = [
-  ["name", "PV"],
-  ["value", "Value"],
-  ["state", "State"],
-  ["time", "Time"],
-] as const;
-type Column = (typeof COLUMNS)[number][0];
+const COLUMNS = ["name", "value", "state", "time"] as const;
+type Column = (typeof COLUMNS)[number];
 
-const isSorted = (id: Choice): boolean => COLUMNS.some(([column]) => column === id);
-const isChoice = (id: Column): boolean => CHOICES.some(([choice]) => choice === id);
+const isSorted = (id: Choice): boolean => COLUMNS.some((column) => column === id);
+const isChoice = (id: Column): boolean => CHOICES.some((choice) => choice === id);
 
 /** The time after a past one. */
 const LAST_MINUTES = { kind: "live", seconds: 600 } as const;
@@ -92,36 +89,36 @@ function Table({ route }: { readonly route: Route }) {
     rows: sorted(list.rows.slice(begin, end), filter, column, isUp),
   }));
   const rows = groups.flatMap((group) => group.rows);
-  const title = `Table of ${pvsText(names.length)}`;
+  const title = t`Table of ${pvsText(names.length)}`;
   useTitle(
-    past === undefined ? title : `${title}, past`,
+    past === undefined ? title : t`${title}, past`,
     past === undefined ? moodOfList(KINDS, live.counts) : "NONE",
   );
   return (
     <div className="table-page">
-      <h1>Table</h1>
+      <h1>{t`Table`}</h1>
       <ListBox route={route} />
       {names.length > 0 && (
         <>
           <details className="panel time-box">
-            <summary>Time</summary>
+            <summary>{t`Time`}</summary>
             <TimeControl isUtc={isUtc} />
           </details>
           <section
             className="panel table-panel"
-            aria-label="PVs"
+            aria-label={t`PVs`}
             data-past={past === undefined ? undefined : true}
           >
             {atMs !== undefined && (
               <p className="past-mark" role="status">
-                The past: values that held at {dateText(atMs, isUtc)}, {zoneText(isUtc)}{" "}
+                {t`The past: values that held at ${dateText(atMs, isUtc)}, ${zoneText(isUtc)}`}{" "}
                 <button
                   type="button"
                   onClick={() => {
                     setRange(LAST_MINUTES);
                   }}
                 >
-                  Show the present
+                  {t`Show the present`}
                 </button>
               </p>
             )}
@@ -129,12 +126,12 @@ function Table({ route }: { readonly route: Route }) {
               <button
                 type="button"
                 aria-pressed={route.settings.curves === "1"}
-                title="The past of each PV on the screen"
+                title={t`The past of each PV on the screen`}
                 onClick={() => {
                   setTo(route, { curves: route.settings.curves === "1" ? "" : "1" });
                 }}
               >
-                Curves
+                {t`Curves`}
               </button>
               <GroupTools route={route} groups={groups} />
               <ColumnChoice route={route} />
@@ -144,10 +141,10 @@ function Table({ route }: { readonly route: Route }) {
                   download("pvs.csv", csvOf(rows, isUtc));
                 }}
               >
-                Export CSV
+                {t`Export CSV`}
               </button>
               <span className="note" role="status">
-                {rows.length} of {pvsText(names.length)} · times in {zoneText(isUtc)}
+                {t`${rows.length} of ${pvsText(names.length)} · times in ${zoneText(isUtc)}`}
               </span>
             </Filters>
             <Rows route={route} groups={groups} isUtc={isUtc} isPast={past !== undefined} />
@@ -160,7 +157,7 @@ function Table({ route }: { readonly route: Route }) {
 
 function sortOf({ settings }: Route): readonly [Column | "", boolean] {
   const [, sign, name] = /^(-?)(.*)$/.exec(settings.sort ?? "") ?? [];
-  const column = COLUMNS.find(([column]) => column === name)?.[0] ?? "";
+  const column = COLUMNS.find((column) => column === name) ?? "";
   return [column, sign !== "-"];
 }
 
@@ -219,23 +216,21 @@ function Rows({ groups, isPast, isUtc, route }: RowsProps) {
   const [written, setWritten] = useState<string>();
   const [column, isUp] = sortOf(route);
   const choices = useMemo(() => choicesOf({ settings: { columns } }), [columns]);
-  const extra = CHOICES.filter(([id]) => choices.includes(id) && !isSorted(id));
-  const sorting = COLUMNS.filter(
-    ([id]) => !isChoice(id) || choices.some((choice) => choice === id),
-  );
+  const extra = CHOICES.filter((id) => choices.includes(id) && !isSorted(id));
+  const sorting = COLUMNS.filter((id) => !isChoice(id) || choices.some((choice) => choice === id));
   return (
     <div
       ref={room}
       className="table-room"
       role="region"
-      aria-label="Rows"
+      aria-label={t`Rows`}
       tabIndex={0}
       data-extra={extra.length > 0 || undefined}
     >
       <table aria-rowcount={lines.length + 1}>
         <thead>
           <tr aria-rowindex={1}>
-            {sorting.map(([id, title]) => (
+            {sorting.map((id) => (
               <th
                 key={id}
                 scope="col"
@@ -248,14 +243,14 @@ function Rows({ groups, isPast, isUtc, route }: RowsProps) {
                     setTo(route, { sort: id !== column ? id : isUp ? `-${id}` : "" });
                   }}
                 >
-                  {id === "value" && isPast ? "Value then" : title}
+                  {id === "value" && isPast ? t`Value then` : columnTitle(id)}
                   <span aria-hidden="true">{id !== column ? "" : isUp ? " ▲" : " ▼"}</span>
                 </button>
               </th>
             ))}
-            {extra.map(([id, title]) => (
+            {extra.map((id) => (
               <th key={id} scope="col" data-column={id}>
-                {title}
+                {columnTitle(id)}
               </th>
             ))}
             {hasCurves && (
@@ -309,11 +304,11 @@ function WriteDialog({ close, name }: { readonly name: string; readonly close: (
   }, []);
   return (
     <dialog ref={dialog} aria-labelledby="write-title" onClose={close}>
-      <h2 id="write-title">Write {name}</h2>
-      <SetPoint name={name} label="New value" />
+      <h2 id="write-title">{t`Write ${name}`}</h2>
+      <SetPoint name={name} label={t`New value`} />
       <div className="choices">
         <button ref={leave} type="button" onClick={() => dialog.current?.close()}>
-          Close
+          {t`Close`}
         </button>
       </div>
     </dialog>
@@ -343,8 +338,8 @@ const LiveRow = memo(function LiveRow(
       <button
         type="button"
         className="write"
-        aria-label={`Write ${name}`}
-        title={isLocked ? "This page is read-only" : "Write"}
+        aria-label={t`Write ${name}`}
+        title={isLocked ? t`This page is read-only` : t`Write`}
         disabled={isLocked}
         onClick={() => {
           write(name);
@@ -363,7 +358,7 @@ function PastRow(props: RowProps) {
   const now = usePv<About>(row.name, DISPLAY);
   const pv = row.read();
   const severity = pv?.status.severity ?? undefined;
-  const missing = pv === undefined ? "Reading the past…" : (pv.missing ?? "");
+  const missing = pv === undefined ? t`Reading the past…` : (pv.missing ?? "");
   const alarm = severity === undefined || severity === "NO_ALARM" ? "" : severity;
   const state = pv === undefined ? "connecting" : missing === "" ? "connected" : "disconnected";
   const condition = { severity, state, isStale: false, text: missing + alarm } as const;
@@ -432,12 +427,12 @@ function Cells(props: CellsProps) {
 /** The rows of the table as CSV. */
 function csvOf(rows: readonly Row[], isUtc: boolean): string {
   const zone = isUtc ? "UTC" : "local";
-  const head = ["PV", "value", "state", "alarm", "status", "message", `time (${zone})`];
+  const head = ["PV", "value", "state", "alarm", "status", "message", t`time (${zone})`];
   const lines = rows.map(({ kind, name, read }) => {
     const pv = read();
     const { alarmStatus, message, severity } = pv?.status ?? {};
     const time = pv?.time == null ? "" : stampText(pv.time, isUtc);
-    const texts = [pv?.value?.string, KIND_TEXTS[kind], severity, alarmStatus, message, time];
+    const texts = [pv?.value?.string, kindText(kind), severity, alarmStatus, message, time];
     return [name, ...texts.map((text) => text ?? "")];
   });
   return csvText([head, ...lines]);

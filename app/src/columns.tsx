@@ -1,19 +1,25 @@
 /** The columns of the table that a person chooses; the link has them. */
 
 import type { ReactNode } from "react";
-import type { PvDisplay, PvStatus } from "pvwire";
+import { t, type PvDisplay, type PvStatus } from "pvwire";
 
 import { setTo, type Route } from "./route";
 
 /** All but the name and the value, in their order. */
-export const CHOICES = [
-  ["state", "State"],
-  ["time", "Time"],
-  ["description", "Description"],
-  ["type", "Type"],
-  ["access", "Access"],
-] as const;
-export type Choice = (typeof CHOICES)[number][0];
+export const CHOICES = ["state", "time", "description", "type", "access"] as const;
+export type Choice = (typeof CHOICES)[number];
+
+/** The titles of columns. */
+export const columnTitle = (column: Choice | "name" | "value"): string =>
+  ({
+    name: t`PV`,
+    value: t`Value`,
+    state: t`State`,
+    time: t`Time`,
+    description: t`Description`,
+    type: t`Type`,
+    access: t`Access`,
+  })[column];
 
 const DEFAULT = "state+time";
 
@@ -23,7 +29,7 @@ const NONE = "none";
 export function choicesOf({ settings }: Pick<Route, "settings">): readonly Choice[] {
   const { columns = "" } = settings;
   const chosen = (columns === "" ? DEFAULT : columns).split("+");
-  return CHOICES.map(([id]) => id).filter((id) => chosen.includes(id));
+  return CHOICES.filter((id) => chosen.includes(id));
 }
 
 /** What the further columns show, of a PV now. */
@@ -42,8 +48,8 @@ export function aboutText(choice: Choice, about: About | undefined): string {
       return display?.type ?? "";
     case "access":
       if (display == null || status === undefined) return "";
-      if (status.writable === true) return "read, write";
-      return status.writable === false ? "read" : "read, perhaps write";
+      if (status.writable === true) return t`read, write`;
+      return status.writable === false ? t`read` : t`read, perhaps write`;
     default:
       return "";
   }
@@ -65,22 +71,22 @@ export function ColumnChoice({ route }: { readonly route: Route }): ReactNode {
   const chosen = choicesOf(route);
   return (
     <details className="column-choice">
-      <summary>Columns</summary>
-      <div className="choices" role="group" aria-label="Columns">
-        {CHOICES.map(([id, title]) => (
+      <summary>{t`Columns`}</summary>
+      <div className="choices" role="group" aria-label={t`Columns`}>
+        {CHOICES.map((id) => (
           <label key={id} className="pair">
             <input
               type="checkbox"
               checked={chosen.includes(id)}
               onChange={({ target }) => {
-                const next = CHOICES.map(([each]) => each).filter((each) =>
+                const next = CHOICES.filter((each) =>
                   each === id ? target.checked : chosen.includes(each),
                 );
                 const columns = next.length === 0 ? NONE : next.join("+");
                 setTo(route, { columns: columns === DEFAULT ? "" : columns });
               }}
             />
-            {title}
+            {columnTitle(id)}
           </label>
         ))}
       </div>

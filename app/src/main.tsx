@@ -7,6 +7,7 @@ import { PvProvider } from "pvwire/react";
 
 import { App } from "./App";
 import { guard } from "./confirm/guard";
+import { languageOf, parseRoute } from "./route";
 import "pvwire/widgets.css";
 import "./style.css";
 
@@ -16,10 +17,17 @@ guard(client);
 
 const root = document.getElementById("root");
 if (root === null) throw new Error("index.html has no element with the id root");
-createRoot(root).render(
-  <StrictMode>
-    <PvProvider client={client}>
-      <App />
-    </PvProvider>
-  </StrictMode>,
-);
+
+const show = (): void => {
+  createRoot(root).render(
+    <StrictMode>
+      <PvProvider client={client}>
+        <App />
+      </PvProvider>
+    </StrictMode>,
+  );
+};
+const language = languageOf(navigator.languages, parseRoute(window.location.hash));
+if (language === "en") show();
+// A file that can't be read leaves the app in English.
+else import("./language").then(({ setLanguage }) => setLanguage(language)).then(show, show);

@@ -1,19 +1,20 @@
 /** How a PV of a list is: its alarm, or why it has none. */
 
-import type { PvConnection, PvStatus } from "pvwire";
+import { t, type PvConnection, type PvStatus } from "pvwire";
 
 /** How a PV is, the worst first. */
 export const KINDS = ["MAJOR", "INVALID", "gone", "MINOR", "searched", "NO_ALARM"] as const;
 export type Kind = (typeof KINDS)[number];
 
-export const KIND_TEXTS: Readonly<Record<Kind, string>> = {
-  MAJOR: "major alarm",
-  INVALID: "invalid",
-  gone: "not connected or not readable",
-  MINOR: "minor alarm",
-  searched: "searched",
-  NO_ALARM: "no alarm",
-};
+export const kindText = (kind: Kind): string =>
+  ({
+    MAJOR: t`major alarm`,
+    INVALID: t`invalid`,
+    gone: t`not connected or not readable`,
+    MINOR: t`minor alarm`,
+    searched: t`searched`,
+    NO_ALARM: t`no alarm`,
+  })[kind];
 
 export interface StateData {
   readonly status: Pick<PvStatus, "severity">;

@@ -91,7 +91,16 @@ export function useRoute(): Route {
 }
 
 /** Settings that stay when another page is opened: the last three are the time of plots and tables. */
-const LASTING = ["utc", "lock", "kiosk", "from", "to", "last"];
+const LASTING = ["lang", "utc", "lock", "kiosk", "from", "to", "last"];
+
+/** The languages with a file in `public/languages/`, by their tags. */
+declare const LANGUAGES: readonly string[];
+
+/** The language of the link, or the first of the browser's that the app has. */
+export function languageOf(languages: readonly string[], { settings }: Route): string {
+  const tags = languages.flatMap((tag) => [tag, tag.replace(/-.*/, "")]);
+  return settings.lang ?? tags.find((tag) => LANGUAGES.includes(tag)) ?? "en";
+}
 
 /** The address of another page, with the settings that stay. */
 export function elsewhere(route: Route, change: Partial<Omit<Route, "settings">>): Route {

@@ -1,6 +1,7 @@
 /** The relay's displays, as the pages of this app see them. */
 
 import { useEffect, useState } from "react";
+import { t } from "pvwire";
 import { createScreens, type ScreenFile } from "pvwire/display";
 
 // Behind a proxy the relay may be at a path.
@@ -8,11 +9,13 @@ export const screens = createScreens(
   new URL("screens/", window.location.href.replace(/[?#].*$/s, "")),
 );
 
-const REFUSED: readonly (readonly [end: string, text: string])[] = [
-  ["401", "The relay shows displays after a login."],
-  ["403", "The relay doesn't show displays to you."],
-  ["404", "This relay serves no displays. Its operator adds a folder by --screens DIR."],
-];
+function refusalText(why: string): string {
+  if (why.endsWith(" 401")) return t`The relay shows displays after a login.`;
+  if (why.endsWith(" 403")) return t`The relay doesn't show displays to you.`;
+  if (why.endsWith(" 404"))
+    return t`This relay serves no displays. Its operator adds a folder by --screens DIR.`;
+  return t`The list can't be read: ${why}.`;
+}
 
 interface ScreenList {
   readonly files?: readonly ScreenFile[];
@@ -31,8 +34,7 @@ export function useScreenFiles(): ScreenList {
       },
       (error: unknown) => {
         const why = error instanceof Error ? error.message : String(error);
-        const known = REFUSED.find(([end]) => why.endsWith(` ${end}`));
-        if (isWanted) setList({ problem: known?.[1] ?? `The list can't be read: ${why}.` });
+        if (isWanted) setList({ problem: refusalText(why) });
       },
     );
     return () => {

@@ -1,5 +1,7 @@
 /** The relay's status, as `/status` gives it. */
 
+import { t } from "pvwire";
+
 export interface Status {
   readonly version: string;
   readonly instance: string;
@@ -45,11 +47,14 @@ export interface Status {
 export type StatusResult =
   { readonly ok: true; readonly data: Status } | { readonly ok: false; readonly why: string };
 
-const REFUSED: Readonly<Record<number, string>> = {
-  401: "the relay shows it after a login",
-  403: "the relay doesn't show it to you",
-  404: "the relay shows it to operators only, at another address",
-};
+const refusalText = (status: number): string =>
+  status === 401
+    ? t`the relay shows it after a login`
+    : status === 403
+      ? t`the relay doesn't show it to you`
+      : status === 404
+        ? t`the relay shows it to operators only, at another address`
+        : t`the relay answers ${status}`;
 
 export async function readStatus(signal: AbortSignal): Promise<StatusResult> {
   const headers = { Accept: "application/json" };
@@ -57,7 +62,7 @@ export async function readStatus(signal: AbortSignal): Promise<StatusResult> {
   if (!answer.ok) {
     return {
       ok: false,
-      why: REFUSED[answer.status] ?? `the relay answers ${String(answer.status)}`,
+      why: refusalText(answer.status),
     };
   }
   return { ok: true, data: (await answer.json()) as Status };

@@ -1,8 +1,11 @@
-/** Counts with their noun. */
+/** Texts that several pages have. */
+
+import type { ReactNode } from "react";
+import { t } from "pvwire";
 
 /** `1 PV`, `2 PVs`. */
-export const pvsText = (count: number): string => counted(count, "PV");
+export const pvsText = (count: number): string => (count === 1 ? t`1 PV` : t`${count} PVs`);
 
-/** With the noun in the plural, except one. */
-export const counted = (count: number, noun: string): string =>
-  `${String(count)} ${noun}${count === 1 ? "" : "s"}`;
+/** What stands between two `|` is to be typed as it stands. */
+export const typed = (text: string): ReactNode =>
+  text.split("|").map((part, at) => (at % 2 === 0 ? part : <code key={at}>{part}</code>));

@@ -1,7 +1,7 @@
 /** Times as text, in local time or UTC. */
 
 import { useEffect, useState } from "react";
-import type { PvTime } from "pvwire";
+import { t, type PvTime } from "pvwire";
 import { formatDate as dateText, type TimeRange } from "pvwire/plots";
 
 export { formatDate as dateText, formatZone as zoneText } from "pvwire/plots";
@@ -30,7 +30,9 @@ export function ageText(ms: number): string {
 /** `Last 10 min`, or how long a past interval is: `8 h until then`. */
 export function spanText(range: TimeRange): string {
   const length = range.kind === "live" ? 1000 * range.seconds : range.toMs - range.fromMs;
-  return range.kind === "live" ? `Last ${lengthText(length)}` : `${lengthText(length)} until then`;
+  return range.kind === "live"
+    ? t`Last ${lengthText(length)}`
+    : t`${lengthText(length)} until then`;
 }
 
 /** `10 s`, `10 min`, `8 h`, `1 d`: in the largest unit of which it is one or more. */

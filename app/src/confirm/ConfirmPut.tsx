@@ -1,7 +1,7 @@
 /** Asks before PVs are written that the operator names: what each has now, and what it would get. */
 
 import { useEffect, useRef, type ReactNode } from "react";
-import type { PutValue, PvData, PvDisplay, PvTime, PvValue } from "pvwire";
+import { t, type PutValue, type PvData, type PvDisplay, type PvTime, type PvValue } from "pvwire";
 import { usePv } from "pvwire/react";
 import { useCondition } from "pvwire/widgets";
 
@@ -29,14 +29,14 @@ const ELEMENTS = 6;
 function newText(value: PutValue, display: Present["display"]): string {
   const { choices = null, units = "" } = display ?? {};
   if (typeof value === "number" && choices?.[value] !== undefined) return choices[value];
-  if (typeof value === "string" && value === "") return "an empty text";
+  if (typeof value === "string" && value === "") return t`an empty text`;
   if (typeof value !== "object") {
     return units === "" || choices !== null ? String(value) : `${String(value)} ${units}`;
   }
   const elements = [...(value as Iterable<number | bigint | string>)];
   const first = elements.slice(0, ELEMENTS).map(String).join(", ");
   if (elements.length <= ELEMENTS) return `[${first}]${units === "" ? "" : ` ${units}`}`;
-  return `[${first}, …] ${units} (${String(elements.length)} elements)`.replace("  ", " ");
+  return t`[${first}, …] ${units} (${String(elements.length)} elements)`.replace("  ", " ");
 }
 
 export default function ConfirmPut({ question }: { readonly question: Question }): ReactNode {
@@ -65,25 +65,25 @@ export default function ConfirmPut({ question }: { readonly question: Question }
       }}
     >
       <h2 id="confirm-title">
-        {puts.length === 1 ? "Write this value?" : `Write ${String(puts.length)} PVs?`}
+        {puts.length === 1 ? t`Write this value?` : t`Write ${String(puts.length)} PVs?`}
       </h2>
       <p id="confirm-why">
         {problem === ""
-          ? "The operator of the relay wants each write of this kind confirmed."
-          : `Which writes need a confirmation can't be read from the relay (${problem}).`}
+          ? t`The operator of the relay wants each write of this kind confirmed.`
+          : t`Which writes need a confirmation can't be read from the relay (${problem}).`}
       </p>
       <div
         className="confirm-puts"
         tabIndex={puts.length > 1 ? 0 : undefined}
         role="group"
-        aria-label="Values"
+        aria-label={t`Values`}
       >
         <table>
           <thead>
             <tr>
-              <th scope="col">PV</th>
-              <th scope="col">Now</th>
-              <th scope="col">New</th>
+              <th scope="col">{t`PV`}</th>
+              <th scope="col">{t`Now`}</th>
+              <th scope="col">{t`New`}</th>
             </tr>
           </thead>
           <tbody>
@@ -101,7 +101,7 @@ export default function ConfirmPut({ question }: { readonly question: Question }
             decide(false);
           }}
         >
-          Cancel
+          {t`Cancel`}
         </button>
         <button
           type="button"
@@ -110,7 +110,7 @@ export default function ConfirmPut({ question }: { readonly question: Question }
             decide(true);
           }}
         >
-          Write
+          {t`Write`}
         </button>
       </div>
     </dialog>

@@ -3,7 +3,7 @@
  * written only after a confirmation. Both guard against slips; what may be written is decided by the relay's rules.
  */
 
-import { PutError, type PutFailure, type PvClient } from "pvwire";
+import { PutError, type PutFailure, type PvClient, t } from "pvwire";
 
 import { parseRoute } from "../route";
 import { ask, type PutOf } from "./questions";
@@ -16,7 +16,7 @@ const writers = new WeakMap<PvClient, Writer>();
 
 const failed = (name: string, code: string, why: string): PutFailure => ({
   ok: false,
-  error: new PutError(name, code, `${why}; nothing was written`, false),
+  error: new PutError(name, code, t`${why}; nothing was written`, false),
 });
 
 const isOfPage = (name: string): boolean => /^(?:loc:\/\/|=|eq:\/\/)/.test(name);
@@ -33,7 +33,7 @@ async function judge(
   const [[first] = [""]] = ours;
   if (ours.length === 0) return "written";
   if (parseRoute(window.location.hash).settings.lock === "1") {
-    return failed(first, "READ_ONLY", "this page is read-only");
+    return failed(first, "READ_ONLY", t`this page is read-only`);
   }
   // Without a connection nothing is written, which needs no confirmation.
   if (/^(?:lost|closed)$/.test(client.connection.getSnapshot().state)) return "written";
@@ -41,7 +41,7 @@ async function judge(
   const listed = ours.filter(([name]) => patterns.some((pattern) => fits(pattern, name)));
   if (listed.length === 0) return "written";
   const confirmed = await ask(listed, problem, replaces);
-  if (confirmed === undefined) return failed(first, "NOT_CONFIRMED", "not confirmed");
+  if (confirmed === undefined) return failed(first, "NOT_CONFIRMED", t`not confirmed`);
   return confirmed === listed ? "written" : "replaced";
 }
 
@@ -54,7 +54,7 @@ class Turns {
     const before = this.#before;
     const verdict = before.then((isOn): Verdict | Promise<Verdict> => {
       if (isOn) return judge(client, puts, false);
-      return failed(puts[0]?.[0] ?? "", "NOT_CONFIRMED", "a write before it was not confirmed");
+      return failed(puts[0]?.[0] ?? "", "NOT_CONFIRMED", t`a write before it was not confirmed`);
     });
     this.#waiting += 1;
     this.#before = verdict.then(
@@ -89,7 +89,7 @@ export function guard(client: PvClient): void {
     if (verdict !== "written") return verdict;
     // The value was made from the one that was shown before the question.
     if (options.onlyIfUnchanged === true && updates() !== before) {
-      return failed(name, "MOVED", "the PV has changed since");
+      return failed(name, "MOVED", t`the PV has changed since`);
     }
     return put(name, value, options);
   };

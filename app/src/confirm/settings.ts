@@ -1,6 +1,6 @@
 /** Which PVs the operator of the relay wants confirmed before each write: `confirm_put` of the relay. */
 
-import type { PvClient } from "pvwire";
+import { t, type PvClient } from "pvwire";
 
 const TIMEOUT_MS = 5000;
 
@@ -19,7 +19,7 @@ const fetchPatterns = async (): Promise<Confirmed> => {
     });
     // A relay that serves the page from elsewhere, or an older one.
     if (answer.status === 404) return { patterns: [], problem: "" };
-    if (!answer.ok) throw new Error(`the relay answers ${String(answer.status)}`);
+    if (!answer.ok) throw new Error(t`the relay answers ${String(answer.status)}`);
     const { confirmPut } = (await answer.json()) as { readonly confirmPut: readonly string[] };
     return { patterns: confirmPut, problem: "" };
   } catch (error) {

@@ -1,8 +1,9 @@
 /** Asks before values are written: how many, and which ones will be refused. */
 
 import { useEffect, useRef, type ReactNode } from "react";
+import { t } from "pvwire";
 
-import { pvsText } from "../counts";
+import { pvsText } from "../texts";
 import type { Outcome } from "./restore";
 
 /** More refusals than a person reads here; all are in the table after a dry run. */
@@ -28,15 +29,13 @@ export function ConfirmRestore({ cancel, forecast, write }: ConfirmRestoreProps)
   const count = all.length - refused.length;
   return (
     <dialog ref={dialog} aria-labelledby="restore-title" onClose={cancel}>
-      <h2 id="restore-title">
-        Write {count} of {pvsText(all.length)}?
-      </h2>
+      <h2 id="restore-title">{t`Write ${count} of ${pvsText(all.length)}?`}</h2>
       {unsure > 0 && (
-        <p>For {unsure} of them only writing shows whether the relay and the IOC allow it.</p>
+        <p>{t`For ${unsure} of them only writing shows whether the relay and the IOC allow it.`}</p>
       )}
       {refused.length > 0 && (
         <>
-          <p>{refused.length} will be refused:</p>
+          <p>{t`${refused.length} will be refused:`}</p>
           <ul className="refused">
             {refused.slice(0, NAMED).map(([name, { text }]) => (
               <li key={name}>
@@ -44,15 +43,17 @@ export function ConfirmRestore({ cancel, forecast, write }: ConfirmRestoreProps)
               </li>
             ))}
           </ul>
-          {refused.length > NAMED && <p>… and {refused.length - NAMED} more: see the dry run.</p>}
+          {refused.length > NAMED && (
+            <p>{t`… and ${refused.length - NAMED} more: see the dry run.`}</p>
+          )}
         </>
       )}
       <div className="choices">
         <button ref={leave} type="button" onClick={() => dialog.current?.close()}>
-          Cancel
+          {t`Cancel`}
         </button>
         <button type="button" className="main" onClick={write}>
-          Write
+          {t`Write`}
         </button>
       </div>
     </dialog>

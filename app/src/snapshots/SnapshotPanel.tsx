@@ -1,21 +1,21 @@
 /** One snapshot: compared with now or with another one, saved as a file, and restored. */
 
 import { useMemo, useState, type ReactNode } from "react";
-import type { PvClient } from "pvwire";
+import { t, type PvClient } from "pvwire";
 import { download } from "pvwire/plots";
 import { useClient } from "pvwire/react";
 
 import { useClock } from "../times";
 import { confirmedWriter } from "../confirm/guard";
-import { pvsText } from "../counts";
+import { pvsText } from "../texts";
 import { usePvList } from "../pv_list";
 import { setTo, type Route } from "../route";
-import { compare, EXACT, toleranceOf, type Line } from "./compare";
+import { compare, EXACT, toleranceOf, type Comparison, type Line } from "./compare";
 import { ConfirmRestore } from "./ConfirmRestore";
 import { jsonOf } from "./json_file";
 import type { KeptSnapshots } from "./kept";
 import { phoebusOf } from "./phoebus_file";
-import { foresee, OUTCOME_TEXTS, restore, writesOf, type Outcome } from "./restore";
+import { foresee, outcomeTexts, restore, writesOf, type Outcome } from "./restore";
 import { setRun, useIsWriting, useRun } from "./running";
 import {
   missingPv,
@@ -29,9 +29,6 @@ import { SnapshotRows } from "./SnapshotRows";
 
 /** Values change: comparisons with now are renewed this often. */
 const COMPARE_EVERY_MS = 500;
-
-const KIND_TEXTS = { differs: "differ", unknown: "can't be compared", same: "same" } as const;
-type LineKind = keyof typeof KIND_TEXTS;
 
 interface SnapshotPanelProps {
   readonly route: Route;
@@ -56,7 +53,7 @@ export function SnapshotPanel({ kept, route, snapshot }: SnapshotPanelProps): Re
     const against =
       other === undefined
         ? savedOf(name, read(name))
-        : (otherPvs.get(name) ?? missingPv(name, "not in the other snapshot"));
+        : (otherPvs.get(name) ?? missingPv(name, t`not in the other snapshot`));
     return { pv, other: against, comparison: compare(pv, against, tolerance ?? EXACT) };
   });
   const [unticked, setUnticked] = useState<ReadonlySet<string>>(new Set());
@@ -71,7 +68,7 @@ export function SnapshotPanel({ kept, route, snapshot }: SnapshotPanelProps): Re
     );
   });
   return (
-    <section className="panel table-panel snapshot" aria-label="Snapshot">
+    <section className="panel table-panel snapshot" aria-label={t`Snapshot`}>
       <Titles snapshot={snapshot} kept={kept} />
       <div className="filters">
         <CompareWith route={route} snapshot={snapshot} kept={kept} />
@@ -84,9 +81,9 @@ export function SnapshotPanel({ kept, route, snapshot }: SnapshotPanelProps): Re
         })}
         why={
           route.settings.lock === "1"
-            ? "This page is read-only."
+            ? t`This page is read-only.`
             : other !== undefined
-              ? "To restore, compare with now."
+              ? t`To restore, compare with now.`
               : ""
         }
         read={read}
@@ -94,7 +91,7 @@ export function SnapshotPanel({ kept, route, snapshot }: SnapshotPanelProps): Re
       <SnapshotRows
         route={route}
         lines={shown}
-        otherTitle={other?.title ?? "Now"}
+        otherTitle={other?.title ?? t`Now`}
         outcomes={outcomes}
         unticked={unticked}
         tick={(name, isTicked) => {
@@ -122,7 +119,7 @@ function Titles({ kept, snapshot }: { readonly snapshot: Snapshot; readonly kept
     <div className="snapshot-head">
       {(["title", "comment"] as const).map((part) => (
         <label key={part}>
-          {part === "title" ? "Title" : "Comment"}
+          {part === "title" ? t`Title` : t`Comment`}
           <input
             key={snapshot.id}
             type="text"
@@ -142,7 +139,7 @@ function Titles({ kept, snapshot }: { readonly snapshot: Snapshot; readonly kept
             download(`${fileName}.json`, jsonOf(snapshot), "application/json");
           }}
         >
-          Save as JSON
+          {t`Save as JSON`}
         </button>
         <button
           type="button"
@@ -152,11 +149,11 @@ function Titles({ kept, snapshot }: { readonly snapshot: Snapshot; readonly kept
             setMessage(
               unfit.length === 0
                 ? ""
-                : `Phoebus's format can't have the values of ${unfit.join(", ")}; they are in the file as not connected.`,
+                : t`Phoebus's format can't have the values of ${unfit.join(", ")}; they are in the file as not connected.`,
             );
           }}
         >
-          Save for Phoebus
+          {t`Save for Phoebus`}
         </button>
         <span className="note" role="status">
           {message}
@@ -172,14 +169,14 @@ function CompareWith({ kept, route, snapshot }: SnapshotPanelProps) {
   return (
     <>
       <label className="pair">
-        Compare with
+        {t`Compare with`}
         <select
           value={route.settings.with ?? ""}
           onChange={({ target }) => {
             setTo(route, { with: target.value });
           }}
         >
-          <option value="">now</option>
+          <option value="">{t`now`}</option>
           {kept.all
             ?.filter(({ id }) => id !== snapshot.id)
             .map(({ id, title }) => (
@@ -190,11 +187,11 @@ function CompareWith({ kept, route, snapshot }: SnapshotPanelProps) {
         </select>
       </label>
       <label className="pair">
-        Tolerance of all others
+        {t`Tolerance of all others`}
         <input
           className="short"
           type="text"
-          placeholder="0 or 1%"
+          placeholder={t`0 or 1%`}
           aria-invalid={isWrong}
           value={text}
           onChange={({ target }) => {
@@ -204,7 +201,7 @@ function CompareWith({ kept, route, snapshot }: SnapshotPanelProps) {
       </label>
       {isWrong && (
         <span className="note" role="alert">
-          A tolerance is a number such as 0.1, or a part of the saved value such as 2%.
+          {t`A tolerance is a number such as 0.1, or a part of the saved value such as 2%.`}
         </span>
       )}
     </>
@@ -219,20 +216,20 @@ interface KindFiltersProps {
 }
 
 function KindFilters({ lines, outcomes, route, shownKinds }: KindFiltersProps) {
-  const count = (kind: LineKind): number =>
+  const count = (kind: Comparison["kind"]): number =>
     lines.filter(({ comparison }) => comparison.kind === kind).length;
   const results = [...outcomes.values()];
-  const ends = Object.entries(OUTCOME_TEXTS).map(([kind, text]) => {
+  const ends = Object.entries(outcomeTexts()).map(([kind, text]) => {
     return [kind, text, results.filter((outcome) => outcome.kind === kind).length] as const;
   });
-  const buttons = [
-    ...(["differs", "unknown", "same"] as const).map(
-      (kind) => [kind as string, KIND_TEXTS[kind] as string, count(kind)] as const,
-    ),
+  const buttons: readonly (readonly [kind: string, text: string, number: number])[] = [
+    ["differs", t`differ`, count("differs")],
+    ["unknown", t`can't be compared`, count("unknown")],
+    ["same", t`same`, count("same")],
     ...ends.filter(([, , number]) => number > 0),
   ];
   return (
-    <div className="choices" role="group" aria-label="Only these PVs">
+    <div className="choices" role="group" aria-label={t`Only these PVs`}>
       {buttons.map(([kind, text, number]) => {
         const isOn = shownKinds.includes(kind);
         return (
@@ -282,7 +279,7 @@ async function run(
   const stop = (): void => {
     ending.abort();
   };
-  setRun(id, { stop, message: "Writing…" });
+  setRun(id, { stop, message: t`Writing…` });
   try {
     const { puts, refused } = writesOf(plan.pvs, plan.forecast, read);
     const writer = await confirmedWriter(client, puts);
@@ -295,12 +292,12 @@ async function run(
         const nowMs = performance.now();
         if (nowMs < toldMs + PROGRESS_EVERY_MS) return;
         toldMs = nowMs;
-        setRun(id, { message: `Writing… ${String(count)} of ${pvsText(plan.pvs.length)}` });
+        setRun(id, { message: t`Writing… ${String(count)} of ${pvsText(plan.pvs.length)}` });
       },
     });
     const ms = String(Math.round(performance.now() - began));
     const written = [...outcomes.values()].filter(({ kind }) => /written|changed/.test(kind));
-    const message = `${String(written.length)} of ${pvsText(outcomes.size)} written in ${ms} ms.`;
+    const message = t`${String(written.length)} of ${pvsText(outcomes.size)} written in ${ms} ms.`;
     setRun(id, { outcomes, message });
   } catch (error) {
     setRun(id, { message: error instanceof Error ? error.message : String(error) });
@@ -325,10 +322,10 @@ function Restore({ id, lines, read, why }: RestoreProps) {
         type="button"
         disabled={pvs.length === 0 || isBusy}
         onClick={() => {
-          setRun(id, { outcomes: forecast(), message: "Dry run: nothing was written." });
+          setRun(id, { outcomes: forecast(), message: t`Dry run: nothing was written.` });
         }}
       >
-        Dry run
+        {t`Dry run`}
       </button>
       <button
         type="button"
@@ -337,19 +334,17 @@ function Restore({ id, lines, read, why }: RestoreProps) {
         onClick={() => {
           setPlanned({ pvs, forecast: forecast() });
         }}
-      >
-        Restore {pvsText(pvs.length)}…
-      </button>
+      >{t`Restore ${pvsText(pvs.length)}…`}</button>
       {stop !== undefined && (
-        <button type="button" title="What is not written yet stays as it is" onClick={stop}>
-          Stop
+        <button type="button" title={t`What is not written yet stays as it is`} onClick={stop}>
+          {t`Stop`}
         </button>
       )}
       <span className="note" role="status">
         {stop !== undefined
           ? message
           : isBusy
-            ? "Another snapshot is being restored."
+            ? t`Another snapshot is being restored.`
             : why !== ""
               ? why
               : message}

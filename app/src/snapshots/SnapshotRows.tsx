@@ -1,12 +1,13 @@
 /** The rows of a snapshot: saved value, the other one, their difference, and what a restore does. */
 
 import { useRef, type ReactNode } from "react";
+import { t } from "pvwire";
 
 import { blurOnEnter, elsewhere, hrefOf, type Route } from "../route";
 import { stampText } from "../times";
 import { Space, useVisibleRows } from "../visible_rows";
 import { toleranceOf, type Line } from "./compare";
-import { OUTCOME_TEXTS, type Outcome } from "./restore";
+import { outcomeTexts, type Outcome } from "./restore";
 
 interface SnapshotRowsProps {
   readonly route: Route;
@@ -31,7 +32,7 @@ interface Why {
 /** What a row has no room for: why a value is missing, and what has become of a put. */
 function whyOf({ other, pv }: Line, otherTitle: string, outcome: Outcome | undefined): Why[] {
   const reasons = [
-    ["Saved", pv],
+    [t`Saved`, pv],
     [otherTitle, other],
   ] as const;
   const texts = reasons
@@ -50,22 +51,22 @@ export function SnapshotRows(props: SnapshotRowsProps): ReactNode {
   const { count, first, height } = useVisibleRows(room, rows.length);
   const shown = rows.slice(first, first + count);
   const columns = [
-    ["tick", "Write"],
+    ["tick", t`Write`],
     ["name", "PV"],
-    ["value", "Saved"],
-    ["alarm", "Alarm"],
-    ["time", "Time"],
+    ["value", t`Saved`],
+    ["alarm", t`Alarm`],
+    ["time", t`Time`],
     ["other", otherTitle],
-    ["difference", "Difference"],
-    ["tolerance", "Tolerance"],
-    ["outcome", "Outcome"],
+    ["difference", t`Difference`],
+    ["tolerance", t`Tolerance`],
+    ["outcome", t`Outcome`],
   ] as const;
   return (
     <div
       ref={room}
       className="table-room snapshot-room"
       role="region"
-      aria-label="Values"
+      aria-label={t`Values`}
       tabIndex={0}
       data-outcomes={outcomes.size > 0 || undefined}
     >
@@ -148,7 +149,7 @@ function RowView({
       <td data-column="tick">
         <input
           type="checkbox"
-          aria-label={`Restore ${name}`}
+          aria-label={t`Restore ${name}`}
           checked={!unticked.has(name)}
           onChange={({ target }) => {
             tick(name, target.checked);
@@ -175,7 +176,7 @@ function RowView({
         <input
           key={tolerance}
           type="text"
-          aria-label={`Tolerance of ${name}`}
+          aria-label={t`Tolerance of ${name}`}
           defaultValue={tolerance}
           aria-invalid={toleranceOf(tolerance) === undefined}
           onBlur={({ target }) => {
@@ -185,7 +186,7 @@ function RowView({
         />
       </td>
       <td data-column="outcome" title={outcome?.text}>
-        {outcome !== undefined && isLong ? OUTCOME_TEXTS[outcome.kind] : outcome?.text}
+        {outcome !== undefined && isLong ? outcomeTexts()[outcome.kind] : outcome?.text}
       </td>
     </tr>
   );

@@ -1,9 +1,10 @@
 /** Takes the values of a list of PVs, keeps and exchanges them, and shows one of them. */
 
 import { useRef, useState, type ReactNode } from "react";
+import { t } from "pvwire";
 import { useClient } from "pvwire/react";
 
-import { counted, pvsText } from "../counts";
+import { pvsText } from "../texts";
 import { ListBox } from "../ListBox";
 import { KINDS } from "../pv_kind";
 import { usePvList, type PvList } from "../pv_list";
@@ -24,10 +25,10 @@ export default function SnapshotsPage({ route }: { readonly route: Route }): Rea
   const list = usePvList(names);
   const kept = useKept();
   const chosen = kept.all?.find(({ id }) => id === route.settings.snapshot);
-  useTitle(chosen === undefined ? "Snapshots" : chosen.title, moodOfList(KINDS, list.counts));
+  useTitle(chosen === undefined ? t`Snapshots` : chosen.title, moodOfList(KINDS, list.counts));
   return (
     <div className="snapshots-page">
-      <h1>Snapshots</h1>
+      <h1>{t`Snapshots`}</h1>
       <ListBox route={route} />
       <Take route={route} names={names} list={list} kept={kept} />
       <Kept route={route} kept={kept} />
@@ -58,8 +59,9 @@ function useShow(route: Route, kept: KeptSnapshots): (snapshot: Snapshot) => Pro
 /** What was taken, in words: the PVs without a value are named in the table. */
 function takenText({ pvs }: Snapshot, tookMs: number): string {
   const missing = pvs.filter(({ value }) => value === undefined).length;
-  const values = `${counted(pvs.length - missing, "value")} taken in ${String(Math.round(tookMs))} ms`;
-  return missing === 0 ? `${values}.` : `${values}; ${pvsText(missing)} without a value.`;
+  const [count, ms] = [pvs.length - missing, Math.round(tookMs)];
+  const values = count === 1 ? t`1 value taken in ${ms} ms` : t`${count} values taken in ${ms} ms`;
+  return missing === 0 ? `${values}.` : t`${values}; ${pvsText(missing)} without a value.`;
 }
 
 function Take({ kept, list, names, route }: TakeProps) {
@@ -84,9 +86,9 @@ function Take({ kept, list, names, route }: TakeProps) {
   const takeThen = async (): Promise<void> => {
     const began = performance.now();
     const takenMs = Date.parse(isUtc ? `${moment}Z` : moment);
-    if (Number.isNaN(takenMs)) throw new Error("Choose a date and a time first.");
+    if (Number.isNaN(takenMs)) throw new Error(t`Choose a date and a time first.`);
     const pvs = await takePast(client, names, takenMs, read);
-    const title = `${dateText(takenMs, isUtc)} (past)`;
+    const title = t`${dateText(takenMs, isUtc)} (past)`;
     const snapshot = { id: newId(), title, comment: "", takenMs, pvs };
     setMessage(takenText(snapshot, performance.now() - began));
     await show(snapshot);
@@ -105,7 +107,7 @@ function Take({ kept, list, names, route }: TakeProps) {
   const { gone, searched } = list.counts;
   const absent = gone + searched;
   return (
-    <section className="panel take" aria-label="Take a snapshot">
+    <section className="panel take" aria-label={t`Take a snapshot`}>
       <div className="choices">
         <button
           type="button"
@@ -115,14 +117,14 @@ function Take({ kept, list, names, route }: TakeProps) {
             run(take);
           }}
         >
-          Take {pvsText(names.length)} now
+          {t`Take ${pvsText(names.length)} now`}
         </button>
-        {absent > 0 && <span className="note">Without a value now: {absent}</span>}
+        {absent > 0 && <span className="note">{t`Without a value now: ${absent}`}</span>}
         <span className="pair">
           <input
             type="datetime-local"
             step="1"
-            aria-label={`Past moment, ${zoneText(isUtc)}`}
+            aria-label={t`Past moment, ${zoneText(isUtc)}`}
             value={moment}
             onChange={({ target }) => {
               setMoment(target.value);
@@ -135,7 +137,7 @@ function Take({ kept, list, names, route }: TakeProps) {
               run(takeThen);
             }}
           >
-            Take from the past
+            {t`Take from the past`}
           </button>
         </span>
         <OpenFile
@@ -161,7 +163,7 @@ function readFile(text: string, name: string): Snapshot {
     return /^\s*\{/.test(text) ? snapshotOfJson(text, title) : snapshotOfPhoebus(text, title);
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    throw new Error(`${name} can't be read: ${why}.`, { cause: error });
+    throw new Error(t`${name} can't be read: ${why}.`, { cause: error });
   }
 }
 
@@ -170,13 +172,13 @@ function OpenFile({ open }: { readonly open: (file: File) => void }) {
   return (
     <>
       <button type="button" onClick={() => input.current?.click()}>
-        Open a file…
+        {t`Open a file…`}
       </button>
       <input
         ref={input}
         type="file"
         hidden
-        aria-label="Snapshot file"
+        aria-label={t`Snapshot file`}
         accept=".json,.snp,.csv"
         onChange={({ target }) => {
           const [file] = target.files ?? [];
@@ -191,7 +193,7 @@ function OpenFile({ open }: { readonly open: (file: File) => void }) {
 
 /** The date, unless the title has it. */
 function aboutDate(takenMs: number, title: string, isUtc: boolean): string {
-  if (takenMs === 0) return ", no date";
+  if (takenMs === 0) return `, ${t`no date`}`;
   const date = dateText(takenMs, isUtc);
   return title.startsWith(date) ? "" : `, ${date}`;
 }
@@ -208,13 +210,12 @@ function Kept({ kept, route }: KeptProps) {
   if (all.length === 0) {
     return (
       <p className="panel none-kept note">
-        No snapshot is kept in this browser yet. Choose PVs, and take their values; or open a file
-        of this page or of Phoebus.
+        {t`No snapshot is kept in this browser yet. Choose PVs, and take their values; or open a file of this page or of Phoebus.`}
       </p>
     );
   }
   return (
-    <ul className="kept" aria-label="Snapshots in this browser">
+    <ul className="kept" aria-label={t`Snapshots in this browser`}>
       {all.map(({ id, pvs, takenMs, title }) => (
         <li key={id} className="panel" aria-current={id === route.settings.snapshot || undefined}>
           <button
@@ -232,10 +233,10 @@ function Kept({ kept, route }: KeptProps) {
           </span>
           <button
             type="button"
-            aria-label={`Remove the snapshot ${title}`}
-            title="Remove"
+            aria-label={t`Remove the snapshot ${title}`}
+            title={t`Remove`}
             onClick={() => {
-              if (!window.confirm(`Remove the snapshot ${title} from this browser?`)) return;
+              if (!window.confirm(t`Remove the snapshot ${title} from this browser?`)) return;
               if (id === route.settings.snapshot) setTo(route, { snapshot: "" });
               void kept.remove(id);
             }}

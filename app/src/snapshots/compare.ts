@@ -1,5 +1,7 @@
 /** Whether a saved value and another one are the same, within a tolerance. */
 
+import { t } from "pvwire";
+
 import { isUnique, labelOf, type SavedPv, type SavedValue, type Scalar } from "./snapshot";
 
 export interface Comparison {
@@ -60,7 +62,7 @@ const digitsOf = (number: number): string => String(Number(number.toPrecision(6)
 function numberText(saved: number, other: number): string {
   const change = other - saved;
   const sign = change > 0 ? "+" : "";
-  if (!Number.isFinite(change)) return "differs";
+  if (!Number.isFinite(change)) return t`differs`;
   const percent = Number(((100 * change) / Math.abs(saved)).toPrecision(3));
   const part = saved === 0 ? "" : ` (${sign}${String(percent)} %)`;
   return `${sign}${digitsOf(change)}${part}`;
@@ -68,29 +70,29 @@ function numberText(saved: number, other: number): string {
 
 /** Compares what was saved with another value of the PV, now or in another snapshot. */
 export function compare(saved: SavedPv, other: SavedPv, otherwise: Tolerance): Comparison {
-  if (saved.value === undefined) return { kind: "unknown", text: `not saved: ${saved.missing}` };
+  if (saved.value === undefined) return { kind: "unknown", text: t`not saved: ${saved.missing}` };
   if (other.value === undefined) return { kind: "unknown", text: other.missing };
   const tolerance = saved.tolerance === "" ? otherwise : (toleranceOf(saved.tolerance) ?? EXACT);
   const [savedLabel, otherLabel] = [labelOf(saved), labelOf(other)];
   if (savedLabel !== undefined && otherLabel !== undefined) {
     const isOne = saved.value === other.value || isUnique(savedLabel, other.choices ?? []);
     const isSame = savedLabel === otherLabel && isOne;
-    return { kind: isSame ? "same" : "differs", text: isSame ? "" : "another choice" };
+    return { kind: isSame ? "same" : "differs", text: isSame ? "" : t`another choice` };
   }
   const [ours, theirs] = [elementsOf(saved.value), elementsOf(other.value)];
   if (ours.length !== theirs.length) {
-    const lengths = `${String(ours.length)} elements saved, ${String(theirs.length)} now`;
+    const lengths = t`${String(ours.length)} elements saved, ${String(theirs.length)} now`;
     return { kind: "differs", text: lengths };
   }
   const different = ours.filter((each, at) => !isNear(each, theirs[at] ?? NaN, tolerance)).length;
   if (different === 0) return { kind: "same", text: "" };
   const [one, two] = [saved.value, other.value];
   if (typeof one === "object") {
-    return { kind: "differs", text: `${String(different)} of ${String(ours.length)} elements` };
+    return { kind: "differs", text: t`${String(different)} of ${String(ours.length)} elements` };
   }
   if (typeof one === "number" && typeof two === "number") {
     return { kind: "differs", text: numberText(one, two) };
   }
-  const text = typeof one === "bigint" && typeof two === "bigint" ? String(two - one) : "differs";
+  const text = typeof one === "bigint" && typeof two === "bigint" ? String(two - one) : t`differs`;
   return { kind: "differs", text };
 }

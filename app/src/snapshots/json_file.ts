@@ -1,5 +1,7 @@
 /** Snapshots as JSON. JSON has neither NaN nor integers beyond 2^53: these are objects with their text. */
 
+import { t } from "pvwire";
+
 import {
   newId,
   textOf,
@@ -26,14 +28,14 @@ function fromJson(scalar: unknown): Scalar {
   const { integer = "", number = "" } = Object(scalar) as { integer?: string; number?: string };
   if (/^-?\d+$/.test(integer)) return BigInt(integer);
   if (/^(?:NaN|-?Infinity)$/.test(number)) return Number(number);
-  throw new Error(`${JSON.stringify(scalar)} is no value`);
+  throw new Error(t`${JSON.stringify(scalar)} is no value`);
 }
 
 /** The same for a text; a number written in its place, such as a tolerance, is taken as its text. */
 function textIn(given: unknown, what: string): string {
   if (typeof given === "string" || typeof given === "number") return String(given);
   if (given === undefined || given === null) return "";
-  throw new Error(`${what} of the file is no text`);
+  throw new Error(t`${what} of the file is no text`);
 }
 
 const isArray = (value: SavedValue): value is readonly Scalar[] => typeof value === "object";
@@ -85,24 +87,24 @@ const isJsonArray = (value: JsonPv["value"]): value is readonly JsonScalar[] =>
 
 function pvOf(row: JsonPv): SavedPv {
   const { value } = row;
-  const name = textIn(row.name, "a PV's name");
-  if (name === "") throw new Error("a PV of the file has no name");
+  const name = textIn(row.name, t`a PV's name`);
+  if (name === "") throw new Error(t`a PV of the file has no name`);
   const one = value === undefined || isJsonArray(value) ? undefined : fromJson(value);
   const saved = isJsonArray(value) ? value.map(fromJson) : one;
   return {
     name,
     value: saved,
     missing:
-      textIn(row.missing, "a reason") || (value === undefined ? "the file has no value" : ""),
+      textIn(row.missing, t`a reason`) || (value === undefined ? t`the file has no value` : ""),
     type: row.type ?? "Unknown",
-    choices: row.choices?.map((label) => textIn(label, "a choice")),
+    choices: row.choices?.map((label) => textIn(label, t`a choice`)),
     // The file's own text may be that of another value.
     text: textOf({ choices: row.choices, value: saved }),
     severity: row.severity ?? null,
     status: row.status ?? null,
     seconds: Number(row.time?.seconds) || 0,
     nanoseconds: Number(row.time?.nanoseconds) || 0,
-    tolerance: textIn(row.tolerance, "a tolerance"),
+    tolerance: textIn(row.tolerance, t`a tolerance`),
     ...(row.readOnly === true ? { readOnly: true } : {}),
   };
 }
@@ -110,23 +112,23 @@ function pvOf(row: JsonPv): SavedPv {
 export function snapshotOfJson(text: string, fileName: string): Snapshot {
   const read = JSON.parse(text) as JsonSnapshot;
   if (read.format !== FORMAT || !Array.isArray(read.pvs)) {
-    throw new Error("this JSON is no snapshot of pvwire");
+    throw new Error(t`this JSON is no snapshot of pvwire`);
   }
   if (read.version !== VERSION) {
-    throw new Error(`the file has version ${String(read.version)}; this app reads 1: update it`);
+    throw new Error(t`the file has version ${String(read.version)}; this app reads 1: update it`);
   }
   const pvs = read.pvs.map(pvOf);
   const known = new Set<string>();
   for (const { name } of pvs) {
     // One of the two values would be written, and which one is unknown.
-    if (known.has(name)) throw new Error(`the file has ${name} twice`);
+    if (known.has(name)) throw new Error(t`the file has ${name} twice`);
     known.add(name);
   }
   const takenMs = Date.parse(read.taken ?? "");
   return {
     id: newId(),
-    title: textIn(read.title, "the title") || fileName,
-    comment: textIn(read.comment, "the comment"),
+    title: textIn(read.title, t`the title`) || fileName,
+    comment: textIn(read.comment, t`the comment`),
     takenMs: Number.isNaN(takenMs) ? 0 : takenMs,
     pvs,
   };

@@ -1,6 +1,7 @@
 /** The snapshots that this browser keeps. */
 
 import { useCallback, useEffect, useState } from "react";
+import { t } from "pvwire";
 
 import type { Snapshot } from "./snapshot";
 
@@ -13,7 +14,7 @@ const done = <T>(request: IDBRequest<T>): Promise<T> =>
       resolve(request.result);
     };
     request.onerror = () => {
-      reject(request.error ?? new Error("the browser's database failed"));
+      reject(request.error ?? new Error(t`the browser's database failed`));
     };
   });
 
@@ -34,7 +35,7 @@ async function inStore<T>(
         resolve();
       };
       transaction.onabort = () => {
-        reject(transaction.error ?? new Error("the browser undid it"));
+        reject(transaction.error ?? new Error(t`the browser undid it`));
       };
     });
     const [result] = await Promise.all([done(use(transaction.objectStore(STORE))), kept]);
@@ -62,7 +63,7 @@ export function useKept(): KeptSnapshots {
   const [problem, setProblem] = useState("");
   const fail = (error: unknown): void => {
     const why = error instanceof Error ? error.message : String(error);
-    setProblem(`This browser keeps no snapshots (${why}): save them as files.`);
+    setProblem(t`This browser keeps no snapshots (${why}): save them as files.`);
   };
   useEffect(() => {
     // One may be taken before these are read.

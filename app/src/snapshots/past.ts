@@ -1,6 +1,6 @@
 /** The values of PVs at a past moment, from what the relay and its archiver keep. */
 
-import type { PvClient, PvHistory } from "pvwire";
+import { t, type PvClient, type PvHistory } from "pvwire";
 
 import { absenceOf, missingPv, textOf, type FullData, type SavedPv } from "./snapshot";
 
@@ -11,18 +11,19 @@ const BILLION = 1_000_000_000n;
 function heldAt(name: string, past: PvHistory, atNs: bigint, data: FullData | undefined): SavedPv {
   const { archiveError, gaps, integers, keptSinceNs, numbers, severities, texts, timeNs } = past;
   if (keptSinceNs === undefined && timeNs.length === 0) {
-    return missingPv(name, archiveError?.message ?? "no past of it is kept");
+    return missingPv(name, archiveError?.message ?? t`no past of it is kept`);
   }
   let row = -1;
   timeNs.forEach((ns, at) => {
     if (ns <= atNs) row = at;
   });
   const stamp = timeNs[row];
-  if (stamp === undefined) return missingPv(name, archiveError?.message ?? "its past begins later");
+  if (stamp === undefined)
+    return missingPv(name, archiveError?.message ?? t`its past begins later`);
   const gap = gaps.find(
     ({ fromNs, toNs }) => fromNs <= atNs && (toNs === undefined || toNs > atNs),
   );
-  if (gap !== undefined) return missingPv(name, `${gap.cause} then`);
+  if (gap !== undefined) return missingPv(name, t`${gap.cause} then`);
   const type = data?.display?.type ?? "Unknown";
   const choices = data?.display?.choices ?? undefined;
   const value = texts.get(row) ?? integers.get(row) ?? numbers[row];
@@ -63,7 +64,7 @@ export async function readPast(
   try {
     const past = await client.history(name, { from: atNs, to: atNs, signal });
     const isArray = data?.value?.array != null;
-    const why = isArray ? "the relay keeps no past of arrays" : "";
+    const why = isArray ? t`the relay keeps no past of arrays` : "";
     return why === "" ? heldAt(name, past, atNs, data) : missingPv(name, why);
   } catch (error) {
     signal?.throwIfAborted();

@@ -4,6 +4,8 @@
  * `label~[label;label]`. The format has no quotation marks inside a text.
  */
 
+import { t } from "pvwire";
+
 import { dateText } from "../times";
 import { toleranceOf } from "./compare";
 import {
@@ -147,7 +149,7 @@ function scalarOf(type: string, text: string): Scalar {
     const whole = BigInt(text.replace("+", ""));
     return Number.isSafeInteger(Number(whole)) ? Number(whole) : whole;
   }
-  throw new Error(`“${text}” is no value of the type ${type}`);
+  throw new Error(t`“${text}” is no value of the type ${type}`);
 }
 
 const SEVERITIES = ["MINOR", "MAJOR", "INVALID"] as const;
@@ -160,7 +162,7 @@ function pvOf(row: Row): SavedPv {
   // Blanks around a text or a label belong to it.
   const value = /^(?:string|enum)/.test(type) ? (row.VALUE ?? "") : (row.VALUE ?? "").trim();
   if (type === "na" || value === "---" || (value === "" && type !== "string")) {
-    return missingPv(name, "not connected when the snapshot was taken");
+    return missingPv(name, t`not connected when the snapshot was taken`);
   }
   const [, seconds = "0", nanoseconds = "0"] = /^(\d+)\.?(\d*)$/.exec(row.TIMESTAMP ?? "") ?? [];
   const [plain = "", labels] = type.startsWith("string") ? [value] : value.split("~");
@@ -195,7 +197,7 @@ function pvOf(row: Row): SavedPv {
   if (type === "enum" && choices !== undefined) {
     const index = choices.indexOf(plain);
     if (!isUnique(plain, choices)) {
-      return missingPv(name, `the file has several choices “${plain}”`);
+      return missingPv(name, t`the file has several choices “${plain}”`);
     }
     return { ...common, type: "Enum", value: index >= 0 ? index : scalarOf("int", plain) };
   }
@@ -229,23 +231,26 @@ function readComments(lines: readonly string[], fileName: string): Comments {
   };
 }
 
-const UNREADABLE = "its line has a text with a quotation mark or a line feed, and can't be read";
-
 /** Reads a file of Phoebus; rows that can't be read are named in the error. */
 export function snapshotOfPhoebus(text: string, fileName: string): Snapshot {
   const lines = text.split(/\r?\n/);
   const comments = lines.filter((line) => line.startsWith("#"));
   const [head = "", ...rows] = lines.filter((line) => line.trim() !== "" && !line.startsWith("#"));
   const { cells: columns } = cellsIn(head);
-  if (!columns.includes("PV")) throw new Error("this file has no column PV");
+  if (!columns.includes("PV")) throw new Error(t`this file has no column PV`);
   if (!columns.includes("VALUE")) {
-    throw new Error("this file is a list of PVs without values: paste its names as a list");
+    throw new Error(t`this file is a list of PVs without values: paste its names as a list`);
   }
   const pvs = new Map<string, SavedPv>();
   for (const line of rows) {
     const { cells, isSure } = cellsIn(line);
     const row = Object.fromEntries(columns.map((column, at) => [column, cells[at] ?? ""]));
-    const pv = isSure ? pvOf(row) : missingPv(row.PV ?? "", UNREADABLE);
+    const pv = isSure
+      ? pvOf(row)
+      : missingPv(
+          row.PV ?? "",
+          t`its line has a text with a quotation mark or a line feed, and can't be read`,
+        );
     if (pv.name !== "") pvs.set(pv.name, pv);
   }
   const read = readComments(comments, fileName);

@@ -1,6 +1,6 @@
 /** Writes saved values: what would happen to each, and what has happened. Every PV gets one outcome. */
 
-import type { PutResult, PutValue, PvClient } from "pvwire";
+import { t, type PutResult, type PutValue, type PvClient } from "pvwire";
 
 import { absenceOf, isUnique, labelOf, textIn, type FullData, type SavedPv } from "./snapshot";
 
@@ -11,14 +11,14 @@ export interface Outcome {
 }
 
 /** The outcomes in short. */
-export const OUTCOME_TEXTS: Readonly<Record<Outcome["kind"], string>> = {
-  would: "would be written",
-  unsure: "known when written",
-  refused: "refused",
-  written: "written",
-  changed: "written, but different now",
-  unknown: "perhaps written",
-};
+export const outcomeTexts = (): Readonly<Record<Outcome["kind"], string>> => ({
+  would: t`would be written`,
+  unsure: t`known when written`,
+  refused: t`refused`,
+  written: t`written`,
+  changed: t`written, but different now`,
+  unknown: t`perhaps written`,
+});
 
 const refusal = (text: string): Outcome => ({ kind: "refused", text });
 
@@ -27,18 +27,18 @@ const refusal = (text: string): Outcome => ({ kind: "refused", text });
  * label says nothing, or could be another choice's.
  */
 function choiceOf(label: string, index: number, choices: readonly string[]): PutValue | Outcome {
-  if (!choices.includes(label)) return refusal(`the PV has no choice “${label}”`);
+  if (!choices.includes(label)) return refusal(t`the PV has no choice “${label}”`);
   if (isUnique(label, choices)) {
     return Number.isNaN(Number(label)) ? label : choices.indexOf(label);
   }
-  return choices[index] === label ? index : refusal(`the PV has several choices “${label}”`);
+  return choices[index] === label ? index : refusal(t`the PV has several choices “${label}”`);
 }
 
 /** The value as a put takes it, or why it can't be written. */
 function putValueOf(saved: SavedPv, data: FullData | undefined): PutValue | Outcome {
   const { value } = saved;
-  if (saved.readOnly) return refusal("the file marks it as read-only");
-  if (value === undefined) return refusal(`the snapshot has no value: ${saved.missing}`);
+  if (saved.readOnly) return refusal(t`the file marks it as read-only`);
+  if (value === undefined) return refusal(t`the snapshot has no value: ${saved.missing}`);
   if (typeof value === "object") {
     if (value.every((each) => typeof each === "number")) return value;
     if (value.every((each) => typeof each === "string")) return value;
@@ -50,7 +50,7 @@ function putValueOf(saved: SavedPv, data: FullData | undefined): PutValue | Outc
   const choices = data?.display?.choices;
   if (choices == null) {
     const absence = absenceOf(data);
-    return refusal(absence === "" ? "the snapshot has a choice, and the PV has none" : absence);
+    return refusal(absence === "" ? t`the snapshot has a choice, and the PV has none` : absence);
   }
   return label === undefined ? value : choiceOf(label, value, choices);
 }
@@ -66,26 +66,26 @@ export function foresee(saved: SavedPv, data: FullData | undefined): Outcome {
   const absence = absenceOf(data);
   if (absence !== "" || data === undefined) return refusal(absence);
   const { display, status } = data;
-  if (!status.mutable) return refusal("no write access at the IOC");
-  if (status.writable === false) return refusal("writing is not allowed by the relay");
+  if (!status.mutable) return refusal(t`no write access at the IOC`);
+  if (status.writable === false) return refusal(t`writing is not allowed by the relay`);
   if (typeof value !== "object" && textIn(saved.name, data) === null) {
     // It would become an array of one element.
-    if (data.value?.array != null) return refusal("the snapshot has no array, and the PV has one");
+    if (data.value?.array != null) return refusal(t`the snapshot has no array, and the PV has one`);
     const isNumber = /^(?:U?Int|Float)\d+$/.test(display?.type ?? "");
     if (isNumber && typeof value === "string") {
-      return refusal("the snapshot has a text, and the PV is a number");
+      return refusal(t`the snapshot has a text, and the PV is a number`);
     }
   }
   const { max, min } = display?.controlRange ?? { max: null, min: null };
   // Equal limits don't limit.
   const limits = max !== null && min !== null && max > min;
   if (limits && typeof value === "number" && (value < min || value > max)) {
-    return refusal(`outside the control limits ${String(min)} to ${String(max)}`);
+    return refusal(t`outside the control limits ${String(min)} to ${String(max)}`);
   }
   if (status.writable === null) {
-    return { kind: "unsure", text: "only writing shows whether it is allowed" };
+    return { kind: "unsure", text: t`only writing shows whether it is allowed` };
   }
-  return { kind: "would", text: "would be written" };
+  return { kind: "would", text: t`would be written` };
 }
 
 function outcomeOf(result: PutResult): Outcome {
@@ -94,8 +94,8 @@ function outcomeOf(result: PutResult): Outcome {
     return { kind: mayBeWritten ? "unknown" : "refused", text: `${message} (${code})` };
   }
   return result.message === undefined
-    ? { kind: "written", text: "written" }
-    : { kind: "changed", text: `written; ${result.message}` };
+    ? { kind: "written", text: t`written` }
+    : { kind: "changed", text: t`written; ${result.message}` };
 }
 
 /** What a restore writes, in the order of the snapshot, and the outcomes of what it doesn't write. */
@@ -156,7 +156,7 @@ export async function restore(
   const write = async (some: Writes["puts"]): Promise<void> => {
     if (signal?.aborted === true) {
       for (const [name] of some)
-        outcomes.set(name, refusal("not written: the restore was stopped"));
+        outcomes.set(name, refusal(t`not written: the restore was stopped`));
       return;
     }
     const results = await writer.putMany(some, { checkLimits: true });

@@ -1,6 +1,16 @@
 /** A snapshot: the values of a list of PVs at one moment, each exactly, with its alarm and time. */
 
-import type { PvClient, PvConnection, PvData, PvDisplay, PvType, PvValue, Severity } from "pvwire";
+import {
+  t,
+  type PvClient,
+  type PvConnection,
+  type PvConnectionState,
+  type PvData,
+  type PvDisplay,
+  type PvType,
+  type PvValue,
+  type Severity,
+} from "pvwire";
 
 export type Scalar = number | bigint | string;
 
@@ -57,7 +67,7 @@ export function textOf(pv: Labelled): string {
   if (typeof value !== "object") return labelOf(pv) ?? String(value);
   const elements = value.map((each) => (typeof each === "string" ? JSON.stringify(each) : each));
   const first = elements.slice(0, SHOWN).join(", ");
-  const rest = value.length > SHOWN ? `, … ${String(value.length)} elements` : "";
+  const rest = value.length > SHOWN ? t`, … ${String(value.length)} elements` : "";
   return `[${first}${rest}]`;
 }
 
@@ -111,28 +121,30 @@ export const missingPv = (name: string, missing: string): SavedPv => ({
   missing,
 });
 
-const STATES = {
-  connecting: "searched",
-  notFound: "not found",
-  connected: "no value yet",
-  disconnected: "disconnected",
-  relayLost: "the relay is lost",
-  refused: "refused by the relay",
-} as const;
+const stateText = (state: PvConnectionState): string =>
+  ({
+    connecting: t`searched`,
+    notFound: t`not found`,
+    connected: t`no value yet`,
+    disconnected: t`disconnected`,
+    relayLost: t`the relay is lost`,
+    refused: t`refused by the relay`,
+  })[state];
 
 /** Why a PV has no present value. */
 export function absenceOf(data: FullData | undefined): string {
-  if (data === undefined) return STATES.connecting;
+  if (data === undefined) return stateText("connecting");
   const { connection, display, value } = data;
   if (!connection.connected) {
     const { reason } = connection;
-    return reason === null ? STATES[connection.state] : `${STATES[connection.state]}: ${reason}`;
+    const text = stateText(connection.state);
+    return reason === null ? text : `${text}: ${reason}`;
   }
-  if (connection.unresponsive) return "the server doesn't respond";
-  if (!connection.readable) return "no read access at the IOC";
-  if (value === null) return connection.reason ?? STATES.connected;
+  if (connection.unresponsive) return t`the server doesn't respond`;
+  if (!connection.readable) return t`no read access at the IOC`;
+  if (value === null) return connection.reason ?? stateText("connected");
   if (display !== null && /^(?:Structure|Union|Any)$/.test(display.type)) {
-    return `a structure (${display.typeId}): snapshots have numbers, texts, choices and arrays`;
+    return t`a structure (${display.typeId}): snapshots have numbers, texts, choices and arrays`;
   }
   return "";
 }
@@ -178,7 +190,7 @@ function readSaved(name: string, data: FullData | undefined): SavedPv {
   const { display, status, time } = data;
   const value = valueOf(name, data);
   if (value === undefined) {
-    return missingPv(name, `not taken: more than ${String(MAX_ELEMENTS)} elements`);
+    return missingPv(name, t`not taken: more than ${String(MAX_ELEMENTS)} elements`);
   }
   return {
     name,
