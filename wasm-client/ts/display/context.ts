@@ -1,6 +1,6 @@
 /** What the widgets of a display share: the display they are on, and their scope of macros. */
 
-import { createContext, useContext } from "react";
+import { createContext, useContext, useEffect } from "react";
 
 import type { DisplayFile, FileKind } from "./model/file.js";
 import type { DisplayNote } from "./model/inspect.js";
@@ -53,6 +53,12 @@ export function useShown(): Shown {
   const shown = useContext(ShownContext);
   if (shown === undefined) throw new Error("a widget of a display needs a <Display> around it");
   return shown;
+}
+
+/** Has a text in the list of what isn't shown, unless it is `undefined`. */
+export function useNote(kind: DisplayNote["kind"], text: string | undefined): void {
+  const { note } = useShown();
+  useEffect(() => (text === undefined ? undefined : note({ kind, text })), [note, kind, text]);
 }
 
 /** The macros, and the file, that widgets are in. */

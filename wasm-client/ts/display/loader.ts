@@ -8,10 +8,9 @@ import { parseDisplay, type DisplayFile, type FileKind } from "./model/file.js";
 /** Files that are kept; a display that embeds more reads them again from the browser's cache. */
 const MAX_FILES = 200;
 
-const TIMEOUT_MS = 30_000;
-
-async function fetchText(address: string): Promise<string> {
-  const signal = AbortSignal.timeout(TIMEOUT_MS);
+/** The text at an address, unless the browser has the present one. */
+export async function fetchText(address: string, timeoutMs = 30_000): Promise<string> {
+  const signal = AbortSignal.timeout(timeoutMs);
   const answer = await fetch(address, { cache: "no-cache", signal });
   if (!answer.ok) throw new Error(`HTTP status ${String(answer.status)}`);
   return await answer.text();

@@ -1,5 +1,6 @@
 /** Displays that a relay serves: their list, their colours, and which of their files have changed. */
 
+import { fetchText } from "./loader.js";
 import { nearestFile } from "./model/address.js";
 import { paletteOf, type Palette } from "./model/palette.js";
 
@@ -51,10 +52,8 @@ export function createScreens(url: string | URL, options: { pollMs?: number } = 
   let last: readonly ScreenFile[] | undefined;
   const read = async (): Promise<readonly ScreenFile[]> => {
     // The relay answers an unchanged list without its content.
-    const signal = AbortSignal.timeout(TIMEOUT_MS);
-    const answer = await fetch(base, { cache: "no-cache", signal });
-    if (!answer.ok) throw new Error(`HTTP status ${String(answer.status)}`);
-    return ((await answer.json()) as { readonly files: readonly ScreenFile[] }).files;
+    const text = await fetchText(base, TIMEOUT_MS);
+    return (JSON.parse(text) as { readonly files: readonly ScreenFile[] }).files;
   };
   const list = async (): Promise<readonly ScreenFile[]> => {
     const files = await read();
@@ -75,13 +74,6 @@ export function createScreens(url: string | URL, options: { pollMs?: number } = 
     }
   };
   const palettes = new Map<string, Promise<Palette>>();
-  const text = async (path: string | undefined): Promise<string> => {
-    if (path === undefined) return "";
-    const signal = AbortSignal.timeout(TIMEOUT_MS);
-    const answer = await fetch(addressOf(path), { cache: "no-cache", signal });
-    if (!answer.ok) throw new Error(`${path}: HTTP status ${String(answer.status)}`);
-    return await answer.text();
-  };
   const palette: Screens["palette"] = async (display) => {
     const versions = new Map((last ?? (await list())).map((file) => [file.path, file.version]));
     const paths = PALETTE_FILES.map((name) => nearestFile(new Set(versions.keys()), display, name));
@@ -89,12 +81,14 @@ export function createScreens(url: string | URL, options: { pollMs?: number } = 
     const key = JSON.stringify(paths.map((path) => [path, versions.get(path ?? "")]));
     const known = palettes.get(key);
     if (known !== undefined) return await known;
-    const readable = (path: string | undefined): Promise<string> =>
-      text(path).catch(() => {
+    const readable = async (path: string | undefined): Promise<string> => {
+      if (path === undefined) return "";
+      return await fetchText(addressOf(path), TIMEOUT_MS).catch(() => {
         // It is read again for the next display.
         palettes.delete(key);
         return "";
       });
+    };
     const read = Promise.all(paths.map(readable)).then(([colours = "", fonts = "", classes = ""]) =>
       paletteOf({ colours, fonts, classes }),
     );

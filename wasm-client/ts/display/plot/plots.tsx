@@ -9,7 +9,7 @@ import type { PvConnectionState, PvData } from "../../types.js";
 import { History, STEP_MS } from "../../widgets/history.js";
 import { POINT_FIELDS, taker, type PointData } from "../../widgets/feed.js";
 import { TableView } from "../../widgets/TableView.js";
-import { useShown } from "../context.js";
+import { useNote, useShown } from "../context.js";
 import { resolveFile } from "../model/address.js";
 import { defaultsOf } from "../model/defaults.js";
 import { clientName } from "../model/names.js";
@@ -253,7 +253,7 @@ export function StripPlot({ props, widget }: WidgetProps): ReactNode {
 /** The plot of a data browser's file. It begins when it is opened, as a strip chart does. */
 export function DataBrowser(of: WidgetProps): ReactNode {
   const { props, widget } = of;
-  const { note, palette, root } = useShown();
+  const { palette, root } = useShown();
   const { scope } = widget;
   const name = props.text("file");
   const found = useMemo(() => resolveFile(name, scope.file.address, root), [name, scope, root]);
@@ -262,20 +262,12 @@ export function DataBrowser(of: WidgetProps): ReactNode {
     "databrowser",
   );
   const problem = found.problem ?? unread;
-  useEffect(
-    () => (problem === undefined ? undefined : note({ kind: "file", text: problem })),
-    [note, problem],
-  );
+  useNote("file", problem);
   const plot = file?.node;
   const formulas = plot && childOf(plot, "pvlist")?.children;
   const unknown = (formulas ?? []).filter((child) => child.name === "formula").length;
-  useEffect(
-    () =>
-      unknown === 0
-        ? undefined
-        : note({ kind: "pv", text: `${name}: ${String(unknown)} formulas of a data browser` }),
-    [note, name, unknown],
-  );
+  const lacking = `${name}: ${String(unknown)} formulas of a data browser`;
+  useNote("pv", unknown === 0 ? undefined : lacking);
   const { height, width, x, y } = placeOf(props);
   const shown = props.text("name");
   const tooltip = props.text("tooltip");

@@ -11,6 +11,7 @@ import {
   type Scope,
   ScopeContext,
   useScope,
+  useNote,
   useShown,
 } from "../context.js";
 import { defaultsOf, UNKNOWN_DEFAULTS } from "../model/defaults.js";
@@ -80,21 +81,16 @@ const DISPLAY_DEFAULTS = { ...defaultsOf("group"), width: 800, height: 600 };
 
 /** All of a display, or the first of its groups with this name; a name that no group has is in the list. */
 function useContent(file: DisplayFile | undefined, macros: Macros, groupName = "") {
-  const shown = useShown();
   const outer = useScope();
-  const { palette } = shown;
+  const { palette } = useShown();
   const content = useMemo(() => {
     if (file === undefined) return undefined;
     const fixed = { id: outer.lookup("DID") ?? "", name: outer.lookup("DNAME") ?? "" };
     const scope = displayScope(file, macros, fixed, outer.depth + 1);
     return { ...contentOf(file, scope, groupName, palette), scope };
   }, [file, groupName, macros, outer, palette]);
-  const isLost = content?.isLost === true;
-  useEffect(() => {
-    if (!isLost) return;
-    const text = `${file?.address ?? ""}: no group ${groupName}, so all of it is shown`;
-    return shown.note({ kind: "file", text });
-  }, [file, groupName, isLost, shown]);
+  const lost = `${file?.address ?? ""}: no group ${groupName}, so all of it is shown`;
+  useNote("file", content?.isLost === true ? lost : undefined);
   return content;
 }
 

@@ -1,8 +1,8 @@
 /** Pictures of files: fixed ones, and one of some by the value. */
 
-import { useEffect, useState, type CSSProperties, type ReactNode } from "react";
+import { useState, type CSSProperties, type ReactNode } from "react";
 
-import { useScope, useShown } from "../context.js";
+import { useNote, useScope, useShown } from "../context.js";
 import { pressOnce } from "../keys.js";
 import { resolveFile } from "../model/address.js";
 import { isText } from "../model/format.js";
@@ -23,17 +23,14 @@ interface FoundPicture {
 
 /** A picture that a widget names, if it names one. One that can't be shown is added to the list. */
 export function usePicture(file: string | undefined): FoundPicture {
-  const { note, root } = useShown();
+  const { root } = useShown();
   const scope = useScope();
   const [failed, setFailed] = useState<string>();
   const found = file === undefined ? undefined : resolveFile(file, scope.file.address, root);
   const address = found?.problem === undefined ? found?.address : undefined;
   const isUnread = address !== undefined && failed === address;
   const problem = isUnread ? `${String(file)}: the picture can't be read` : found?.problem;
-  useEffect(
-    () => (problem === undefined ? undefined : note({ kind: "file", text: problem })),
-    [note, problem],
-  );
+  useNote("file", problem);
   return {
     address: isUnread ? undefined : address,
     problem,
