@@ -13,7 +13,7 @@ import {
 import { usePvKey } from "../react/provider.js";
 import { useClient } from "../react/index.js";
 import type { PvClient, PvData, Readable } from "../types.js";
-import { innerScope, ScaleContext, ScopeContext, useScope, useShown } from "./context.js";
+import { innerScope, ScaleContext, ScopeContext, useNote, useScope, useShown } from "./context.js";
 import { defaultsOf, UNKNOWN_DEFAULTS } from "./model/defaults.js";
 import { isText, valueText, type ValueFormat } from "./model/format.js";
 import { isLegacy, macrosOf, type WidgetSource } from "./model/file.js";
@@ -36,7 +36,7 @@ const CHUNK = 40;
 const FIRST_CHUNKS = 10;
 
 /** Chunks that are rendered at a time later: values that change meanwhile take time of each frame. */
-const CHUNKS_AT_A_TIME = 20;
+const CHUNKS_AT_A_TIME = 40;
 
 /** All widgets of a display or a group, in drawing order; of many, those in the window first. */
 export function Widgets({ widgets }: { readonly widgets: readonly WidgetSource[] }): ReactNode {
@@ -163,12 +163,8 @@ function WidgetView({ isAlone, source }: WidgetViewProps) {
     const made: Widget = { source, type: source.type, props, scope, component, missing };
     return [missingToo(made, ruled.problems), ruled] as const;
   }, [components, outer, palette, source]);
-  const view =
-    rules.rules.length === 0 ? (
-      <Placed widget={widget} props={widget.props} />
-    ) : (
-      <Ruled widget={widget} rules={rules} />
-    );
+  const placed = usePlaced(widget, widget.props);
+  const view = rules.rules.length === 0 ? placed : <Ruled widget={widget} rules={rules} />;
   const whole = isAlone ? <Boundary widget={widget}>{view}</Boundary> : view;
   const inScope =
     widget.scope === outer ? (
@@ -179,9 +175,7 @@ function WidgetView({ isAlone, source }: WidgetViewProps) {
   if (rules.problems.length === 0) return inScope;
   return (
     <>
-      {rules.problems.map((problem) => (
-        <RuleProblem key={problem} problem={problem} />
-      ))}
+      {ruleProblems(rules.problems)}
       {inScope}
     </>
   );
@@ -192,12 +186,14 @@ const missingToo = (widget: Widget, problems: readonly string[]): Widget =>
     ? widget
     : { ...widget, missing: [widget.missing, ...problems].filter(Boolean).join("\n") };
 
-/** A rule that only its macros or the values of its PVs make impossible isn't found in the file. */
-function RuleProblem({ problem }: { readonly problem: string }) {
-  const { note } = useShown();
-  useEffect(() => note({ kind: "pv", text: `rule: ${problem}` }), [note, problem]);
+/** Is in the list of what isn't shown: only macros or the values of PVs make it a problem. */
+function Problem({ text }: { readonly text: string }) {
+  useNote("pv", text);
   return null;
 }
+
+const ruleProblems = (problems: readonly string[]): ReactNode =>
+  problems.map((problem) => <Problem key={problem} text={`rule: ${problem}`} />);
 
 const RULE_FIELDS = `{
   value { string number bigint array text }
@@ -226,12 +222,11 @@ function Ruled({ widget, rules }: { readonly widget: Widget; readonly rules: Rul
     const whole = missingToo(widget, problems);
     return lost === "" ? whole : { ...whole, lost };
   }, [widget, lost, problems]);
+  const placed = usePlaced(inState, props);
   return (
     <>
-      {problems.map((problem) => (
-        <RuleProblem key={problem} problem={problem} />
-      ))}
-      <Placed widget={inState} props={props} />
+      {ruleProblems(problems)}
+      {placed}
     </>
   );
 }
@@ -300,7 +295,8 @@ function rulePv(pv: PvData | undefined): RulePv | undefined {
 
 const textNumber = (text: string): number => (text.trim() === "" ? NaN : Number(text));
 
-function Placed({ props, widget }: { readonly widget: Widget; readonly props: Props }) {
+/** The component of a widget's type. It isn't one of its own: there may be thousands. */
+function usePlaced(widget: Widget, props: Props): ReactNode {
   const named = clientName(props.text("pv_name"));
   // Nothing of one PV is kept for another.
   const key = usePvKey(named?.name);
@@ -312,16 +308,10 @@ function Placed({ props, widget }: { readonly widget: Widget; readonly props: Pr
   if (named?.problem === undefined) return known;
   return (
     <Fragment key={key}>
-      <NameProblem problem={named.problem} />
+      <Problem text={named.problem} />
       {known}
     </Fragment>
   );
-}
-
-function NameProblem({ problem }: { readonly problem: string }) {
-  const { note } = useShown();
-  useEffect(() => note({ kind: "pv", text: problem }), [note, problem]);
-  return null;
 }
 
 /** Marks the place of a widget that isn't shown. */
@@ -361,8 +351,7 @@ function Broken({
   readonly why: string;
   readonly place: ReturnType<typeof placeOf>;
 }) {
-  const { note } = useShown();
-  useEffect(() => note({ kind: "type", text: why }), [note, why]);
+  useNote("type", why);
   return (
     <div
       className="pvwire-display-box pvwire-display-unknown"

@@ -3,15 +3,16 @@
 import type { Condition } from "../widgets/condition.js";
 import type { WidgetProps } from "./widget.js";
 
-/** What was written of each element: to read the page costs more than to remember. */
-const written = new WeakMap<Element, Map<string, string | undefined>>();
+interface Written extends Element {
+  /** What was written of it: to read the page costs more than to remember. */
+  pvwireWritten?: Record<string, string | undefined>;
+}
 
 /** Whether it isn't what was last written; from now on it is. At first nothing is written. */
-function isNew(element: Element, what: string, value: string | undefined): boolean {
-  let known = written.get(element);
-  if (known?.get(what) === value) return false;
-  known ??= new Map<string, string | undefined>();
-  written.set(element, known.set(what, value));
+function isNew(element: Written, what: string, value: string | undefined): boolean {
+  const known = (element.pvwireWritten ??= {});
+  if (known[what] === value) return false;
+  known[what] = value;
   return true;
 }
 
@@ -68,35 +69,16 @@ export function boxState(
   };
 }
 
-const boxes = new WeakMap<
-  Element,
-  { readonly of: TitleOf; readonly condition: Condition | undefined }
->();
-
 /** Writes them, and the tooltip. */
 export function writeBox(
   element: HTMLElement,
   of: TitleOf,
   condition: Condition | undefined,
 ): void {
-  const before = boxes.get(element);
-  if (before?.of === of && areEqual(before.condition, condition)) return;
-  boxes.set(element, { of, condition });
   for (const [name, value] of Object.entries(boxState(of, condition))) {
     writeAttribute(element, name, value);
   }
   writeAttribute(element, "title", titleOf(of, condition));
-}
-
-function areEqual(one: Condition | undefined, other: Condition | undefined): boolean {
-  if (one === undefined || other === undefined) return one === other;
-  return (
-    one.text === other.text &&
-    one.state === other.state &&
-    one.severity === other.severity &&
-    one.isPresent === other.isPresent &&
-    one.isStale === other.isStale
-  );
 }
 
 const VALUE_MACROS = /\$\((?:pv_value|actions)\)|\$\{pv_value\}/g;

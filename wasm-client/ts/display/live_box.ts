@@ -1,6 +1,6 @@
 /** Widgets that write the values of their PV into the page without rendering, paced by the frame queue. */
 
-import { useContext, useEffect, useLayoutEffect, useMemo, useState } from "react";
+import { useContext, useLayoutEffect, useMemo, useState } from "react";
 
 import { useClient } from "../react/index.js";
 import { NO_PV } from "../react/pv.js";
@@ -8,7 +8,7 @@ import type { ConnectionSnapshot, PvClient, Readable } from "../types.js";
 import { conditionOf, unreachedText, type Condition } from "../widgets/condition.js";
 import { severityOf, writeBox } from "./box_state.js";
 import { frameQueue } from "./frame_queue.js";
-import { CanvasesContext } from "./canvases.js";
+import { CanvasesContext, type Canvases } from "./canvases.js";
 import type { Band, Cell, Painter } from "./painting.js";
 import { BoxSight, SightContext, type ChunkSight } from "./sight.js";
 import { FIELDS, isUrgent, type WidgetData } from "./use_widget_pv.js";
@@ -29,17 +29,18 @@ export type WriteValue = (now: LiveValue, box: HTMLElement) => void;
 /**
  * A function to use as the `boxRef` of a widget's box, whose attributes and content then follow the PV
  * without rendering. `write` is also called after each render. React must not render what it writes.
- * Out of view both happen at most every two seconds. With a `painter`, which changes only if what it paints
+ * Out of view both happen at most every two seconds. With `painterOf`, which changes only if what is painted
  * of the same value does, present values of large displays are painted.
  */
 export function useLiveBox(
   of: WidgetProps,
   write: WriteValue,
-  painter?: Painter,
+  painterOf?: (code: Canvases["code"]) => Painter,
 ): (box: HTMLDivElement | null) => void {
   const client = useClient();
   const chunk = useContext(SightContext);
   const canvases = useContext(CanvasesContext);
+  const painter = useMemo(() => canvases && painterOf?.(canvases.code), [canvases, painterOf]);
   const { name } = of;
   const { missing, source } = of.widget;
   const band = missing === "" ? canvases?.bands.get(source) : undefined;
@@ -49,16 +50,11 @@ export function useLiveBox(
   );
   const state = useMemo(() => new LiveBox(chunk), [chunk]);
   const [failure, fail] = useState<Error>();
+  // First: what a PV without listeners shows would be made again.
+  useLayoutEffect(() => state.follow(store, client, fail), [state, client, store]);
   useLayoutEffect(() => {
     state.show({ of, write, store, client, painter, band });
   });
-  useEffect(
-    () => () => {
-      state.end();
-    },
-    [state],
-  );
-  useEffect(() => state.follow(store, client, fail), [state, client, store]);
   // The widget's boundary says so in its place: it must not keep an old value.
   if (failure !== undefined) throw failure;
   return state.watch;
@@ -128,12 +124,11 @@ class LiveBox {
           if (this.#seen?.connection.connected !== true) this.#now(true);
         }),
     ];
-    // What has changed since it was rendered.
-    this.#now(false);
     return () => {
       for (const end of ends) end?.();
       this.#sight.forget(tell);
       frameQueue.remove(update);
+      this.#cell?.hide();
     };
   }
 
@@ -146,26 +141,23 @@ class LiveBox {
     if (pv === before && !isRendered) return;
     this.#seen = pv;
     if (isRendered || !isAlike(before, pv)) {
-      this.#condition = this.#conditionNow(live);
+      this.#condition = of.name === undefined ? undefined : this.#conditionNow(live);
       this.#border = severityOf(of, this.#condition);
+      writeBox(box, of, this.#condition);
     }
-    writeBox(box, of, of.name === undefined ? undefined : this.#condition);
-    const now = this.#value(live);
+    const now = this.#value;
     // What is rendered is written at once: React knows nothing of what was.
     if (isRendered || !this.#paint(box, live, now)) this.#write();
     if (isRendered) this.#paint(box, live, now);
   }
 
-  #value({ of }: Live): LiveValue {
-    const pv = this.#seen;
-    const condition = of.name === undefined ? undefined : this.#condition;
-    const value = this.#condition?.isPresent === true ? (pv?.value ?? undefined) : undefined;
-    return { pv, condition, value };
-  }
-
-  /** The widget is gone. */
-  end(): void {
-    this.#cell?.hide();
+  get #value(): LiveValue {
+    const [pv, condition] = [this.#seen, this.#condition];
+    return {
+      pv,
+      condition,
+      value: condition?.isPresent === true ? (pv?.value ?? undefined) : undefined,
+    };
   }
 
   /** Whether it is painted, and its content follows later. */
@@ -185,7 +177,7 @@ class LiveBox {
   /** Writes the content. */
   #write = (): void => {
     if (this.#box !== null && this.#live !== undefined) {
-      this.#live.write(this.#value(this.#live), this.#box);
+      this.#live.write(this.#value, this.#box);
     }
   };
 
@@ -205,31 +197,19 @@ const isAlike = (one: WidgetData | undefined, other: WidgetData | undefined): bo
   !one.connection.unresponsive &&
   (one.value === null) === (other?.value === null);
 
-interface Shared {
-  readonly listeners: Set<() => void>;
-  readonly end: () => void;
-}
+const shared = new WeakMap<Readable<ConnectionSnapshot>, Set<() => void>>();
 
-const shared = new WeakMap<Readable<ConnectionSnapshot>, Shared>();
-
-/** One listener of the connection for all boxes: there may be thousands. */
+/** One listener of the connection for all boxes: there may be thousands. It stays, because most pages have more displays. */
 function listenTo(connection: Readable<ConnectionSnapshot>, listener: () => void): () => void {
-  const { end, listeners } = shared.get(connection) ?? share(connection);
+  const listeners = shared.get(connection) ?? new Set();
+  if (!shared.has(connection)) {
+    shared.set(connection, listeners);
+    connection.subscribe(() => {
+      for (const each of [...listeners]) each();
+    });
+  }
   listeners.add(listener);
   return () => {
     listeners.delete(listener);
-    if (listeners.size > 0) return;
-    shared.delete(connection);
-    end();
   };
-}
-
-function share(connection: Readable<ConnectionSnapshot>): Shared {
-  const listeners = new Set<() => void>();
-  const end = connection.subscribe(() => {
-    for (const listener of [...listeners]) listener();
-  });
-  const made: Shared = { listeners, end };
-  shared.set(connection, made);
-  return made;
 }

@@ -30,6 +30,9 @@ const BORDERS: Readonly<
   INVALID: [3, [1.5], [6]],
 };
 
+/** If more change at once, all borders of a canvas are drawn again: each one alone looks for those beside it. */
+const MOST_BORDERS = 20;
+
 type Context = CanvasRenderingContext2D;
 
 /** What may be painted of a present value in a widget's box, in place of its content. */
@@ -152,11 +155,12 @@ export class Band {
   clear(cell: Cell): void {
     this.#cells.delete(cell);
     this.#wipe(this.#values, cell, 0);
-    if (cell.border !== undefined) this.#border(cell);
+    if ((cell.border ?? "") in BORDERS) this.#border(cell);
   }
 
   #paintAll = (): void => {
-    for (const cell of this.bordered) this.#border(cell);
+    if (this.bordered.size > MOST_BORDERS) this.#border();
+    else for (const cell of this.bordered) this.#border(cell);
     this.bordered.clear();
     for (const cell of this.#waiting) {
       const context = this.#values;
@@ -181,19 +185,20 @@ export class Band {
     return room;
   }
 
-  /** Draws the border of a widget, and those that reach into its place. */
-  #border(cell: Cell): void {
+  /** Draws the border of a widget, and those that reach into its place; or all. */
+  #border(cell?: Cell): void {
     const context = this.#borders;
     if (context === undefined) return;
     context.save();
-    const [x, y, width, height] = this.#wipe(context, cell, EDGE * this.#ratio);
-    context.beginPath();
-    context.rect(x, y, width, height);
-    context.clip();
+    if (cell) {
+      context.beginPath();
+      context.rect(...this.#wipe(context, cell, EDGE * this.#ratio));
+      context.clip();
+    } else context.reset();
     for (const other of this.#cells) {
       const { border = "" } = other;
       const drawn = BORDERS[border];
-      if (drawn === undefined || !areNear(cell, other)) continue;
+      if (drawn === undefined || (cell && !areNear(cell, other))) continue;
       const [thickness, distances, dashes] = drawn;
       context.strokeStyle = this.#colours[border] ?? "";
       context.lineWidth = thickness * this.#ratio;

@@ -186,17 +186,19 @@ function conditionText(pv: ConditionData | undefined, isStale: boolean): string 
   // A value is outdated since its server was last heard from, which may be long before the loss was
   // noticed.
   const begin = value === null ? connection.since : (connection.lastHeard ?? connection.since);
-  const since = begin === null ? "–" : clock(begin);
-  const age = value === null ? t`since ${since}` : t`· old since ${since}`;
+  const age = (): string => {
+    const since = begin === null ? "–" : clock(begin);
+    return value === null ? t`since ${since}` : t`· old since ${since}`;
+  };
   switch (connection.state) {
     case "connecting":
       return reason === null ? t`Connecting…` : t`Connecting: ${reason}`;
     case "notFound":
       return reason === null ? t`Not found · still searching` : t`Not found: ${reason}`;
     case "disconnected":
-      return t`Disconnected ${age}`;
+      return t`Disconnected ${age()}`;
     case "relayLost":
-      return t`Relay lost ${age}`;
+      return t`Relay lost ${age()}`;
     case "refused":
       return t`Refused: ${reason ?? t`no reason given`}`;
     case "connected": {

@@ -1,8 +1,7 @@
 /** Bars: progress, tank, thermometer and linear meter; and sliders. */
 
 import {
-  useContext,
-  useMemo,
+  useCallback,
   useRef,
   useState,
   type CSSProperties,
@@ -12,7 +11,7 @@ import {
 
 import { writeAttribute, writeStyle } from "../box_state.js";
 import { ARROWS } from "../keys.js";
-import { CanvasesContext } from "../canvases.js";
+import type { Canvases } from "../canvases.js";
 import { useLiveBox, type LiveValue } from "../live_box.js";
 import { cssColour } from "../model/palette.js";
 import { inkOf, placeOf } from "../place.js";
@@ -42,20 +41,20 @@ function Bar({ look, of }: { readonly of: WidgetProps; readonly look: BarLook })
   const withLevels = props.flag("show_alarm_limits", props.flag("show_limits", false));
   const isPlain = !withLevels && !look.withScale && look.isNeedle !== true;
   const isSquare = look.className === undefined;
-  const paint = useContext(CanvasesContext)?.code;
-  const painter = useMemo(() => {
-    if (!isPlain || !isSquare) return undefined;
-    return paint?.barPainter(props, { isAcross, fill, empty }, ({ pv, value }) =>
-      positionOn(rangeOf(props, pv?.display), value?.number, isLog),
-    );
-  }, [paint, props, isPlain, isSquare, isAcross, fill, empty, isLog]);
+  const painterOf = useCallback(
+    (code: Canvases["code"]) =>
+      code.barPainter(props, { isAcross, fill, empty }, ({ pv, value }) =>
+        positionOn(rangeOf(props, pv?.display), value?.number, isLog),
+      ),
+    [props, isAcross, fill, empty, isLog],
+  );
   const write = ({ pv, value }: LiveValue): void => {
     // The scale is rendered.
     setDisplay(pv?.display ?? null);
     if (room.current === null) return;
     writeBar(room.current, look, { position: positionOn(range, value?.number, isLog), value });
   };
-  const ref = useLiveBox(of, write, painter);
+  const ref = useLiveBox(of, write, isPlain && isSquare ? painterOf : undefined);
   const levels = withLevels ? levelsOf(props, display, range) : [];
   return (
     <Box

@@ -1,9 +1,9 @@
 /** Lamps: of one bit, of one of some states, and of the bits of an integer. */
 
-import { useContext, useMemo, useRef, type CSSProperties, type ReactNode } from "react";
+import { useCallback, useMemo, useRef, type CSSProperties, type ReactNode } from "react";
 
 import { writeAttribute, writeStyle, writeText } from "../box_state.js";
-import { CanvasesContext } from "../canvases.js";
+import type { Canvases } from "../canvases.js";
 import { useLiveBox, type LiveValue } from "../live_box.js";
 import { brightnessOf, cssColour, type Rgba } from "../model/palette.js";
 import type { Props } from "../model/props.js";
@@ -26,19 +26,18 @@ interface LampProps {
 function Lamp({ of, stateOf }: LampProps) {
   const { props } = of;
   const lamp = useRef<HTMLElement>(null);
-  const paint = useContext(CanvasesContext)?.code;
-  const painter = useMemo(
-    () =>
-      paint?.lampPainter(props, (now) => {
+  const painterOf = useCallback(
+    (code: Canvases["code"]) =>
+      code.lampPainter(props, (now) => {
         const { colour, label } = stateOf(now);
         return label === "" ? colour : undefined;
       }),
-    [paint, props, stateOf],
+    [props, stateOf],
   );
   const write = (now: LiveValue): void => {
     if (lamp.current !== null) writeLamp(lamp.current, props, stateOf(now));
   };
-  const ref = useLiveBox(of, write, painter);
+  const ref = useLiveBox(of, write, painterOf);
   // What doesn't change is the box's: each style that changes is worked out with all others of its element.
   const style: CSSProperties = {
     ...cssFont(props.font()),

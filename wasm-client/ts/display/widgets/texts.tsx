@@ -1,9 +1,9 @@
 /** Labels, and values as text. Values are written into the page without rendering. */
 
-import { useContext, useMemo, useRef, type CSSProperties, type ReactNode } from "react";
+import { useCallback, useMemo, useRef, type CSSProperties, type ReactNode } from "react";
 
 import { writeAttribute, writeText } from "../box_state.js";
-import { CanvasesContext } from "../canvases.js";
+import type { Canvases } from "../canvases.js";
 import { useLiveBox, type LiveValue } from "../live_box.js";
 import { formatOf, valueText, type ValueFormat } from "../model/format.js";
 import { alignmentOf, autoSize, borderOf, inkOf, LINE_HEIGHT, placeOf } from "../place.js";
@@ -100,17 +100,17 @@ function writeTip(value: HTMLElement): void {
 
 export function TextUpdate(of: WidgetProps): ReactNode {
   const { name, props } = of;
-  const how = formatOf(props);
+  const how = useMemo(() => formatOf(props), [props]);
   const span = useRef<HTMLSpanElement>(null);
   const fits = useMemo(() => fitsIn(props), [props]);
-  const paint = useContext(CanvasesContext)?.code;
-  const painter = useMemo(() => {
-    const format = formatOf(props);
-    return paint?.textPainter(props, ({ pv }) => {
-      const text = textOf(pv, format);
-      return fits(text) ? text : undefined;
-    });
-  }, [paint, props, fits]);
+  const painterOf = useCallback(
+    (code: Canvases["code"]) =>
+      code.textPainter(props, ({ pv }) => {
+        const text = textOf(pv, how);
+        return fits(text) ? text : undefined;
+      }),
+    [props, how, fits],
+  );
   const fitted = useRef<typeof fits>(undefined);
   const isPointed = useRef(false);
   const write = ({ pv }: LiveValue, box: HTMLElement): void => {
@@ -121,7 +121,7 @@ export function TextUpdate(of: WidgetProps): ReactNode {
     fitted.current = fits;
     writeAttribute(box, "data-wide", fits(text) ? undefined : "true");
   };
-  const ref = useLiveBox(of, write, painter);
+  const ref = useLiveBox(of, write, painterOf);
   // Only while the pointer is there: a tooltip that changes with each update makes it dearer.
   const value = (
     <span
