@@ -8,7 +8,7 @@ import path from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { checkDisplay, checkFolder, checkReport } from "../ts/display/check.js";
-import { parsePlainXml } from "../ts/display/model/plain_xml.js";
+import { parseXml } from "../ts/display/model/xml.js";
 
 const display = (inside: string): string =>
   `<?xml version="1.0" encoding="UTF-8"?>\n<!-- made by hand -->\n<display version="2.0.0">${inside}</display>\n`;
@@ -25,14 +25,19 @@ const PART =
 describe("the reader of XML", () => {
   it("keeps attributes, texts, sections and entities", () => {
     expect(
-      parsePlainXml(
-        `<a b='1 &lt; "2"' c="&#65;&#x42;">x<!-- no -->&amp;<![CDATA[<y>&z;]]><d/></a>`,
-      ),
+      parseXml(`<a b='1 &lt; "2"' c="&#65;&#x42;">x<!-- no -->&amp;<![CDATA[<y>&z;]]><d/></a>`),
     ).toEqual({
       name: "a",
       attributes: { b: '1 < "2"', c: "AB" },
       text: "x&<y>&z;",
       children: [{ name: "d", attributes: {}, children: [], text: "" }],
+    });
+  });
+
+  it("reads ends of lines and blanks in attributes as one character", () => {
+    expect(parseXml("<a b='1\r\n2\t3&#10;'>x\r\ny\r</a>")).toMatchObject({
+      attributes: { b: "1 2 3\n" },
+      text: "x\ny\n",
     });
   });
 
@@ -42,17 +47,20 @@ describe("the reader of XML", () => {
     ["<a></b>", "</b> ends <a>"],
     ["</a>", "</a> ends nothing"],
     ["<a/><b/>", "more than one element"],
-    ["<a/>x", "text outside"],
+    ["<a/>x", "text outside of it"],
     ["<a b='1' b='2'/>", "has b twice"],
     ["<a b=1/>", "isn't well-formed"],
+    ["<a>&constructor;</a>", "is no known entity"],
+    ["<a>&#x110000;</a>", "is no known entity"],
+    ["<a><!-- b -- c --></a>", "isn't well-formed"],
     ["<a>\n&nbsp;</a>", "line 2: &nbsp; is no known entity"],
     ["<a>& b</a>", "is no known entity"],
-    ["<a>< b</a>", "begins no element"],
+    ["<a>< b</a>", "line 1: < b</a>… isn't well-formed"],
     ["<!DOCTYPE a><a/>", "document type"],
-    ["<a><![CDATA[x</a>", "isn't closed"],
+    ["<a><![CDATA[x</a>", "isn't well-formed"],
     ["<a>".repeat(102), "levels"],
   ])("refuses %j", (text, why) => {
-    expect(() => parsePlainXml(text)).toThrow(why);
+    expect(() => parseXml(text)).toThrow(why);
   });
 });
 

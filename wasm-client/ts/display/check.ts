@@ -6,7 +6,6 @@ import { nearestFile, presentFormat } from "./model/address.js";
 import { defaultsOf } from "./model/defaults.js";
 import { counted, inspect, isWhole, type DisplayNote } from "./model/inspect.js";
 import { clientName } from "./model/names.js";
-import { parsePlainXml } from "./model/plain_xml.js";
 import { childOf, textOf } from "./model/xml.js";
 
 /** What was found in one file. */
@@ -64,7 +63,7 @@ export function checkFolder(
 function readClasses(path: string, read: (path: string) => string): FoundClasses {
   if (path === "") return NO_CLASSES;
   try {
-    return { classes: classesOf(parseDisplay(read(path), path, "display", parsePlainXml)) };
+    return { classes: classesOf(parseDisplay(read(path), path)) };
   } catch (error) {
     return { ...NO_CLASSES, problem: `${path}: ${reasonOf(error)}` };
   }
@@ -83,7 +82,7 @@ export function checkDisplay(
   { classes, problem }: FoundClasses = NO_CLASSES,
 ): CheckedDisplay {
   try {
-    const file = withClasses(parseDisplay(text, path, "display", parsePlainXml), classes);
+    const file = withClasses(parseDisplay(text, path), classes);
     const widgets = [...allWidgets(file.widgets)];
     const found = widgets.flatMap((widget) => [...filesOf(widget, path, exists), ...pvsOf(widget)]);
     if (problem !== undefined) found.push({ kind: "file", text: problem });

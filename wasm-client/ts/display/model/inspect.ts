@@ -136,7 +136,7 @@ export function inspect(file: DisplayFile): DisplayNote[] {
 
 /**
  * What of a display isn't shown or can't be done, by the text of its file. Files and PVs that can't
- * be read turn up only while it is shown. Needs a browser's XML parser.
+ * be read turn up only while it is shown.
  * @param palette with the classes of widgets
  * @throws DisplayError when it isn't a display.
  */
