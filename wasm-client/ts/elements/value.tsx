@@ -8,13 +8,8 @@ import { Readback } from "../widgets/Readback.js";
 import { given, type Attributes } from "./pv_element.js";
 import { addStyles } from "./style_sheet.js";
 
-const ELEMENTS = `
-  :is(pv-value, pv-input, pv-plot) { display: block; }
-  :is(pv-value, pv-input, pv-plot)[hidden] { display: none; }
-  :is(pv-value, pv-input) + :is(pv-value, pv-input, pv-plot) > * {
-    border-top: 1px solid var(--pvwire-row-line);
-  }
-`;
+const ELEMENTS = `:is(pv-value,pv-input,pv-plot):not([hidden]){display:block}
+:is(pv-value,pv-input)+:is(pv-value,pv-input,pv-plot)>*{border-top:1px solid var(--pvwire-row-line)}`;
 
 addStyles({ base: [ELEMENTS, theme, pv].join("\n") });
 

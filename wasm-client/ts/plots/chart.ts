@@ -2,6 +2,7 @@
 
 import type uPlot from "uplot";
 
+import { pathsOf } from "../widgets/dense.js";
 import { logText, tickTexts } from "./numbers.js";
 import { curveOf, gridOf, type Span, stepsOf } from "./steps.js";
 import { formatDate } from "./times.js";
@@ -198,6 +199,7 @@ function optionsOf(
   traces: readonly Trace[],
   options: ChartOptions,
   shown: () => readonly Trace[],
+  paths: uPlot.Series.PathBuilder,
 ): uPlot.Options {
   const { hasLimits, isLog, isUtc, onCursor, onZoom, syncKey } = options;
   const scales = [...new Set(traces.map(({ scale }) => scale))];
@@ -235,6 +237,7 @@ function optionsOf(
         dash: [...dash],
         width: 1.6,
         points: { show: false },
+        paths,
         spanGaps: false,
       })),
     ],
@@ -273,7 +276,7 @@ export function createChart(
   let shown = traces;
   let draw = (): void => undefined;
   const plot = new UPlot(
-    optionsOf(host, traces, options, () => shown),
+    optionsOf(host, traces, options, () => shown, pathsOf(UPlot)),
     [[], ...traces.map(() => [])],
     host,
   );

@@ -1,5 +1,6 @@
 /** Draws curves with their axes on a canvas, in given colours and fonts: of displays, and of plots against a PV. */
 
+import { Columns } from "../widgets/dense.js";
 import { positionIn, rangeAround, widened, type Range } from "../widgets/scale.js";
 import { ticksOf, timeTicks, type Ticks } from "../widgets/ticks.js";
 
@@ -153,6 +154,7 @@ export function draw(
       x: placer(xRange, x.isLog, room.left, room.right),
       y: placer(yRanges[curve.axis] ?? [0, 1], axis.isLog, room.bottom, room.top),
       base: room.bottom,
+      left: room.left,
       columns: room.right - room.left,
     });
   }
@@ -310,59 +312,62 @@ interface Placing {
   readonly x: (number: number) => number;
   readonly y: (number: number) => number;
   readonly base: number;
+  readonly left: number;
   readonly columns: number;
 }
 
-/** Beyond this many points a column of pixels, points that change no pixel are left out. */
-const DENSE = 8;
-
 function drawCurve(context: CanvasRenderingContext2D, curve: Curve, placing: Placing): void {
   const { colour, dash, kind, point, width } = curve;
-  const count = Math.min(curve.x.length, curve.y.length);
   context.strokeStyle = colour;
   context.fillStyle = colour;
   context.lineWidth = width;
+  const columns = new Columns(placing.left, placing.columns);
+  if (kind === "line" && dash.length === 0) {
+    eachPoint(curve, placing, columns.add.bind(columns), columns.endLine.bind(columns));
+    // Its points would be one on the other.
+    if (columns.isDense) {
+      columns.fill(context, width);
+      return;
+    }
+  }
   context.setLineDash([...dash]);
   context.beginPath();
-  let isOpen = false;
-  let lastY = 0;
-  const isDense = count > DENSE * placing.columns && kind === "line";
-  let [column, low, high] = [NaN, Infinity, -Infinity];
-  const flush = (): void => {
-    if (low <= high) {
-      context.moveTo(column, low);
-      context.lineTo(column, high + 0.5);
-    }
-  };
-  for (let at = 0; at < count; at += 1) {
-    const [x, y] = [Number(curve.x[at]), Number(curve.y[at] ?? NaN)];
-    const [px, py] = [placing.x(x), placing.y(y)];
-    // A canvas ignores NaN, and would join what is before it with what follows.
-    if (!Number.isFinite(x + y + px + py)) {
-      isOpen = false;
-      continue;
-    }
-    if (isDense) {
-      if (Math.round(px) !== column) {
-        flush();
-        [column, low, high] = [Math.round(px), py, py];
+  let lastY: number | undefined;
+  eachPoint(
+    curve,
+    placing,
+    (x, y) => {
+      if (kind === "bars") context.moveTo(x, placing.base);
+      if (kind === "step" && lastY !== undefined) context.lineTo(x, lastY);
+      if (kind !== "none") {
+        if (lastY === undefined && kind !== "bars") context.moveTo(x, y);
+        else context.lineTo(x, y);
       }
-      [low, high] = [Math.min(low, py), Math.max(high, py)];
-    } else if (kind === "bars") {
-      context.moveTo(px, placing.base);
-      context.lineTo(px, py);
-    } else if (kind !== "none") {
-      if (isOpen && kind === "step") context.lineTo(px, lastY);
-      if (isOpen) context.lineTo(px, py);
-      else context.moveTo(px, py);
-    }
-    if (point > 0 && !isDense) context.fillRect(px - point / 2, py - point / 2, point, point);
-    isOpen = true;
-    lastY = py;
-  }
-  if (isDense) flush();
+      if (point > 0) context.fillRect(x - point / 2, y - point / 2, point, point);
+      lastY = y;
+    },
+    () => {
+      lastY = undefined;
+    },
+  );
   context.stroke();
   context.setLineDash([]);
+}
+
+/** Calls `add` with the points in pixels, and `end` at gaps. */
+function eachPoint(
+  { x, y }: Curve,
+  placing: Placing,
+  add: (x: number, y: number) => void,
+  end: () => void,
+): void {
+  for (let at = 0; at < Math.min(x.length, y.length); at += 1) {
+    const [oneX, oneY] = [Number(x[at]), Number(y[at] ?? NaN)];
+    const [px, py] = [placing.x(oneX), placing.y(oneY)];
+    // A canvas ignores NaN, and would join what is before it with what follows.
+    if (Number.isFinite(oneX + oneY + px + py)) add(px, py);
+    else end();
+  }
 }
 
 function drawLegend(

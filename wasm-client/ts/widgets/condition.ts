@@ -183,22 +183,20 @@ function conditionText(pv: ConditionData | undefined, isStale: boolean): string 
   if (pv === undefined) return t`Connecting…`;
   const { connection, status, time, value } = pv;
   const { reason } = connection;
-  // A value is outdated since its server was last heard from, which may be long before the loss was
-  // noticed.
-  const begin = value === null ? connection.since : (connection.lastHeard ?? connection.since);
-  const age = (): string => {
-    const since = begin === null ? "–" : clock(begin);
-    return value === null ? t`since ${since}` : t`· old since ${since}`;
-  };
   switch (connection.state) {
     case "connecting":
       return reason === null ? t`Connecting…` : t`Connecting: ${reason}`;
     case "notFound":
       return reason === null ? t`Not found · still searching` : t`Not found: ${reason}`;
     case "disconnected":
-      return t`Disconnected ${age()}`;
-    case "relayLost":
-      return t`Relay lost ${age()}`;
+    case "relayLost": {
+      // A value is outdated since its server was last heard from, which may be long before the loss was
+      // noticed.
+      const begin = value === null ? connection.since : (connection.lastHeard ?? connection.since);
+      const since = begin === null ? "–" : clock(begin);
+      const age = value === null ? t`since ${since}` : t`· old since ${since}`;
+      return connection.state === "relayLost" ? t`Relay lost ${age}` : t`Disconnected ${age}`;
+    }
     case "refused":
       return t`Refused: ${reason ?? t`no reason given`}`;
     case "connected": {

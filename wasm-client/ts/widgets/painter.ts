@@ -8,9 +8,9 @@ export interface Painter {
   end: () => void;
 }
 
+/** One triangle that is larger than the canvas. */
 const VERTICES = `#version 300 es
 void main() {
-  // One triangle that is larger than the canvas.
   gl_Position = vec4(float(gl_VertexID % 2) * 4.0 - 1.0, float(gl_VertexID / 2) * 4.0 - 1.0, 0, 1);
 }`;
 

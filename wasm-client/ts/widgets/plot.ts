@@ -5,6 +5,7 @@ import type uPlot from "uplot";
 import { t } from "../texts.js";
 import { layOutAxes, TICK_SPACE, type Axes } from "./axes.js";
 import type { Points } from "./decimate.js";
+import { pathsOf } from "./dense.js";
 import { givenRange, positionIn } from "./scale.js";
 
 /** A plot in `host` that adapts to its size. */
@@ -62,7 +63,12 @@ export async function createPlot(host: HTMLElement): Promise<Plot> {
       ],
       series: [
         {},
-        { stroke: () => getComputedStyle(host).caretColor, width: 1.5, points: { show: false } },
+        {
+          stroke: () => getComputedStyle(host).caretColor,
+          width: 1.5,
+          points: { show: false },
+          paths: pathsOf(UPlot),
+        },
       ],
     },
     [[], []],
