@@ -8,10 +8,10 @@ use super::numbering::Mark;
 use super::{PastSample, PastValue, Position};
 
 /// What a sealed chunk uses beside its columns.
-const CHUNK_BYTES: usize = 208;
+const CHUNK_BYTES: usize = 160;
 
 /// Alarms by the row from which they hold. Most chunks have one: a small block would keep a page of what is freed beside it.
-pub(super) type Alarms = SmallVec<[(u32, Alarm); 2]>;
+type Alarms = SmallVec<[(u32, Alarm); 2]>;
 
 /// Times and values of an open chunk.
 #[derive(Debug)]
@@ -21,10 +21,13 @@ enum Rows {
     Mixed(Vec<(i64, PastValue)>),
 }
 
-/// The samples since the last sealed chunk.
+/// The samples since the last sealed chunk. What each changes comes first; see [`super::ring::Ring`].
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct OpenChunk {
     rows: Rows,
+    /// Memory that it uses beside its rows.
+    other_bytes: usize,
     /// The alarm of the last row.
     alarm: Alarm,
     alarms: Alarms,
@@ -40,6 +43,7 @@ impl OpenChunk {
     pub(super) fn new() -> Self {
         Self {
             rows: Rows::Numbers(Vec::new()),
+            other_bytes: 0,
             alarm: Alarm::NONE,
             alarms: Alarms::new(),
             skips: Vec::new(),
@@ -57,26 +61,49 @@ impl OpenChunk {
     }
 
     pub(super) fn push(&mut self, sample: PastSample) {
-        let row = self.len() as u32;
-        if row == 0 || self.alarm != sample.alarm {
-            self.alarm = sample.alarm;
-            self.alarms.push((row, sample.alarm));
-        }
-        if sample.skips != Skips::NONE {
-            self.skips.push((row, sample.skips));
-        }
-        self.text_bytes += sample.value.text_bytes();
         let time_ns = sample.time_ns;
+        if self.len() == 0 || self.alarm != sample.alarm || sample.skips != Skips::NONE {
+            self.push_beside(sample.alarm, sample.skips);
+        }
         match (&mut self.rows, sample.value) {
             (Rows::Numbers(rows), PastValue::Number(number)) => rows.push((time_ns, number)),
             (Rows::Numbers(rows), value) => {
                 let before = rows
                     .iter()
                     .map(|(time_ns, number)| (*time_ns, PastValue::Number(*number)));
-                self.rows = Rows::Mixed(before.chain([(time_ns, value)]).collect());
+                self.rows = Rows::Mixed(before.collect());
+                self.push_mixed(time_ns, value);
             }
-            (Rows::Mixed(rows), value) => rows.push((time_ns, value)),
+            (Rows::Mixed(_), value) => self.push_mixed(time_ns, value),
         }
+    }
+
+    /// Alarm and skips of the row that is pushed next.
+    fn push_beside(&mut self, alarm: Alarm, skips: Skips) {
+        let row = self.len() as u32;
+        if row == 0 || self.alarm != alarm {
+            self.alarm = alarm;
+            self.alarms.push((row, alarm));
+        }
+        if skips != Skips::NONE {
+            self.skips.push((row, skips));
+        }
+        self.count_others();
+    }
+
+    fn push_mixed(&mut self, time_ns: i64, value: PastValue) {
+        self.text_bytes += value.text_bytes();
+        if let Rows::Mixed(rows) = &mut self.rows {
+            rows.push((time_ns, value));
+        }
+        self.count_others();
+    }
+
+    fn count_others(&mut self) {
+        self.other_bytes = alarm_bytes(&self.alarms)
+            + self.skips.capacity() * size_of::<(u32, Skips)>()
+            + self.marks.capacity() * size_of::<Mark>()
+            + self.text_bytes;
     }
 
     /// Numbers the row that is pushed next, if it is the first one.
@@ -89,6 +116,7 @@ impl OpenChunk {
     /// Marks the row that is pushed next.
     pub(super) fn mark(&mut self, mark: Mark) {
         self.marks.push(mark);
+        self.count_others();
     }
 
     pub(super) fn first(&self) -> Option<Position> {
@@ -97,6 +125,14 @@ impl OpenChunk {
 
     pub(super) fn marks(&self) -> &[Mark] {
         &self.marks
+    }
+
+    /// Reads the last row, behind which the next one is written.
+    pub(super) fn prefetch(&self) -> i64 {
+        match &self.rows {
+            Rows::Numbers(rows) => rows.last().map_or(0, |(time_ns, _)| *time_ns),
+            Rows::Mixed(rows) => rows.last().map_or(0, |(time_ns, _)| *time_ns),
+        }
     }
 
     /// Time of the first row.
@@ -129,6 +165,7 @@ impl OpenChunk {
         let marks = self.marks.iter().filter(|mark| is_last(mark.row));
         self.marks = marks.map(|mark| Mark { row: 0, ..*mark }).collect();
         self.first = number;
+        self.count_others();
     }
 
     /// Memory that it uses.
@@ -137,10 +174,7 @@ impl OpenChunk {
             Rows::Numbers(rows) => rows.capacity() * size_of::<(i64, f64)>(),
             Rows::Mixed(rows) => rows.capacity() * size_of::<(i64, PastValue)>(),
         };
-        rows + alarm_bytes(&self.alarms)
-            + self.skips.capacity() * size_of::<(u32, Skips)>()
-            + self.marks.capacity() * size_of::<Mark>()
-            + self.text_bytes
+        rows + self.other_bytes
     }
 
     pub(super) fn seal(&self) -> SealedChunk {
@@ -156,14 +190,12 @@ impl OpenChunk {
         };
         let span = times.iter().copied();
         SealedChunk {
-            rows: times.len(),
+            rows: times.len() as u32,
             span_ns: (span.clone().min().unwrap_or(0), span.max().unwrap_or(0)),
             columns: Columns::new(&column::pack_times(&times), &values),
             is_mixed,
-            alarms: self.alarms.clone(),
-            skips: self.skips.as_slice().into(),
+            sides: Sides::new(&self.alarms, &self.skips, &self.marks),
             first: self.first,
-            marks: self.marks.as_slice().into(),
         }
     }
 
@@ -208,45 +240,104 @@ fn alarm_bytes(alarms: &Alarms) -> usize {
 #[derive(Debug)]
 pub(super) struct Columns {
     bytes: Box<[u8]>,
-    times: usize,
+    times: u32,
 }
 
 impl Columns {
     pub(super) fn new(times: &[u8], values: &[u8]) -> Self {
         Self {
             bytes: [times, values].concat().into(),
-            times: times.len(),
+            times: times.len() as u32,
         }
     }
 
     pub(super) fn times(&self) -> &[u8] {
-        &self.bytes[..self.times]
+        &self.bytes[..self.times as usize]
     }
 
     pub(super) fn values(&self) -> &[u8] {
-        &self.bytes[self.times..]
+        &self.bytes[self.times as usize..]
+    }
+}
+
+/// What few rows of a sealed chunk have. Most chunks have one alarm and nothing else.
+#[derive(Debug)]
+pub(super) enum Sides {
+    Alarm((u32, Alarm)),
+    All(Box<AllSides>),
+}
+
+/// See the open chunk.
+#[derive(Debug)]
+pub(super) struct AllSides {
+    alarms: Box<[(u32, Alarm)]>,
+    skips: Box<[(u32, Skips)]>,
+    marks: Box<[Mark]>,
+}
+
+impl Sides {
+    pub(super) fn new(alarms: &[(u32, Alarm)], skips: &[(u32, Skips)], marks: &[Mark]) -> Self {
+        match (alarms, skips, marks) {
+            ([alarm], [], []) => Self::Alarm(*alarm),
+            _ => Self::All(Box::new(AllSides {
+                alarms: alarms.into(),
+                skips: skips.into(),
+                marks: marks.into(),
+            })),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Alarm(_) => 0,
+            Self::All(all) => {
+                size_of_val(&**all)
+                    + size_of_val(&*all.alarms)
+                    + size_of_val(&*all.skips)
+                    + size_of_val(&*all.marks)
+            }
+        }
     }
 }
 
 /// A compressed chunk.
 #[derive(Debug)]
 pub(super) struct SealedChunk {
-    pub(super) rows: usize,
+    pub(super) rows: u32,
     /// Smallest and largest time.
     pub(super) span_ns: (i64, i64),
     pub(super) columns: Columns,
     /// Not all values are numbers.
     pub(super) is_mixed: bool,
-    pub(super) alarms: Alarms,
-    pub(super) skips: Box<[(u32, Skips)]>,
+    pub(super) sides: Sides,
     /// As of an open chunk. Numbers are not written to the disk: the relay that reads it counts again from the first.
     pub(super) first: Option<Position>,
-    pub(super) marks: Box<[Mark]>,
 }
 
 impl SealedChunk {
     pub(super) fn len(&self) -> usize {
-        self.rows
+        self.rows as usize
+    }
+
+    pub(super) fn alarms(&self) -> &[(u32, Alarm)] {
+        match &self.sides {
+            Sides::Alarm(alarm) => std::slice::from_ref(alarm),
+            Sides::All(all) => &all.alarms,
+        }
+    }
+
+    pub(super) fn skips(&self) -> &[(u32, Skips)] {
+        match &self.sides {
+            Sides::Alarm(_) => &[],
+            Sides::All(all) => &all.skips,
+        }
+    }
+
+    pub(super) fn marks(&self) -> &[Mark] {
+        match &self.sides {
+            Sides::Alarm(_) => &[],
+            Sides::All(all) => &all.marks,
+        }
     }
 
     pub(super) fn span_ns(&self) -> (i64, i64) {
@@ -255,22 +346,19 @@ impl SealedChunk {
 
     /// Memory that it uses.
     pub(super) fn bytes(&self) -> usize {
-        CHUNK_BYTES
-            + self.columns.bytes.len()
-            + alarm_bytes(&self.alarms)
-            + self.skips.len() * size_of::<(u32, Skips)>()
-            + self.marks.len() * size_of::<Mark>()
+        CHUNK_BYTES + self.columns.bytes.len() + self.sides.bytes()
     }
 
     pub(super) fn samples(&self) -> Vec<PastSample> {
-        let times = column::unpack_times(self.columns.times(), self.rows);
+        let rows = self.len();
+        let times = column::unpack_times(self.columns.times(), rows);
         let values = if self.is_mixed {
-            column::unpack_values(self.columns.values(), self.rows)
+            column::unpack_values(self.columns.values(), rows)
         } else {
-            let numbers = column::unpack_numbers(self.columns.values(), self.rows);
+            let numbers = column::unpack_numbers(self.columns.values(), rows);
             numbers.into_iter().map(PastValue::Number).collect()
         };
-        joined(0, times, values, &self.alarms, &self.skips)
+        joined(0, times, values, self.alarms(), self.skips())
     }
 }
 

@@ -1,6 +1,6 @@
 //! The sink that passes ticks on, the thread that appends them to the rings, and the handle that reads ranges.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
@@ -364,8 +364,7 @@ impl Follower {
                 let now_ns = wall_ns();
                 store.expire(now_ns);
                 if !self.held.is_empty() {
-                    let names: HashSet<_> = self.held.keys().cloned().collect();
-                    lost = store.lost_for_long(&names, now_ns);
+                    lost = store.lost_for_long(now_ns);
                 }
             }
             let size = Size::of(&store);

@@ -21,7 +21,7 @@ const CHUNK_SAMPLES: usize = 512;
 const MAX_GAPS: usize = 1024;
 
 /// What a ring uses beside its name, chunks and gaps.
-const RING_BYTES: usize = 600;
+const RING_BYTES: usize = 720;
 
 /// Sources of PVs that servers have.
 const SERVERS: [&str; 2] = ["ca://", "pva://"];
@@ -35,7 +35,7 @@ pub(super) struct Age {
     begin_ns: i64,
     /// The same of its last one.
     pub(super) last_ns: i64,
-    /// Number of its first sample, when it is sealed.
+    /// Number of its first sample.
     first: u64,
 }
 
@@ -59,16 +59,20 @@ pub(super) struct Numbered {
 }
 
 /// The past of one PV.
+///
+/// Rings are many, and each is touched seldom. What each sample changes comes first, in two lines of the cache: without
+/// `repr(C)` the compiler would spread it.
 #[derive(Debug)]
+#[repr(C, align(128))]
 pub(super) struct Ring {
-    /// What each sample changes is in one piece: rings are many, and each is touched seldom.
-    open: OpenChunk,
-    open_age: Age,
-    /// Samples at which the open chunk is sealed.
-    full: usize,
     bytes: usize,
+    clock: SourceClock,
     /// That of the newest sample, unless another relay has counted it.
     newest: Option<Position>,
+    /// Samples at which the open chunk is sealed.
+    full: u32,
+    open_age: Age,
+    open: OpenChunk,
     /// What it doesn't have since then, when its PV was closed.
     pub(super) rest: LeftOut,
     sealed: VecDeque<(Age, Arc<SealedChunk>)>,
@@ -81,7 +85,6 @@ pub(super) struct Ring {
     /// beside it.
     gaps: SmallVec<[PastGap; 1]>,
     open_gap: Option<(GapCause, i64)>,
-    clock: SourceClock,
     /// The open PV whose updates it takes.
     pub(super) pv: Option<PvId>,
     numbers: Numbers,
@@ -129,8 +132,6 @@ impl SourceClock {
 /// Samples are numbered, so that a disk has each of them once.
 #[derive(Debug, Default)]
 struct Numbers {
-    /// That of the next sample.
-    next: u64,
     /// Those before this one have been given to the disk.
     written: u64,
     /// Number of the newest gaps that have not.
@@ -159,11 +160,15 @@ impl Ring {
         let bytes = RING_BYTES + name.len();
         let is_lasting = SERVERS.iter().any(|source| name.starts_with(source));
         Self {
-            open: OpenChunk::new(),
-            open_age: Age::default(),
-            full: CHUNK_SAMPLES / 2 + number * 97 % (CHUNK_SAMPLES / 2),
             bytes,
+            clock: SourceClock::default(),
             newest: None,
+            full: (CHUNK_SAMPLES / 2 + number * 97 % (CHUNK_SAMPLES / 2)) as u32,
+            open_age: Age {
+                first: start,
+                ..Age::default()
+            },
+            open: OpenChunk::new(),
             rest: LeftOut::default(),
             sealed: VecDeque::new(),
             name,
@@ -171,10 +176,8 @@ impl Ring {
             is_lasting,
             gaps: SmallVec::new(),
             open_gap: None,
-            clock: SourceClock::default(),
             pv: None,
             numbers: Numbers {
-                next: start,
                 written: start,
                 ..Numbers::default()
             },
@@ -185,7 +188,6 @@ impl Ring {
     /// Takes what a disk has of it.
     pub(super) fn restore(&mut self, content: RingContent) {
         self.starts = content.starts;
-        self.numbers.next = content.next;
         self.numbers.written = content.next;
         for (first, (last_ns, chunk)) in content.sealed {
             self.bytes += chunk.bytes();
@@ -202,6 +204,7 @@ impl Ring {
         }
         self.bytes += content.open.bytes();
         self.open = content.open;
+        self.open_age.first = content.next - self.open.len() as u64;
         let begin_ns = self.open.begin_ns().unwrap_or(content.open_ns);
         self.open_age.begin_ns = begin_ns.min(content.open_ns);
         self.open_age.last_ns = content.open_ns;
@@ -225,7 +228,7 @@ impl Ring {
 
     /// Number of the sample that follows.
     pub(super) fn next_number(&self) -> u64 {
-        self.numbers.next
+        self.open_age.first + self.open.len() as u64
     }
 
     /// Whether it has anything new for the disk and didn't wait for it yet.
@@ -246,10 +249,10 @@ impl Ring {
             content,
         };
         let (next, from) = match is_whole {
-            true => (self.numbers.next, 0),
-            false => (self.numbers.next, self.numbers.written),
+            true => (self.next_number(), 0),
+            false => (self.next_number(), self.numbers.written),
         };
-        let first = next - self.open.len() as u64;
+        let first = self.open_age.first;
         let begin = pieces.len();
         if next > from && self.open.len() > 0 {
             let written = from.saturating_sub(first);
@@ -297,11 +300,10 @@ impl Ring {
             piece(next, Content::Gap(gap))
         }));
         self.numbers = Numbers {
-            written: self.numbers.next,
+            written: next,
             new_gaps: 0,
             is_open_gap_new: false,
             is_queued: self.numbers.is_queued && is_whole,
-            ..self.numbers
         };
     }
 
@@ -347,18 +349,27 @@ impl Ring {
         self.clock.stamped(sample.time_ns, now_ns);
         self.number(numbered, sample.skips.total());
         self.open.push(sample);
-        self.numbers.next += 1;
         self.open_age.last_ns = now_ns;
         self.bytes = self.bytes + self.open.bytes() - before;
-        if self.open.len() >= self.full {
-            let sealed = self.open.seal();
-            self.bytes = self.bytes + sealed.bytes() - self.open.bytes();
-            self.open_age.first = self.numbers.next - self.open.len() as u64;
-            self.sealed.push_back((self.open_age, Arc::new(sealed)));
-            self.open = OpenChunk::new();
-            self.full = CHUNK_SAMPLES;
+        if self.open.len() >= self.full as usize {
+            self.seal();
         }
         pushed
+    }
+
+    fn seal(&mut self) {
+        let next = self.next_number();
+        let sealed = self.open.seal();
+        self.bytes = self.bytes + sealed.bytes() - self.open.bytes();
+        self.sealed.push_back((self.open_age, Arc::new(sealed)));
+        self.open = OpenChunk::new();
+        self.open_age.first = next;
+        self.full = CHUNK_SAMPLES as u32;
+    }
+
+    /// Reads what the next sample changes.
+    pub(super) fn prefetch(&self) -> i64 {
+        self.clock.newest_ns ^ self.open.prefetch()
     }
 
     /// Numbers the sample that is pushed next, before which `skipped` updates were left out.
@@ -403,7 +414,7 @@ impl Ring {
             let sealed = self.sealed.iter().rev().map(|(_, chunk)| chunk);
             for chunk in sealed.take_while(|chunk| chunk.first.is_some()) {
                 sequel.sealed.push_front(Arc::clone(chunk));
-                if !is_later(chunk.first, &chunk.marks) {
+                if !is_later(chunk.first, chunk.marks()) {
                     break;
                 }
             }
@@ -481,15 +492,23 @@ impl Ring {
         never_changed || !self.is_lasting
     }
 
-    /// Removes the oldest chunk; returns its order and its number of samples.
-    pub(super) fn evict(&mut self) -> Option<(u64, usize)> {
-        if let Some((age, chunk)) = self.sealed.pop_front() {
+    /// Its place among all rings: whether it is lasting, and the order of its oldest chunk, if it has any.
+    pub(super) fn oldest(&self) -> Option<(bool, u64)> {
+        let open = (self.open.len() > 0).then_some(&self.open_age);
+        let oldest = self.sealed.front().map(|(age, _)| age).or(open);
+        oldest.map(|age| (self.is_lasting, age.order))
+    }
+
+    /// Removes the oldest chunk; returns its number of samples.
+    pub(super) fn evict(&mut self) -> Option<usize> {
+        if let Some((_, chunk)) = self.sealed.pop_front() {
             self.bytes -= chunk.bytes();
-            return Some((age.order, chunk.len()));
+            return Some(chunk.len());
         }
+        self.open_age.first = self.next_number();
         let open = std::mem::replace(&mut self.open, OpenChunk::new());
         self.bytes -= open.bytes();
-        (open.len() > 0).then_some((self.open_age.order, open.len()))
+        (open.len() > 0).then_some(open.len())
     }
 
     /// Whether the last value of the oldest chunk ceased to hold more than `keep` ago. That of the newest chunk holds until
@@ -519,7 +538,9 @@ impl Ring {
         self.open.keep_last(self.newest);
         self.open_age.begin_ns = self.open_age.last_ns;
         self.bytes = self.bytes + self.open.bytes() - before;
-        samples - self.open.len()
+        let removed = samples - self.open.len();
+        self.open_age.first += removed as u64;
+        removed
     }
 
     /// Removes gaps that ended more than `keep` ago.
@@ -537,9 +558,8 @@ impl Ring {
 
     /// The number of the first sample of each chunk.
     fn firsts(&self) -> impl Iterator<Item = u64> {
-        let open = self.numbers.next - self.open.len() as u64;
         let sealed = self.sealed.iter().map(|(age, _)| age.first);
-        sealed.chain([open])
+        sealed.chain([self.open_age.first])
     }
 
     pub(super) fn view(&self) -> RingView {
@@ -576,7 +596,7 @@ impl RingView {
         for (index, first) in self.firsts.iter().enumerate().rev() {
             let positions = match self.sealed.get(index) {
                 Some(chunk) if later(&chunk.first) => continue,
-                Some(chunk) => positions(&chunk.samples(), chunk.first, &chunk.marks),
+                Some(chunk) => positions(&chunk.samples(), chunk.first, chunk.marks()),
                 None => positions(&self.open, self.open_numbers.0, &self.open_numbers.1),
             };
             let earlier = positions.iter().take_while(|position| !later(position));

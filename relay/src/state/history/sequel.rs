@@ -80,7 +80,7 @@ impl Sequel {
             }
             match self.stage {
                 Stage::Sealed => match self.sealed.pop_front() {
-                    Some(chunk) => self.look_at(chunk.samples(), chunk.first, &chunk.marks),
+                    Some(chunk) => self.look_at(chunk.samples(), chunk.first, chunk.marks()),
                     None => self.stage = Stage::Open,
                 },
                 Stage::Open => {

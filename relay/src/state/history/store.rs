@@ -1,11 +1,13 @@
 //! All rings, the numbers and names of their PVs, and the bound of their memory.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pvwire_schema::types::{Alarm, BlobValue, Connection, ConnectionState, PvId, Skips};
 use slab::Slab;
+use smallvec::SmallVec;
 
 use super::disk::batch::Piece;
 use super::disk::restore::Restore;
@@ -14,10 +16,13 @@ use super::ring::{Numbered, Pushed, Ring, RingView};
 use super::sequel::Sequel;
 use super::{GapCause, HistoryOptions, MAX_TEXT_BYTES, PastSample, PastValue, Position};
 use crate::ingest::RowValue;
-use crate::state::table::{Changes, Lifecycle};
+use crate::state::table::{ChangedRow, Changes, Lifecycle};
 
 /// Memory of fewer rings is not worth freeing.
 const MANY: usize = 1024;
+
+/// Updates whose memory is read before they are added.
+const TOGETHER: usize = 32;
 
 /// One tick for the rings.
 #[derive(Debug)]
@@ -44,27 +49,28 @@ pub(super) struct Missed {
     pub(super) positions: Vec<(PvId, Position)>,
 }
 
-/// An open PV.
+/// An open PV. What each update changes comes first, in one line of the cache.
 #[derive(Debug)]
+#[repr(C, align(64))]
 struct Followed {
-    name: Arc<str>,
-    keep: Duration,
-    /// It stays monitored while it has a past.
-    is_held: bool,
     /// Present from its first value that can be kept.
     ring: Option<usize>,
+    /// Its last update.
+    position: Position,
+    /// What its ring doesn't have since its newest sample, up to this update.
+    left_out: LeftOut,
     alarm: Alarm,
+    /// The last value was of a kind that isn't kept, and its past says so.
+    is_unkept: bool,
+    /// It stays monitored while it has a past.
+    is_held: bool,
     /// When it was disconnected; `None` while it is connected.
     lost_ns: Option<i64>,
     is_readable: bool,
     /// Its server is connected and sends no value.
     is_without_value: bool,
-    /// Its last update.
-    position: Position,
-    /// What its ring doesn't have since its newest sample, up to this update.
-    left_out: LeftOut,
-    /// The last value was of a kind that isn't kept, and its past says so.
-    is_unkept: bool,
+    name: Arc<str>,
+    keep: Duration,
 }
 
 /// The rings.
@@ -73,11 +79,11 @@ pub(super) struct Store {
     options: HistoryOptions,
     rings: Slab<Ring>,
     by_name: HashMap<Arc<str>, usize>,
-    /// By the PV's number.
-    followed: Vec<Option<Followed>>,
-    /// The rings of all chunks, by whether they are [`Ring::is_lasting`] and the chunks' orders: the first ones are
+    /// By the PV's number. Those of which nothing is kept may be many.
+    followed: Vec<Option<Box<Followed>>>,
+    /// All rings by whether they are [`Ring::is_lasting`] and the orders of their oldest chunks: the first ones are
     /// removed first.
-    chunks: BTreeMap<(bool, u64), usize>,
+    oldest: BTreeMap<(bool, u64), usize>,
     next_order: u64,
     bytes: usize,
     samples: usize,
@@ -101,7 +107,7 @@ impl Store {
             rings: Slab::new(),
             by_name: HashMap::new(),
             followed: Vec::new(),
-            chunks: BTreeMap::new(),
+            oldest: BTreeMap::new(),
             next_order: 0,
             bytes: 0,
             samples: 0,
@@ -146,17 +152,14 @@ impl Store {
             self.queue(index);
         }
         let rings = self.rings.iter_mut();
-        let ages = rings.flat_map(|(index, ring)| {
-            let is_lasting = ring.is_lasting;
-            ring.ages_mut().map(move |age| (index, is_lasting, age))
-        });
-        let mut ages: Vec<_> = ages.collect();
-        ages.sort_by_key(|(.., age)| age.last_ns);
-        for (index, is_lasting, age) in ages {
+        let mut ages: Vec<_> = rings.flat_map(|(_, ring)| ring.ages_mut()).collect();
+        ages.sort_by_key(|age| age.last_ns);
+        for age in ages {
             age.order = self.next_order;
-            self.chunks.insert((is_lasting, self.next_order), index);
             self.next_order += 1;
         }
+        let oldest = |(index, ring): (usize, &Ring)| Some((ring.oldest()?, index));
+        self.oldest = self.rings.iter().filter_map(oldest).collect();
         self.expire(now_ns);
         self.bound();
         self.to_hold.retain(|name| self.by_name.contains_key(name));
@@ -232,18 +235,14 @@ impl Store {
     /// The past of a PV, and its last update if it is open.
     pub(super) fn view(&self, name: &str) -> Option<(RingView, Option<Position>)> {
         let ring = &self.rings[*self.by_name.get(name)?];
-        let followed = ring
-            .pv
-            .and_then(|pv| self.followed.get(pv.index())?.as_ref());
+        let followed = ring.pv.and_then(|pv| self.followed(pv));
         Some((ring.view(), followed.map(|followed| followed.position)))
     }
 
     /// What follows an update of a PV; `None` if nothing is kept of the PV.
     pub(super) fn sequel(&self, name: &str, after: Position) -> Option<Sequel> {
         let ring = &self.rings[*self.by_name.get(name)?];
-        let followed = ring
-            .pv
-            .and_then(|pv| self.followed.get(pv.index())?.as_ref());
+        let followed = ring.pv.and_then(|pv| self.followed(pv));
         let rest = followed.map_or_else(LeftOut::default, |followed| followed.left_out);
         Some(ring.sequel(after, rest, followed.map(|followed| followed.position)))
     }
@@ -377,8 +376,12 @@ impl Store {
         }
     }
 
+    fn followed(&self, pv: PvId) -> Option<&Followed> {
+        self.followed.get(pv.index())?.as_deref()
+    }
+
     fn followed_mut(&mut self, pv: PvId) -> Option<&mut Followed> {
-        self.followed.get_mut(pv.index())?.as_mut()
+        self.followed.get_mut(pv.index())?.as_deref_mut()
     }
 
     /// Updates are numbered from 1 in each epoch.
@@ -429,7 +432,7 @@ impl Store {
                 left_out: rest.opened(),
                 is_unkept: false,
             };
-            (!keep.is_zero()).then_some(followed)
+            (!keep.is_zero()).then(|| Box::new(followed))
         });
         if let Some(Some(followed)) = self.followed.get(index)
             && let Some(ring) = followed.ring
@@ -496,16 +499,28 @@ impl Store {
         now_ns: i64,
     ) {
         let is_first = |pv: &PvId| !first_values.is_empty() && first_values.contains(pv);
-        for row in &changes.rows[rows] {
-            let time = (row.time_ns, now_ns);
-            self.push(
-                row.pv,
-                time,
-                &row.value,
-                row.alarm,
-                row.skips,
-                is_first(&row.pv),
-            );
+        // Updates of which nothing is kept are passed over at once: they may be most.
+        let mut kept = SmallVec::<[&ChangedRow; TOGETHER]>::new();
+        let mut rows = changes.rows[rows].iter();
+        loop {
+            let follows = |row: &&ChangedRow| self.followed(row.pv).is_some();
+            kept.clear();
+            kept.extend(rows.by_ref().filter(follows).take(TOGETHER));
+            if kept.is_empty() {
+                break;
+            }
+            self.prefetch(&kept);
+            for row in &kept {
+                let time = (row.time_ns, now_ns);
+                self.push(
+                    row.pv,
+                    time,
+                    &row.value,
+                    row.alarm,
+                    row.skips,
+                    is_first(&row.pv),
+                );
+            }
         }
         for row in &changes.large[large] {
             let (latest, time) = (&row.latest, (row.latest.time_ns, now_ns));
@@ -519,6 +534,17 @@ impl Store {
                 is_first(&row.pv),
             );
         }
+    }
+
+    /// Reads what these updates will change: their PVs are touched seldom, and so the processor waits for the memory of all
+    /// of them at once.
+    fn prefetch(&self, rows: &[&ChangedRow]) {
+        let rings = rows
+            .iter()
+            .filter_map(|row| self.followed(row.pv)?.ring)
+            .collect::<SmallVec<[usize; TOGETHER]>>();
+        let rings = rings.into_iter().filter_map(|ring| self.rings.get(ring));
+        black_box(rings.map(Ring::prefetch).fold(0, i64::wrapping_add));
     }
 
     fn push(
@@ -551,25 +577,6 @@ impl Store {
                 return;
             }
         };
-        let index = match followed.ring {
-            Some(ring) => ring,
-            None => {
-                let entry = self.rings.vacant_entry();
-                let index = entry.key();
-                let name = Arc::clone(&followed.name);
-                let keep = followed.keep;
-                let ring = entry.insert(Ring::new(Arc::clone(&name), keep, index, self.next_start));
-                ring.is_lasting |= followed.is_held;
-                ring.pv = Some(pv);
-                if self.empty_waiting.remove(&index) {
-                    ring.queue();
-                }
-                self.bytes += ring.bytes();
-                self.by_name.insert(name, index);
-                followed.ring = Some(index);
-                index
-            }
-        };
         let sample = PastSample {
             time_ns,
             value,
@@ -584,30 +591,57 @@ impl Store {
             },
             is_stand_in,
         };
+        let index = match followed.ring {
+            Some(ring) => ring,
+            None => self.begin_ring(pv),
+        };
         let ring = &mut self.rings[index];
         let before = ring.bytes();
         let pushed = ring.push(sample, numbered, now_ns, self.next_order, is_first);
-        match pushed {
-            _ if is_stand_in => followed.left_out.add_unkept(ahead),
-            Pushed::Repeated => followed.left_out.add_repeated(skips.total()),
-            _ => followed.left_out = LeftOut::default(),
-        }
         self.bytes = self.bytes + ring.bytes() - before;
+        if pushed == Pushed::BegunChunk {
+            self.oldest
+                .extend(ring.oldest().map(|oldest| (oldest, index)));
+            self.next_order += 1;
+        }
         let added = pushed != Pushed::Repeated;
         self.samples += usize::from(added);
         self.samples_total += u64::from(added);
-        if pushed == Pushed::BegunChunk {
-            self.chunks
-                .insert((ring.is_lasting, self.next_order), index);
-            self.next_order += 1;
-        }
         self.queue(index);
+        if let Some(followed) = self.followed_mut(pv) {
+            match pushed {
+                _ if is_stand_in => followed.left_out.add_unkept(ahead),
+                Pushed::Repeated => followed.left_out.add_repeated(skips.total()),
+                _ => followed.left_out = LeftOut::default(),
+            }
+        }
+    }
+
+    /// Makes the ring of an open PV that has none.
+    #[cold]
+    fn begin_ring(&mut self, pv: PvId) -> usize {
+        let entry = self.rings.vacant_entry();
+        let index = entry.key();
+        let followed = self.followed[pv.index()].as_deref_mut();
+        let followed = followed.expect("only open PVs have updates");
+        followed.ring = Some(index);
+        let name = Arc::clone(&followed.name);
+        let ring = Ring::new(Arc::clone(&name), followed.keep, index, self.next_start);
+        let ring = entry.insert(ring);
+        ring.is_lasting |= followed.is_held;
+        ring.pv = Some(pv);
+        if self.empty_waiting.remove(&index) {
+            ring.queue();
+        }
+        self.bytes += ring.bytes();
+        self.by_name.insert(name, index);
+        index
     }
 
     /// Removes the oldest chunks, first those of PVs that the relay makes, until the rest is within the bound.
     fn bound(&mut self) {
         while self.bytes > self.options.max_bytes
-            && let Some((_, ring)) = self.chunks.first_key_value()
+            && let Some((_, ring)) = self.oldest.first_key_value()
         {
             let ring = *ring;
             self.evict(ring);
@@ -618,13 +652,17 @@ impl Store {
     fn evict(&mut self, index: usize) {
         let ring = &mut self.rings[index];
         let before = ring.bytes();
-        if let Some((order, samples)) = ring.evict() {
+        if let Some(oldest) = ring.oldest() {
+            self.oldest.remove(&oldest);
+        }
+        if let Some(samples) = ring.evict() {
             self.bytes = self.bytes + ring.bytes() - before;
-            self.chunks.remove(&(ring.is_lasting, order));
             self.samples -= samples;
             self.evicted_total += samples as u64;
         }
-        if self.rings[index].is_empty() {
+        self.oldest
+            .extend(ring.oldest().map(|oldest| (oldest, index)));
+        if ring.is_empty() {
             self.remove(index);
         }
     }
@@ -665,19 +703,20 @@ impl Store {
         }
     }
 
-    /// Of these PVs, those that have been disconnected for longer than they are kept.
-    pub(super) fn lost_for_long(&self, names: &HashSet<Arc<str>>, now_ns: i64) -> Vec<Arc<str>> {
-        let followed = self.followed.iter().flatten();
+    /// PVs that stay monitored and have been disconnected for longer than they are kept.
+    pub(super) fn lost_for_long(&self, now_ns: i64) -> Vec<Arc<str>> {
         let is_lost = |followed: &&Followed| {
             let since = followed
                 .lost_ns
                 .map(|lost_ns| now_ns.saturating_sub(lost_ns));
-            since.is_some_and(|ns| u128::try_from(ns).is_ok_and(|ns| ns > followed.keep.as_nanos()))
+            followed.is_held
+                && since.is_some_and(|ns| {
+                    u128::try_from(ns).is_ok_and(|ns| ns > followed.keep.as_nanos())
+                })
         };
-        let lost = followed.filter(|followed| names.contains(&followed.name));
-        lost.filter(is_lost)
-            .map(|followed| Arc::clone(&followed.name))
-            .collect()
+        let followed = self.followed.iter().filter_map(Option::as_deref);
+        let lost = followed.filter(is_lost);
+        lost.map(|followed| Arc::clone(&followed.name)).collect()
     }
 }
 

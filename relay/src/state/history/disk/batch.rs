@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pvwire_schema::types::{Alarm, Severity, Skips};
 
 use super::restore::Restore;
-use crate::state::history::chunk::{Alarms, Columns, SealedChunk};
+use crate::state::history::chunk::{Columns, SealedChunk, Sides};
 use crate::state::history::{GapCause, MAX_TEXT_BYTES, PastGap, PastSample, PastValue};
 
 /// Most rows of a chunk that is read.
@@ -290,7 +290,7 @@ impl Batch {
     fn chunk(&mut self, ring: u64, first: u64, last_ns: i64, chunk: &SealedChunk) {
         let out = &mut self.bytes;
         out.push(CHUNK);
-        for number in [ring, first, chunk.rows as u64] {
+        for number in [ring, first, chunk.rows.into()] {
             put_number(out, number);
         }
         let (begin_ns, end_ns) = chunk.span_ns;
@@ -300,13 +300,13 @@ impl Batch {
         out.push(u8::from(chunk.is_mixed));
         put_bytes(out, chunk.columns.times());
         put_bytes(out, chunk.columns.values());
-        put_number(out, chunk.alarms.len() as u64);
-        for (row, alarm) in &chunk.alarms {
+        put_number(out, chunk.alarms().len() as u64);
+        for (row, alarm) in chunk.alarms() {
             put_number(out, (*row).into());
             put_alarm(out, *alarm);
         }
-        put_number(out, chunk.skips.len() as u64);
-        for (row, skips) in &chunk.skips {
+        put_number(out, chunk.skips().len() as u64);
+        for (row, skips) in chunk.skips() {
             put_number(out, (*row).into());
             put_skips(out, *skips);
         }
@@ -358,7 +358,7 @@ impl<'a> BatchReader<'a> {
                 CHUNK => {
                     let first = start.wrapping_add(reader.number()?);
                     let (last_ns, chunk) = chunk(&mut reader, now_ns)?;
-                    first.checked_add(chunk.rows as u64)?;
+                    first.checked_add(chunk.rows.into())?;
                     self.restore.add_chunk(ring, first, last_ns, chunk);
                 }
                 GAP => self.restore.add_gap(ring, gap(&mut reader, now_ns)?),
@@ -411,7 +411,7 @@ fn chunk(reader: &mut Reader<'_>, now_ns: i64) -> Option<(i64, SealedChunk)> {
     let span_ns = (reader.time(now_ns)?, reader.time(now_ns)?);
     let is_mixed = reader.byte()? != 0;
     let columns = Columns::new(reader.bytes(u64::MAX)?, reader.bytes(u64::MAX)?);
-    let mut alarms = Alarms::new();
+    let mut alarms = Vec::new();
     for _ in 0..reader.count(MAX_ROWS)? {
         alarms.push((u32::try_from(reader.number()?).ok()?, reader.alarm()?));
     }
@@ -420,14 +420,12 @@ fn chunk(reader: &mut Reader<'_>, now_ns: i64) -> Option<(i64, SealedChunk)> {
         skips.push((u32::try_from(reader.number()?).ok()?, reader.skips()?));
     }
     let chunk = SealedChunk {
-        rows,
+        rows: rows as u32,
         span_ns,
         columns,
         is_mixed,
-        alarms,
-        skips: skips.into(),
+        sides: Sides::new(&alarms, &skips, &[]),
         first: None,
-        marks: Box::default(),
     };
     Some((last_ns, chunk))
 }
