@@ -4,6 +4,7 @@
 //! chunks and evicts the oldest ones. So the tick thread pays for one queue entry per tick. Values that are numbers or
 //! short texts are kept; arrays, structures and images are not.
 
+mod bits;
 mod chunk;
 mod column;
 mod disk;

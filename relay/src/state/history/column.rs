@@ -1,7 +1,8 @@
 //! Columns of past samples as compressed bytes: times, numbers and other values.
 //!
 //! Times are offsets from a straight line in as few bits as the largest needs, because most PVs are processed
-//! periodically. Numbers are compressed by pco, as runs if they seldom change, or as steps of a grid. The measurements are in
+//! periodically, or differences as codes of Rice, because an IOC that is late once stays late. Numbers are compressed by
+//! pco, as runs if they seldom change, or as steps of a grid. The measurements are in
 //! `docs/explanations/decisions.md#the-past-is-kept-in-columns-of-pco-lines-and-runs`.
 
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use pco::standalone::{simple_compress, simple_decompress_into};
 use pco::{ChunkConfig, DeltaSpec};
 
 use super::PastValue;
+use super::bits::{BitReader, Rice, put_bits, width};
 use crate::ingest::recording::grid::{Grid, Samples, rank};
 
 /// Effort of pco, of 12.
@@ -19,17 +21,15 @@ const PCO_LEVEL: usize = 4;
 /// Numbers of which at most one in this many differs from the one before are runs.
 const SAMPLES_PER_RUN: usize = 8;
 
-/// Offsets that need more bits are compressed by pco if that is smaller.
-const MANY_BITS: u32 = 24;
-
-/// Times are whole multiples of one of these.
-const UNITS: [i64; 3] = [1_000_000, 1_000, 1];
+/// Times are whole multiples of one of these, or of nanoseconds.
+const UNITS: [i64; 2] = [1_000_000, 1_000];
 
 const LINE: u8 = 0;
 const PCO: u8 = 1;
 const RUNS: u8 = 2;
 const RAW: u8 = 3;
 const GRID: u8 = 4;
+const RICE: u8 = 5;
 
 /// Most times that differences are taken of numbers.
 const MAX_ORDER: usize = 6;
@@ -92,6 +92,17 @@ impl<'a> Reader<'a> {
         u64::from_le_bytes(word)
     }
 
+    /// A number of bits.
+    fn bits(&mut self) -> u32 {
+        u32::from(self.byte()).min(u64::BITS)
+    }
+
+    /// What [`put_bits`] has appended.
+    fn column(&mut self, (least, bits): (i64, u32), rows: usize) -> impl Iterator<Item = i64> {
+        let mut reader = BitReader::new(self.bytes((rows * bits as usize).div_ceil(8)));
+        (0..rows).map(move |_| least.wrapping_add(reader.take(bits) as i64))
+    }
+
     fn varint(&mut self) -> usize {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
@@ -116,7 +127,6 @@ pub(super) fn put_varint(out: &mut Vec<u8>, mut value: usize) {
 /// Compresses times in nanoseconds, which need not ascend.
 pub(super) fn pack_times(times: &[i64]) -> Vec<u8> {
     let base = times.first().copied().unwrap_or_default();
-    let last = times.last().copied().unwrap_or_default();
     let is_multiple = |unit: &i64| {
         (times.iter()).all(|time| {
             time.checked_sub(base)
@@ -125,26 +135,35 @@ pub(super) fn pack_times(times: &[i64]) -> Vec<u8> {
     };
     // Differences that exceed 64 bits wrap around; then the unit is 1.
     let unit = UNITS.into_iter().find(is_multiple).unwrap_or(1);
-    let intervals = times.len().saturating_sub(1).max(1) as i64;
-    let step = last.wrapping_sub(base) / unit / intervals;
-    let offset = |(index, time): (usize, &i64)| {
-        let along = step.wrapping_mul(index as i64);
-        (time.wrapping_sub(base) / unit).wrapping_sub(along)
+    let since = |time: &i64| match time.wrapping_sub(base) {
+        // A division takes longer than all the rest.
+        delta if unit == 1 => delta,
+        delta => delta / unit,
     };
-    let offsets: Vec<i64> = times.iter().enumerate().map(offset).collect();
+    let units: Vec<i64> = times.iter().map(since).collect();
+    let differences = units.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]));
+    let differences: Vec<i64> = differences.collect();
+    let last = units.last().copied().unwrap_or_default();
+    let step = last / differences.len().max(1) as i64;
+    let along = (0..).map(|index: i64| step.wrapping_mul(index));
+    let offsets = units.iter().zip(along);
+    let offsets: Vec<i64> = offsets
+        .map(|(time, along)| time.wrapping_sub(along))
+        .collect();
     let (least, bits) = width(&offsets);
+    let codes = Rice::of(&differences);
+    let put = |out: &mut Vec<u8>, words: &[i64]| {
+        out.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+    };
+    if codes.bits_of(&differences) < offsets.len() as u64 * u64::from(bits) {
+        let mut out = vec![RICE, codes.rest_bits as u8, codes.far_bits as u8];
+        put(&mut out, &[base, unit, codes.middle]);
+        codes.put(&mut out, &differences);
+        return out;
+    }
     let mut out = vec![LINE, bits as u8];
-    for number in [base, unit, step, least] {
-        out.extend(number.to_le_bytes());
-    }
+    put(&mut out, &[base, unit, step, least]);
     put_bits(&mut out, &offsets, (least, bits));
-    if bits > MANY_BITS
-        && let Ok(smaller) = simple_compress(times, &config(1))
-        && smaller.len() + 1 < out.len()
-    {
-        out = vec![PCO];
-        out.extend(smaller);
-    }
     out
 }
 
@@ -160,82 +179,35 @@ fn decompressed<T: Number + Default>(bytes: &[u8], most: usize) -> Vec<T> {
 /// The times of [`pack_times`].
 pub(super) fn unpack_times(bytes: &[u8], count: usize) -> Vec<i64> {
     let mut reader = Reader(bytes);
-    if reader.bytes(1) == [PCO] {
-        return decompressed(reader.0, count);
+    match reader.byte() {
+        // Relays before this one wrote it.
+        PCO => return decompressed(reader.0, count),
+        RICE => return unpack_differences(reader, count),
+        _ => {}
     }
-    let bits = u32::from(reader.byte());
+    let bits = reader.bits();
     let [base, unit, step, least] = [(); 4].map(|()| reader.word() as i64);
-    let mut offsets = BitReader::new(&mut reader, (least, bits), count);
-    let time = |index: usize| {
-        let units = step.wrapping_mul(index as i64).wrapping_add(offsets.next());
+    let offsets = reader.column((least, bits), count);
+    let time = |(index, offset): (i64, i64)| {
+        let units = step.wrapping_mul(index).wrapping_add(offset);
         base.wrapping_add(units.wrapping_mul(unit))
     };
-    (0..count).map(time).collect()
+    (0..).zip(offsets).map(time).collect()
 }
 
-/// The least of these numbers, and the bits that each needs above it.
-fn width(numbers: &[i64]) -> (i64, u32) {
-    let least = numbers.iter().min().copied().unwrap_or_default();
-    let above = numbers
-        .iter()
-        .map(|number| number.wrapping_sub(least) as u64);
-    let largest = above.max().unwrap_or_default();
-    (least, u64::BITS - largest.leading_zeros())
-}
-
-/// Appends numbers, each in as many bits.
-fn put_bits(out: &mut Vec<u8>, numbers: &[i64], (least, bits): (i64, u32)) {
-    let mut pending = 0_u128;
-    let mut pending_bits = 0;
-    for number in numbers {
-        pending |= u128::from(number.wrapping_sub(least) as u64) << pending_bits;
-        pending_bits += bits;
-        while pending_bits >= 8 {
-            out.push(pending as u8);
-            pending >>= 8;
-            pending_bits -= 8;
-        }
-    }
-    if pending_bits > 0 {
-        out.push(pending as u8);
-    }
-}
-
-/// Reads what [`put_bits`] has appended.
-struct BitReader<'a> {
-    bytes: &'a [u8],
-    least: i64,
-    bits: u32,
-    /// Bits that have been read.
-    at: usize,
-}
-
-impl<'a> BitReader<'a> {
-    /// Takes the bytes of `rows` numbers, or all if there are fewer.
-    fn new(bytes: &mut Reader<'a>, (least, bits): (i64, u32), rows: usize) -> Self {
-        let bits = bits.min(u64::BITS);
-        Self {
-            bytes: bytes.bytes((rows * bits as usize).div_ceil(8)),
-            least,
-            bits,
-            at: 0,
-        }
-    }
-
-    fn next(&mut self) -> i64 {
-        let rest = self.bytes.get(self.at / 8..).unwrap_or_default();
-        let word = match rest.first_chunk() {
-            Some(word) => *word,
-            None => {
-                let mut word = [0; 16];
-                word[..rest.len()].copy_from_slice(rest);
-                word
-            }
-        };
-        let above = (u128::from_le_bytes(word) >> (self.at % 8)) & ((1 << self.bits) - 1);
-        self.at += self.bits as usize;
-        self.least.wrapping_add(above as u64 as i64)
-    }
+fn unpack_differences(mut reader: Reader<'_>, count: usize) -> Vec<i64> {
+    let [rest_bits, far_bits] = [(); 2].map(|()| reader.bits());
+    let [base, unit, middle] = [(); 3].map(|()| reader.word() as i64);
+    let codes = Rice {
+        middle,
+        rest_bits,
+        far_bits,
+    };
+    let mut reader = BitReader::new(reader.0);
+    let next = |time: &i64| Some(time.wrapping_add(codes.take(&mut reader).wrapping_mul(unit)));
+    std::iter::successors(Some(base), next)
+        .take(count)
+        .collect()
 }
 
 /// Compresses numbers without a change of any bit.
@@ -275,9 +247,12 @@ fn pack_steps(numbers: &[f64]) -> Option<(Vec<u8>, bool)> {
     let some = numbers.iter().step_by(every);
     some.for_each(|number| samples.push(*number));
     let grid = samples.grid()?;
-    let points = numbers.iter().map(|number| grid.find(*number));
-    let points = points.collect::<Option<Vec<_>>>()?;
-    let (steps, trims): (Vec<i64>, Vec<i64>) = points.into_iter().unzip();
+    let (mut steps, mut trims) = (Vec::new(), Vec::new());
+    for number in numbers {
+        let (step, trim) = grid.find(*number)?;
+        steps.push(step);
+        trims.push(trim);
+    }
     let of_grid = [grid.origin, grid.unit, grid.quantum].map(f64::to_bits);
     // Exact numbers have an origin of 0 and no quantum.
     let is_there = (0..)
@@ -313,9 +288,8 @@ fn unpack_steps(reader: &mut Reader<'_>, rows: usize) -> Vec<f64> {
     let [steps, trims] = [(); 2].map(|()| {
         let least = reader.varint();
         let least = (least >> 1) as i64 ^ -((least & 1) as i64);
-        let width = (least, u32::from(reader.byte()));
-        let mut column = BitReader::new(reader, width, rows);
-        (0..rows).map(|_| column.next()).collect::<Vec<_>>()
+        let bits = reader.bits();
+        reader.column((least, bits), rows).collect::<Vec<_>>()
     });
     let points = steps.into_iter().zip(trims);
     points.map(|(step, trim)| grid.number(step, trim)).collect()
@@ -451,6 +425,20 @@ mod tests {
     }
 
     #[test]
+    fn times_of_relays_before_this_one_are_read() {
+        let times: Vec<i64> = (0..100).map(|n| n * n * n * 1_000_003).collect();
+        let packed = simple_compress(&times, &config(1)).unwrap();
+        assert_eq!(unpack_times(&[&[PCO], &*packed].concat(), 100), times);
+        let line = [
+            &[LINE, 2][..],
+            &[5_i64, 1_000, 7, -1].map(i64::to_le_bytes).concat(),
+            &[0b11_01_00_10],
+        ];
+        let expected = [1, 6, 14, 23].map(|units| 5 + 1_000 * units);
+        assert_eq!(unpack_times(&line.concat(), 4), expected);
+    }
+
+    #[test]
     fn column_that_claims_more_rows_than_its_chunk_has_takes_no_memory_for_them() {
         let (bytes, rows) = (
             simple_compress(&vec![7_i64; 1 << 20], &config(0)).unwrap(),
@@ -566,7 +554,7 @@ mod tests {
             (0..36_000).map(|n| n * 100_000_000 + jitter()).collect()
         };
         for (kind, most, samples) in [
-            ("times, jitter 50 us", 2.6, times(50_000.0, 1)),
+            ("times, jitter 50 us", 2.4, times(50_000.0, 1)),
             ("times, jitter 1 us", 1.9, times(1_000.0, 1)),
             (
                 "times in whole us, jitter 50 us",

@@ -17,7 +17,10 @@ use crate::ops::file_reads::{open_regular, sync_folder};
 
 /// First bytes of a segment, before the version of its format and their checksum.
 const MAGIC: &[u8; 7] = b"PVWPAST";
-const VERSION: u8 = b'1';
+const VERSION: u8 = b'2';
+
+/// The version before it is read, too: it has no times as codes of Rice.
+const VERSIONS: [u8; 2] = [b'1', VERSION];
 
 /// Bytes of a segment before its batches.
 pub(super) const HEAD_BYTES: usize = 12;
@@ -96,10 +99,10 @@ fn checksum(length: [u8; 4], batch: &[u8]) -> [u8; 4] {
     hasher.finalize().to_le_bytes()
 }
 
-fn head() -> [u8; HEAD_BYTES] {
+fn head(version: u8) -> [u8; HEAD_BYTES] {
     let mut head = [0; HEAD_BYTES];
     head[..7].copy_from_slice(MAGIC);
-    head[7] = VERSION;
+    head[7] = version;
     let checksum = crc32fast::hash(&head[..8]).to_le_bytes();
     head[8..].copy_from_slice(&checksum);
     head
@@ -131,15 +134,15 @@ pub(in crate::state::history) fn read(
     let mut found = [0; HEAD_BYTES];
     let filled = fill(segment, &mut found)?;
     if filled < HEAD_BYTES {
-        let is_begin = head().starts_with(&found[..filled]);
-        let end = if is_begin {
+        let is_begin = |version| head(version).starts_with(&found[..filled]);
+        let end = if VERSIONS.into_iter().any(is_begin) {
             End::Torn(0)
         } else {
             End::Damaged(0)
         };
         return Ok((None, end));
     }
-    if found != head() {
+    if !VERSIONS.map(head).contains(&found) {
         let is_head =
             found.starts_with(MAGIC) && found[8..] == crc32fast::hash(&found[..8]).to_le_bytes();
         let end = if is_head {
@@ -367,7 +370,10 @@ impl Folder {
         let number = self.next;
         let path = self.file(number);
         let (mut file, ..) = open_regular(&path, OTHERWISE)?;
-        if let Err(error) = file.set_len(0).and_then(|()| file.write_all(&head())) {
+        if let Err(error) = file
+            .set_len(0)
+            .and_then(|()| file.write_all(&head(VERSION)))
+        {
             let _ = remove(&path);
             return Err(error);
         }

@@ -316,6 +316,21 @@ fn damaged_segment_costs_no_other_segment_anything_and_leaves_a_gap() {
 }
 
 #[test]
+fn segments_of_the_version_before_are_read() {
+    let scratch = Scratch::new();
+    let before = written(&scratch);
+    for path in scratch.segments() {
+        let mut segment = fs::read(&path).unwrap();
+        segment[7] = b'1';
+        let checksum = crc32fast::hash(&segment[..8]).to_le_bytes();
+        segment[8..12].copy_from_slice(&checksum);
+        fs::write(&path, segment).unwrap();
+    }
+    let (store, _) = started(&scratch, 1 << 30, wall_ns());
+    assert_eq!(pasts(&store), before);
+}
+
+#[test]
 fn folder_of_another_relay_or_version_and_what_is_no_regular_file_are_refused_by_name() {
     let scratch = Scratch::new();
     written(&scratch);
@@ -337,7 +352,7 @@ fn folder_of_another_relay_or_version_and_what_is_no_regular_file_are_refused_by
     let path = scratch.segments().remove(0);
     let segment = fs::read(&path).unwrap();
     let mut other = segment.clone();
-    other[7] = b'2';
+    other[7] = b'3';
     let checksum = crc32fast::hash(&other[..8]).to_le_bytes();
     other[8..12].copy_from_slice(&checksum);
     fs::write(&path, other).unwrap();
