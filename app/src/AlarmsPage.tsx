@@ -104,7 +104,7 @@ interface AlarmProps {
 }
 
 function Alarm({ isUtc, nowMs, route, row }: AlarmProps) {
-  const { alarms, isEarlier, name, sinceMs } = row;
+  const { alarms, isEarlier, name, sinceMs, then } = row;
   const pv = usePv<RowData>(name, ROW);
   const { isPresent, isStale, severity, state, text } = useCondition(pv, undefined, name);
   return (
@@ -124,6 +124,7 @@ function Alarm({ isUtc, nowMs, route, row }: AlarmProps) {
         {isEarlier
           ? t`since ${dateText(sinceMs, isUtc)} or earlier`
           : t`since ${dateText(sinceMs, isUtc)} (${ageText(nowMs - sinceMs)})`}
+        {then !== "" && ` · ${t`${then} then`}`}
         {alarms > 1 && ` · ${t`${alarms} times`}`}
       </span>
     </li>

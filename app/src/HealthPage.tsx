@@ -91,7 +91,7 @@ export default function HealthPage({ route }: { readonly route: Route }): ReactN
             ),
         )}
         <p className="note">
-          <a href="status">{t`All clients, PVs and servers`}</a>
+          <a href="status">{t`The relay's own page, which needs no scripts`}</a>
         </p>
       </section>
       <OwnConnection />

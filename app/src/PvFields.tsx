@@ -20,10 +20,11 @@ const CHOICES = ["ZR", "ON", "TW", "TH", "FR", "FV", "SX", "SV", "EI", "NI", "TE
   .join(" ");
 const INPUT = "INP SIMM SIML SIOL SIMS";
 const OUTPUT = "OUT OMSL DOL IVOA IVOV SIMM SIML SIOL SIMS";
-const LETTERS = "ABCDEFGHIJKL".split("");
+const LETTERS = "ABCDEFGHIJKLMNOPQRSTU".split("");
+const DIGITS = "0123456789ABCDEF".split("");
 const CALC = `CALC ${LETTERS.map((letter) => `INP${letter} ${letter}`).join(" ")}`;
 
-/** The fields that each type of record has besides those of all; only existing fields may be read. */
+/** The fields that each type of record has besides those of all; those that an older EPICS lacks are left out. */
 const OF_TYPE: Readonly<Record<string, string>> = {
   ai: `${INPUT} ${ANALOG} LINR EGUF EGUL ASLO AOFF SMOO RVAL ROFF`,
   ao: `${OUTPUT} ${ANALOG} DRVH DRVL LINR EGUF EGUL ASLO AOFF OROC OIF RVAL RBV`,
@@ -42,9 +43,15 @@ const OF_TYPE: Readonly<Record<string, string>> = {
   waveform: "INP FTVL NELM NORD EGU PREC HOPR LOPR SIMM SIML SIOL SIMS",
   aai: "INP FTVL NELM NORD EGU PREC HOPR LOPR",
   aao: "OUT FTVL NELM NORD EGU PREC HOPR LOPR",
-  sub: "INAM SNAM",
-  fanout: "SELM SELN SELL LNK1 LNK2 LNK3 LNK4 LNK5 LNK6",
-  seq: "SELM SELN SELL DOL1 LNK1 DLY1 DOL2 LNK2 DLY2 DOL3 LNK3 DLY3",
+  lsi: "INP SIZV LEN SIMM SIML SIOL SIMS",
+  lso: "OUT OMSL DOL IVOA IVOV SIZV LEN SIMM SIML SIOL SIMS",
+  event: INPUT,
+  compress: "INP ALG NSAM N NUSE EGU PREC HOPR LOPR",
+  sub: `INAM SNAM ${LETTERS.map((letter) => `INP${letter} ${letter}`).join(" ")} ${ANALOG}`,
+  aSub: `INAM SNAM SUBL EFLG BRSV ${LETTERS.map((letter) => `INP${letter} OUT${letter}`).join(" ")}`,
+  fanout: `SELM SELN SELL OFFS SHFT ${DIGITS.map((digit) => `LNK${digit}`).join(" ")}`,
+  dfanout: `SELM SELN SELL OMSL DOL ${LETTERS.map((letter) => `OUT${letter}`).join(" ")} ${ANALOG}`,
+  seq: `SELM SELN SELL OFFS SHFT ${DIGITS.map((digit) => `DLY${digit} DOL${digit} LNK${digit}`).join(" ")}`,
 };
 
 const VALUE = "{ value { string(units: true) } }";
@@ -103,7 +110,10 @@ async function readFields(client: PvClient, record: string): Promise<Read> {
 
 /** The PV to which the text of a link leads. */
 function targetOf({ name, text = "" }: Field): string | undefined {
-  const isLink = /^(?:INP[A-U]?|OUT|DOL\d?|FLNK|SDIS|TSEL|SIOL|SIML|SELL|LNK\d)$/.test(name);
+  const isLink =
+    /^(?:INP[A-U]?|OUT[A-U]?|DOL[\dA-F]?|FLNK|SDIS|TSEL|SIOL|SIML|SELL|SUBL|LNK[\dA-F])$/.test(
+      name,
+    );
   const [first = ""] = text.split(" ");
   const isName = isLink && /[A-Za-z]/.test(first) && !/^[@{["]/.test(first);
   return isName && !/^[-+]?\d/.test(first) ? first : undefined;

@@ -135,7 +135,10 @@ export function Search({ input, route }: SearchProps): ReactNode {
                   openNames([name]);
                 }}
               >
-                <span>{name}</span> {about && <em>{about.description}</em>}{" "}
+                <span>{name}</span>{" "}
+                {about && (
+                  <em>{[about.description, about.type, about.host].filter(Boolean).join(" · ")}</em>
+                )}{" "}
                 <small>{protocol}</small>
               </li>
             ))}

@@ -427,7 +427,7 @@ function Cells(props: CellsProps) {
 /** The rows of the table as CSV. */
 function csvOf(rows: readonly Row[], isUtc: boolean): string {
   const zone = isUtc ? "UTC" : "local";
-  const head = ["PV", "value", "state", "alarm", "status", "message", t`time (${zone})`];
+  const head = ["PV", "value", "state", "alarm", "status", "message", `time (${zone})`];
   const lines = rows.map(({ kind, name, read }) => {
     const pv = read();
     const { alarmStatus, message, severity } = pv?.status ?? {};

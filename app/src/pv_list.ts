@@ -51,6 +51,8 @@ export interface LiveRow extends Row<RowData> {
   sinceMs: number;
   /** It may have begun earlier: the page found an alarm, of which it knows the newest update only. */
   isEarlier: boolean;
+  /** The value with which an alarm began, with its units; empty if it is not known. */
+  then: string;
   /** How often it has left `NO_ALARM` since the page was opened. */
   alarms: number;
 }
@@ -135,6 +137,7 @@ export class PvList extends FollowedList<LiveRow> {
         kind: "searched",
         sinceMs: now,
         isEarlier: false,
+        then: "",
         alarms: 0,
         read: () => pv.getSnapshot(),
       };
@@ -195,6 +198,7 @@ export class PvList extends FollowedList<LiveRow> {
     if (row.kind === "NO_ALARM" && kind !== "searched") row.alarms += 1;
     row.sinceMs = sinceOf(row, kind);
     row.isEarlier = isAlarm(kind) && !isSeen(row.kind);
+    row.then = isAlarm(kind) && !row.isEarlier ? (row.read()?.value?.string ?? "") : "";
     // The first state of a PV is no news.
     if (row.kind !== "searched" && kind !== "searched" && rankOf(kind) < rankOf(row.kind)) {
       this.#worst =

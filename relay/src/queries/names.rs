@@ -441,7 +441,7 @@ mod tests {
             text(&["", "sr", "i", "*", "*:?", "secret", "x"]),
             1_usize..30,
         );
-        let mut runner = TestRunner::new(Cases::with_cases(2_000));
+        let mut runner = TestRunner::new(Cases::with_cases(10_000));
         let offered = runner.run(&case, |(rules, identity, text, limit)| {
             let rules = Rules::new(false, &rules).unwrap();
             let names = names(rules.clone(), lists.clone());
