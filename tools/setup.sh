@@ -165,7 +165,7 @@ java_servers() {
 # Servers and clients that the relay is measured beside. A comparison without some of them says so.
 peers() {
   bench/relay/peers/setup.sh || say "the peers (.local/peers) could not be installed"
-  [ -z "${PVWS_WAR:-}" ] || bench/relay/peers/setup_war.sh || say "what serves PVWS_WAR could not be installed"
+  [ -z "${PVWS_WAR:-}" ] || bench/relay/peers/setup.sh war || say "what serves PVWS_WAR could not be installed"
 }
 
 # What the wheel is built with, and the symbols and start files of glibc 2.28 (tools/linker_2_28.sh).

@@ -1,6 +1,6 @@
 //! Integers in few bits each: all in as many as the largest needs, or those near the middle in fewer than others.
 
-/// So many ones stand before a number that is far from the middle.
+/// This number of ones stands before a number that is far from the middle.
 const FAR: u32 = 8;
 
 /// A shift by all bits would panic.
@@ -140,7 +140,7 @@ impl Rice {
                 rest_bits: *rest_bits,
                 ..codes
             };
-            // Three quarters of the largest number of so many bits.
+            // Three quarters of the largest number of these bits.
             let usual = |bits: u32| ((3_u128 << bits) >> 2) as u64;
             let bits = counts
                 .iter()

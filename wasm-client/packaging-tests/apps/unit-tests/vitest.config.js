@@ -1,3 +1,0 @@
-/** For Vitest. */
-
-export default { test: { environment: "jsdom", globals: true, include: ["*.test.js"] } };
