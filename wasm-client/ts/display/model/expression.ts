@@ -199,18 +199,12 @@ class Parser {
 
   /** `"x" in pvStr0`, and `pv0 in (1, 2)`. */
   #membership(value: Compiled, isIn: boolean): Compiled {
-    const open = this.#at;
-    const close = this.#take("[") === undefined ? ")" : "]";
-    if (close === "]" || this.#take("(") !== undefined) {
-      const items = this.#list(close);
-      if (close === "]" || items.length !== 1) {
-        return (values) => {
-          const own = value(values);
-          return items.some((item) => compare("==", own, item(values))) === isIn;
-        };
-      }
-      // Brackets around one value.
-      this.#at = open;
+    const items = this.#take("[") === undefined ? this.#tuple() : this.#list("]");
+    if (items !== undefined) {
+      return (values) => {
+        const own = value(values);
+        return items.some((item) => compare("==", own, item(values))) === isIn;
+      };
     }
     const whole = this.#binary(0);
     return (values) => textOf(whole(values)).includes(textOf(value(values))) === isIn;
@@ -234,9 +228,31 @@ class Parser {
     for (;;) {
       const sign = this.#take(...signs);
       if (sign === undefined) return left;
-      const [before, right] = [left, this.#binary(level + 1)];
+      const before = left;
+      const inputs = sign === "%" ? this.#tuple() : undefined;
+      if (inputs !== undefined) {
+        left = (values) =>
+          filled(
+            textOf(before(values)),
+            inputs.map((input) => input(values)),
+          );
+        continue;
+      }
+      const right = this.#binary(level + 1);
       left = (values) => calculate(sign, before(values), right(values));
     }
+  }
+
+  /** Several values in brackets, or none; `undefined` before anything else. */
+  #tuple(): Compiled[] | undefined {
+    const open = this.#at;
+    if (this.#take("(") !== undefined) {
+      const items = this.#list(")");
+      const isTuple = items.length !== 1 || this.#tokens[this.#at - 2]?.text === ",";
+      if (isTuple) return items;
+    }
+    this.#at = open;
+    return undefined;
   }
 
   #unary(): Compiled {
@@ -371,7 +387,7 @@ const FUNCTIONS: ReadonlyMap<string, Called> = new Map(
     round: ofNumbers((number, digits = 0) => Number(number.toFixed(Math.max(0, digits)))),
     sin: ofNumbers(Math.sin),
     sqrt: ofNumbers(Math.sqrt),
-    str: (value = "") => String(value),
+    str: (value = "") => stringOf(value),
     tan: ofNumbers(Math.tan),
   }),
 );
@@ -471,7 +487,91 @@ function compare(sign: string, left: ExpressionValue, right: ExpressionValue): b
 /** Shifts beyond this make numbers that no PV has. */
 const MAX_SHIFT = 128n;
 
+/** A value as Python's `str` writes it. */
+function stringOf(value: ExpressionValue): string {
+  if (typeof value === "boolean") return value ? "True" : "False";
+  if (typeof value !== "number") return String(value);
+  if (!Number.isFinite(value)) return String(value).replace("Infinity", "inf").toLowerCase();
+  const text = generalOf(value, 12);
+  return /^-?\d+$/.test(text) ? `${text}.0` : text;
+}
+
+const exponentOf = (value: number, digits: number): string =>
+  value
+    .toExponential(digits)
+    .replace(/([-+])(\d)$/, (_, sign: string, digit: string) => `${sign}0${digit}`);
+
+/** The shorter of a decimal number and one with an exponent, without zeros at its end. */
+function generalOf(value: number, digits: number): string {
+  const [mantissa = "", exponent = "0"] = exponentOf(value, digits - 1).split("e");
+  const isPlain = Number(exponent) >= -4 && Number(exponent) < digits;
+  const text = isPlain ? value.toFixed(digits - 1 - Number(exponent)) : mantissa;
+  const short = text.includes(".") ? text.replace(/\.?0+$/, "") : text;
+  return isPlain ? short : `${short}e${exponent}`;
+}
+
+const FIELD = /%([-+ 0#]*)(\d*)(?:\.(\d*))?[hlL]?(.)/gs;
+
+/** A text with values in place of its fields, as Python's `%` does it. */
+function filled(pattern: string, inputs: readonly ExpressionValue[]): string {
+  let at = 0;
+  const text = pattern.replace(
+    FIELD,
+    (_, flags: string, width: string, digits: string | undefined, kind: string) => {
+      if (kind === "%") return "%";
+      const input = inputs[at];
+      at += 1;
+      if (input === undefined) throw new Error("the text has more fields than values");
+      const size = Math.min(200, Number(width));
+      const limit = digits === undefined ? undefined : Math.min(50, Number(digits));
+      if (kind === "s" || kind === "c") {
+        const whole = stringOf(input).slice(0, limit);
+        return flags.includes("-") ? whole.padEnd(size) : whole.padStart(size);
+      }
+      const body = digitsOf(kind, numeric(input), limit, flags.includes("#"));
+      const plus = /[+ ]/.exec(flags.includes("+") ? "+" : flags)?.[0] ?? "";
+      const sign = body.startsWith("-") ? "-" : plus;
+      const rest = body.replace(/^-/, "");
+      if (flags.includes("-")) return (sign + rest).padEnd(size);
+      return flags.includes("0")
+        ? sign + rest.padStart(size - sign.length, "0")
+        : (sign + rest).padStart(size);
+    },
+  );
+  if (at < inputs.length) throw new Error("the text has fewer fields than values");
+  return text;
+}
+
+const BASES: Readonly<Record<string, readonly [base: number, mark: string]>> = {
+  x: [16, "0x"],
+  o: [8, "0"],
+};
+
+function digitsOf(
+  kind: string,
+  value: number | bigint,
+  digits: number | undefined,
+  isMarked: boolean,
+): string {
+  const small = kind.toLowerCase();
+  const inCase = (text: string): string => (kind === small ? text : text.toUpperCase());
+  if ("diuxo".includes(small)) {
+    const whole = truncated(value);
+    const [base, mark] = BASES[small] ?? [10, ""];
+    const text = (whole < 0n ? -whole : whole).toString(base).padStart(digits ?? 0, "0");
+    return inCase(`${whole < 0n ? "-" : ""}${isMarked ? mark : ""}${text}`);
+  }
+  const number = Number(value);
+  if (!"efg".includes(small)) throw new Error(`"%${kind}" isn't a field of a text`);
+  if (!Number.isFinite(number)) return inCase(stringOf(number));
+  if (small === "f") return Math.abs(number) < 1e21 ? number.toFixed(digits ?? 6) : String(number);
+  return inCase(
+    small === "e" ? exponentOf(number, digits ?? 6) : generalOf(number, Math.max(1, digits ?? 6)),
+  );
+}
+
 function calculate(sign: string, left: ExpressionValue, right: ExpressionValue): ExpressionValue {
+  if (sign === "%" && typeof left === "string") return filled(left, [right]);
   if (sign === "+" && typeof left === "string" && typeof right === "string") return left + right;
   if ("|&^<<>>".includes(sign)) return bits(sign, integer(left), integer(right));
   const [one, other] = [numeric(left), numeric(right)];
