@@ -11,13 +11,19 @@ import "./style/displays.css";
 /** More are found by typing. */
 const MAX_ROWS = 500;
 
+/** One of BOY's (`.opi`) is left out if there is one of the same name in today's format, which is shown for it. */
+function displaysIn(paths: readonly string[]): string[] {
+  const all = new Set(paths);
+  const today = (path: string): string => path.replace(/\.opi$/i, ".bob");
+  return paths.filter(
+    (path) => /\.bob$/i.test(path) || (today(path) !== path && !all.has(today(path))),
+  );
+}
+
 export default function DisplaysPage({ route }: { readonly route: Route }): ReactNode {
   const { files, problem } = useScreenFiles();
   const [text, setText] = useState("");
-  const displays = useMemo(
-    () => (files ?? []).map(({ path }) => path).filter((path) => /\.bob$/i.test(path)),
-    [files],
-  );
+  const displays = useMemo(() => displaysIn((files ?? []).map(({ path }) => path)), [files]);
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const found = displays.filter((path) => words.every((word) => path.toLowerCase().includes(word)));
   useTitle(t`Displays`, problem === undefined ? "NO_ALARM" : "LOST");

@@ -9,7 +9,7 @@ import { checkFolder, checkReport } from "../dist/display/check.js";
 
 const USAGE = `Usage: pvwire-display check [--strict] [--json] DIR
 
-Reads all displays (.bob) below DIR and prints which would be shown whole, what not and why.
+Reads all displays (.bob, .opi) below DIR and prints which would be shown whole, what not and why.
 
   --strict  exit with 1 if a display isn't shown whole or can't be read
   --json    print one object for each display

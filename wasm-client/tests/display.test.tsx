@@ -366,6 +366,44 @@ describe("a display", () => {
     await when(() => isOver);
   });
 
+  it("of BOY is read if its folder has none in today's format, and again when it has changed", async () => {
+    const boy = (text: string): string =>
+      `<display typeId="org.csstudio.opibuilder.Display" version="1.0.0">
+        <widget typeId="org.csstudio.opibuilder.widgets.Label"><text>${text}</text></widget>
+        <widget typeId="org.csstudio.opibuilder.widgets.edm.symbolwidget"/></display>`;
+    const embedded = '<widget type="embedded"><file>old.opi</file></widget>';
+    const address = (name: string): string => new URL(`/screens/${name}`, document.baseURI).href;
+    let changed: (addresses: readonly string[]) => void = () => undefined;
+    const requested: string[] = [];
+    const read = async (file: string): Promise<string> => {
+      requested.push(file.replace(/^.*\//, ""));
+      return await load(file);
+    };
+    const watch: DisplayProps["watch"] = (call) => {
+      changed = call;
+      return () => undefined;
+    };
+    FILES["old.opi"] = boy("one");
+    await open(embedded, { load: read, watch });
+    await when(() => page.textContent.includes("one"));
+    expect(requested).toEqual(["main.bob", "old.bob", "old.opi"]);
+    await when(() =>
+      notes.some(({ text }) => text.endsWith("opibuilder.widgets.edm.symbolwidget")),
+    );
+    FILES["old.opi"] = boy("two");
+    changed([address("old.opi")]);
+    await when(() => page.textContent.includes("two"));
+    FILES["old.bob"] = display('<widget type="label"><text>three</text></widget>');
+    changed([address("old.bob")]);
+    await when(() => page.textContent.includes("three"));
+    delete FILES["old.bob"];
+    delete FILES["old.opi"];
+    changed([address("old.opi")]);
+    await when(() =>
+      notes.some(({ text }) => text.includes("old.bob can't be read: HTTP status 404")),
+    );
+  });
+
   it("that only shows writes nothing, and goes the page's own ways", async () => {
     const went: string[] = [];
     const ways = { back: () => went.push("back"), forward: undefined };

@@ -80,6 +80,24 @@ describe("a check", () => {
     expect(notes.map(({ text }) => text)).toEqual(["../gone.opi: there is no such file"]);
   });
 
+  it("reads displays of BOY, and the files that they name", () => {
+    const widgets = "org.csstudio.opibuilder.widgets";
+    const boy = `<display typeId="org.csstudio.opibuilder.Display" version="1.0.0">
+      <widget typeId="${widgets}.linkingContainer"><opi_file>gone.opi</opi_file></widget>
+      <widget typeId="${widgets}.ActionButton"><actions><action type="OPEN_DISPLAY"><path>../part.opi</path></action>
+        </actions></widget><widget typeId="${widgets}.detailpanel"/></display>`;
+    const checked = checkDisplay("ops/main.opi", boy, exists);
+    expect(checked).toMatchObject({ widgets: 3, known: 2, isWhole: false });
+    expect(checked.notes.map(({ text }) => text)).toEqual([
+      "widgets of type opibuilder.widgets.detailpanel",
+      "gone.opi: there is no such file",
+    ]);
+    const files: Record<string, string> = { "a.opi": boy, "b.opi": boy, "b.bob": display("") };
+    const found = checkFolder(Object.keys(files), (path) => files[path] ?? "");
+    // The one in today's format is shown.
+    expect(found.map(({ path }) => path)).toEqual(["a.opi", "b.bob"]);
+  });
+
   it("counts types, scripts, actions, files and PVs that aren't shown", () => {
     const checked = checkDisplay("ops/part.bob", PART, exists);
     expect(checked).toMatchObject({ widgets: 5, known: 3, isWhole: false });

@@ -147,7 +147,7 @@ pub(super) const KEYS: &[Key] = &[
         "[PREFIX=]DIR",
         screens,
         screen_folder,
-        "Folder with displays (.bob) and the files that they refer to, such as /epics/screens or ops=/epics/ops; may be repeated with other prefixes. Clients read the files at /screens/ or /screens/PREFIX/, and the app shows the displays. Files whose real path is outside the folder, hidden files and files above 32 MiB are not served"
+        "Folder with displays (.bob, .opi) and the files that they refer to, such as /epics/screens or ops=/epics/ops; may be repeated with other prefixes. Clients read the files at /screens/ or /screens/PREFIX/, and the app shows the displays. Files whose real path is outside the folder, hidden files and files above 32 MiB are not served"
     ),
     list!(
         "screens_access",

@@ -2,10 +2,11 @@
 
 import { classesOf, withClasses, type WidgetClasses } from "./model/classes.js";
 import { actionsOf, allWidgets, parseDisplay, type WidgetSource } from "./model/file.js";
-import { nearestFile, presentFormat } from "./model/address.js";
+import { isDisplay, nearestFile, presentFormat } from "./model/address.js";
 import { defaultsOf } from "./model/defaults.js";
 import { counted, inspect, isWhole, type DisplayNote } from "./model/inspect.js";
 import { clientName } from "./model/names.js";
+import { parseOpi } from "./model/opi.js";
 import { childOf, textOf } from "./model/xml.js";
 
 /** What was found in one file. */
@@ -48,7 +49,7 @@ export function checkFolder(
     return found;
   };
   return files
-    .filter((path) => /\.bob$/i.test(path))
+    .filter((path) => isDisplay(path, all))
     .map((path) => {
       let text: string;
       try {
@@ -82,7 +83,7 @@ export function checkDisplay(
   { classes, problem }: FoundClasses = NO_CLASSES,
 ): CheckedDisplay {
   try {
-    const file = withClasses(parseDisplay(text, path), classes);
+    const file = withClasses(parseDisplay(text, path, "display", parseOpi), classes);
     const widgets = [...allWidgets(file.widgets)];
     const found = widgets.flatMap((widget) => [...filesOf(widget, path, exists), ...pvsOf(widget)]);
     if (problem !== undefined) found.push({ kind: "file", text: problem });
@@ -127,7 +128,8 @@ function fileProblem(
       parts.push(part);
     }
   }
-  return exists(presentFormat(parts.join("/"))) ? undefined : "there is no such file";
+  const path = parts.join("/");
+  return exists(presentFormat(path)) || exists(path) ? undefined : "there is no such file";
 }
 
 /** PVs of kinds that aren't available. */

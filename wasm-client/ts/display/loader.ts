@@ -28,24 +28,32 @@ export interface FileLoader {
 export function createLoader(read: (address: string) => Promise<string> = fetchText): FileLoader {
   const files = new Map<string, Promise<DisplayFile>>();
   const listeners = new Map<string, Set<() => void>>();
-  const parsed = async (address: string, kind: FileKind | undefined): Promise<DisplayFile> => {
+  const parsed = async (
+    address: string,
+    kind: FileKind | undefined,
+    named: string,
+  ): Promise<DisplayFile> => {
     let text: string;
+    let parse;
     try {
-      text = await read(address);
+      // BOY's file is read if there is no file in today's format.
+      const first = read(address);
+      text = await (named === address ? first : first.catch(() => read(named)));
+      parse = text.includes("typeId") ? (await import("./model/opi.js")).parseOpi : undefined;
     } catch (error) {
       files.delete(address);
       const why = error instanceof Error ? error.message : String(error);
       throw new DisplayError("UNREADABLE", `${address} can't be read: ${why}`);
     }
     const prepared = preparePainting(text);
-    const file = parseDisplay(text, address, kind);
+    const file = parseDisplay(text, address, kind, parse);
     await prepared;
     return file;
   };
   return {
     load: async (named, kind) => {
       const address = presentFormat(named);
-      const known = files.get(address) ?? parsed(address, kind);
+      const known = files.get(address) ?? parsed(address, kind, named);
       files.delete(address);
       files.set(address, known);
       const [oldest] = files.keys();
@@ -61,11 +69,12 @@ export function createLoader(read: (address: string) => Promise<string> = fetchT
         if (all.size === 0 && listeners.get(address) === all) listeners.delete(address);
       };
     },
-    refresh: (addresses) => {
+    refresh: (changed) => {
+      const addresses = changed.map(presentFormat);
       // All are forgotten before the first is read: one may be part of another.
       for (const address of addresses) files.delete(address);
       for (const address of addresses) {
-        for (const changed of [...(listeners.get(address) ?? [])]) changed();
+        for (const tell of [...(listeners.get(address) ?? [])]) tell();
       }
     },
   };

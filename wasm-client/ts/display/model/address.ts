@@ -58,6 +58,10 @@ export function resolveFile(
  */
 export const presentFormat = (file: string): string => file.replace(/\.opi(?=$|[?#])/i, ".bob");
 
+/** Whether a path is a display of a list: one of BOY's is left out where today's format is beside it. */
+export const isDisplay = (path: string, paths: ReadonlySet<string>): boolean =>
+  /\.bob$/i.test(path) || (/\.opi$/i.test(path) && !paths.has(presentFormat(path)));
+
 /** The path of a file of this name in a display's folder, or in the nearest one around it. */
 export function nearestFile(
   paths: ReadonlySet<string>,

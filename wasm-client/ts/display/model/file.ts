@@ -41,8 +41,13 @@ const TYPE_NAMES: ReadonlyMap<string, string> = new Map(
 export type FileKind = "display" | "databrowser";
 
 /** @throws DisplayError */
-export function parseDisplay(text: string, address = "", kind: FileKind = "display"): DisplayFile {
-  const node = parseXml(text);
+export function parseDisplay(
+  text: string,
+  address = "",
+  kind: FileKind = "display",
+  parse = parseXml,
+): DisplayFile {
+  const node = parse(text);
   if (node.name !== kind) {
     throw new DisplayError("NOT_A_DISPLAY", `the file has a <${node.name}>, not a <${kind}>`);
   }
