@@ -94,11 +94,81 @@ const FILES: Readonly<Record<string, string>> = {
   "color.def": "Site Blue = 1, 2, 250\n",
 };
 
-test.use({ displays: FILES });
-
 const box = (page: Page, name: string): Locator => page.locator(`[data-name="${name}"]`);
 const valueOf = (page: Page, name: string): Locator =>
   box(page, name).locator('[data-part="value"]');
+
+/** A widget of BOY, the display builder before Phoebus. */
+const boyWidget = (type: string, name: string, y: number, more: string): string =>
+  `<widget typeId="org.csstudio.opibuilder.widgets.${type}" version="1.0.0"><name>${name}</name><x>10</x>
+  <y>${String(y)}</y><width>180</width><height>24</height><border_style>0</border_style><border_width>1</border_width>
+  ${more}<wuid>1</wuid></widget>`;
+
+const boyDisplay = (name: string, ...widgets: string[]): string =>
+  `<?xml version="1.0" encoding="UTF-8"?><display typeId="org.csstudio.opibuilder.Display" version="1.0.0">
+  <name>${name}</name><width>420</width><height>320</height><wuid>1</wuid>${widgets.join("\n")}</display>`;
+
+const boyColour = (name: string, red: number, green: number, blue: number): string =>
+  `<${name}><color red="${String(red)}" green="${String(green)}" blue="${String(blue)}"/></${name}>`;
+
+/** A rectangle that is red in major alarm: BOY numbers that severity 1. */
+const BOY_RULE = `<rules><rule name="alarm" prop_id="background_color" out_exp="false"><exp bool_exp="pvSev0 == 1">
+  <value><color red="255" green="0" blue="0"/></value></exp><pv trig="true">$(P):RING:CURRENT</pv></rule></rules>`;
+
+const BOY_FILES: Readonly<Record<string, string>> = {
+  "boy/main.opi": boyDisplay(
+    "Old ring $(P)",
+    boyWidget("Label", "heading", 10, "<text>Ring $(P)</text>"),
+    boyWidget(
+      "TextUpdate",
+      "current",
+      40,
+      `<pv_name>$(P):RING:CURRENT</pv_name><text>###</text><format_type>0</format_type><precision>1</precision>
+      <precision_from_pv>true</precision_from_pv><show_units>true</show_units>`,
+    ),
+    boyWidget(
+      "TextInput",
+      "voltage",
+      70,
+      `<pv_name>$(P):RF:VOLTAGE:SET</pv_name><text></text><precision>1</precision>
+      <precision_from_pv>false</precision_from_pv><show_units>true</show_units>`,
+    ),
+    boyWidget(
+      "Rectangle",
+      "lamp",
+      100,
+      `${boyColour("background_color", 0, 128, 0)}<line_width>0</line_width><pv_name></pv_name>${BOY_RULE}`,
+    ),
+    boyWidget(
+      "ActionButton",
+      "details",
+      130,
+      `<text>Details</text><pv_name></pv_name><actions hook="true" hook_all="false"><action type="OPEN_DISPLAY">
+      <path>detail.opi</path><macros><include_parent_macros>true</include_parent_macros><R>RING:TUNE</R></macros>
+      <mode>0</mode></action></actions>`,
+    ),
+    boyWidget(
+      "linkingContainer",
+      "part",
+      160,
+      "<opi_file>part.opi</opi_file><resize_behaviour>3</resize_behaviour><macros><R>OP:MESSAGE</R></macros>",
+    ),
+    boyWidget("edm.symbolwidget", "unknown", 200, ""),
+  ),
+  "boy/detail.opi": boyDisplay(
+    "Old detail",
+    boyWidget("TextUpdate", "tune", 10, "<pv_name>$(P):$(R)</pv_name>"),
+  ),
+  "boy/part.opi": boyDisplay(
+    "Old part",
+    boyWidget("TextUpdate", "inner", 0, "<pv_name>$(P):$(R)</pv_name>"),
+  ),
+  // It is shown in place of the older one beside it.
+  "boy/new.opi": boyDisplay("Old", boyWidget("Label", "heading", 10, "<text>Old</text>")),
+  "boy/new.bob": display("New", title("New")),
+};
+
+test.use({ displays: { ...FILES, ...BOY_FILES } });
 
 /** Every widget with a PV, and its text from what the IOC has. */
 const TRUTH: readonly (readonly [name: string, record: string, text: (value: string) => string])[] =
@@ -138,7 +208,7 @@ test("displays: opened with macros, written, refused, in alarm, changed, and los
 
   // The list, and a display by its link.
   await app.open("#/displays");
-  await expect(page.getByText("5 of 5 displays")).toBeVisible();
+  await expect(page.getByText("9 of 9 displays")).toBeVisible();
   await page.getByRole("searchbox").fill("vac det");
   await expect(page.locator(".display-list a")).toHaveText(["vacuum/detail.bob"]);
   await expectAccessible(page);
@@ -239,4 +309,67 @@ test("displays: opened with macros, written, refused, in alarm, changed, and los
   await expectTruth();
   await expect(box(page, "title")).toHaveText("Changed meanwhile");
   expect(relay.output).not.toContain("panicked");
+});
+
+test("displays of BOY: live, written, coloured by a rule, and opened with macros", async ({
+  app,
+  faults,
+  ioc,
+  page,
+  prefix,
+}) => {
+  await ioc.hold("RING:CURRENT");
+  await ioc.put("RING:TUNE.SCAN", "Passive");
+  await ioc.put("RING:CURRENT", 250);
+
+  // The list has one of two displays of the same name.
+  await app.open("#/displays");
+  await page.getByRole("searchbox").fill("boy");
+  await expect(page.locator(".display-list a")).toHaveText([
+    "boy/detail.opi",
+    "boy/main.opi",
+    "boy/new.bob",
+    "boy/part.opi",
+  ]);
+  await page.goto(`${app.url}#/display/boy/main.opi?macro=P=${prefix}`);
+  await expect(page.locator(".pvwire-display-title")).toHaveText(`Old ring ${prefix}`);
+  await expect(box(page, "heading")).toHaveText(`Ring ${prefix}`);
+  await expect(valueOf(page, "current")).toHaveText("250.00 mA");
+  await expect(valueOf(page, "inner")).toHaveText(await ioc.get("OP:MESSAGE"));
+  await expectAccessible(page);
+
+  // A set point, with the file's digits.
+  const voltage = box(page, "voltage").locator("input");
+  await voltage.fill("1.7");
+  await voltage.press("Enter");
+  await expect.poll(() => ioc.get("RF:VOLTAGE:SET")).toBe("1.7");
+  await expect(voltage).toHaveValue("1.7 MV");
+
+  // The rule knows the alarm.
+  const ground = (): Promise<string> =>
+    box(page, "lamp").evaluate((element) => {
+      const all = [element, ...element.querySelectorAll("*")].map((each) => getComputedStyle(each));
+      return all.map(({ backgroundColor }) => backgroundColor).join();
+    });
+  await expect.poll(ground).toContain("rgb(0, 128, 0)");
+  await ioc.put("RING:CURRENT", 350);
+  await expect.poll(ground).toContain("rgb(255, 0, 0)");
+  await ioc.put("RING:CURRENT", 250);
+  await expect.poll(ground).toContain("rgb(0, 128, 0)");
+
+  // What isn't shown is listed.
+  await page.getByRole("button", { name: /not shown/ }).click();
+  await expect(page.getByText("widgets of type opibuilder.widgets.edm.symbolwidget")).toBeVisible();
+  await page.getByRole("button", { name: /not shown/ }).click();
+
+  // Another display, with macros, and the way back.
+  await page.getByRole("button", { name: "Details" }).click();
+  await expect(box(page, "tune")).toHaveAttribute("data-pv", `${prefix}:RING:TUNE`);
+  await expect(valueOf(page, "tune")).toHaveText(Number(await ioc.get("RING:TUNE")).toFixed(4));
+  await page.goBack();
+  await expect(valueOf(page, "current")).toHaveText("250.00 mA");
+  await page.goto(`${app.url}#/display/boy/new.opi?macro=P=${prefix}`);
+  await expect(box(page, "title")).toHaveText("New");
+  // Files in today's format are looked for first.
+  for (const fault of faults.splice(0)) expect(fault).toMatch(/404/);
 });
