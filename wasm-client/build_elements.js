@@ -45,7 +45,9 @@ const inFewFiles = {
 const inEnglish = {
   name: "in-english",
   transform: (code) => ({
-    code: code.replace(/\bt`/g, "`").replace(/^(?:im|ex)port \{[^}]*\} from "[./]*texts\.js";$/m, ""),
+    code: code
+      .replace(/\bt ?`/g, "`")
+      .replace(/^(?:import \{ t \}|export \{ setTexts, t \}) from "[./]*texts\.js";$/m, ""),
     map: null,
   }),
 };
