@@ -359,7 +359,7 @@ test("displays of BOY: live, written, coloured by a rule, and opened with macros
 
   // What isn't shown is listed.
   await page.getByRole("button", { name: /not shown/ }).click();
-  await expect(page.getByText("widgets of type opibuilder.widgets.edm.symbolwidget")).toBeVisible();
+  await expect(page.getByText("widgets of type edm.symbolwidget")).toBeVisible();
   await page.getByRole("button", { name: /not shown/ }).click();
 
   // Another display, with macros, and the way back.

@@ -387,9 +387,7 @@ describe("a display", () => {
     await open(embedded, { load: read, watch });
     await when(() => page.textContent.includes("one"));
     expect(requested).toEqual(["main.bob", "old.bob", "old.opi"]);
-    await when(() =>
-      notes.some(({ text }) => text.endsWith("opibuilder.widgets.edm.symbolwidget")),
-    );
+    await when(() => notes.some(({ text }) => text.endsWith("edm.symbolwidget")));
     FILES["old.opi"] = boy("two");
     changed([address("old.opi")]);
     await when(() => page.textContent.includes("two"));
@@ -400,7 +398,7 @@ describe("a display", () => {
     delete FILES["old.opi"];
     changed([address("old.opi")]);
     await when(() =>
-      notes.some(({ text }) => text.includes("old.bob can't be read: HTTP status 404")),
+      notes.some(({ text }) => text.includes("old.opi can't be read: HTTP status 404")),
     );
   });
 

@@ -89,7 +89,7 @@ describe("a check", () => {
     const checked = checkDisplay("ops/main.opi", boy, exists);
     expect(checked).toMatchObject({ widgets: 3, known: 2, isWhole: false });
     expect(checked.notes.map(({ text }) => text)).toEqual([
-      "widgets of type opibuilder.widgets.detailpanel",
+      "widgets of type detailpanel",
       "gone.opi: there is no such file",
     ]);
     const files: Record<string, string> = { "a.opi": boy, "b.opi": boy, "b.bob": display("") };

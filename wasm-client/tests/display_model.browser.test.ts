@@ -16,7 +16,7 @@ import {
   type WidgetSource,
 } from "../ts/display/model/file.js";
 import { numberText, valueText } from "../ts/display/model/format.js";
-import { parseOpi } from "../ts/display/model/opi.js";
+import { opiReader } from "../ts/display/model/opi.js";
 import { expand, innerMacros } from "../ts/display/model/macros.js";
 import { clientName } from "../ts/display/model/names.js";
 import { DEFAULT_PALETTE, type Palette } from "../ts/display/model/palette.js";
@@ -24,7 +24,7 @@ import { Props } from "../ts/display/model/props.js";
 import { evaluate, rulesOf, type RulePv } from "../ts/display/model/rules.js";
 import type { NumericArray } from "../ts/index.js";
 import { scriptRules, stepsOf } from "../ts/display/model/script.js";
-import { textOf, type XmlNode } from "../ts/display/model/xml.js";
+import { parseXml, textOf, type XmlNode } from "../ts/display/model/xml.js";
 import { typedNumber, typedValue } from "../ts/display/model/typed.js";
 import { coloursOf } from "../ts/display/plot/colours.js";
 import { WIDGETS } from "../ts/display/registry.js";
@@ -182,6 +182,7 @@ describe("properties", () => {
   });
 });
 
+const parseOpi = opiReader(parseXml, defaultsOf);
 const boyFile = (inside: string, address?: string) => {
   const root = `<display typeId="org.csstudio.opibuilder.Display" version="1.0.0">`;
   return parseDisplay(`${root}${inside}</display>`, address, "display", parseOpi);
@@ -411,7 +412,7 @@ describe("a display of BOY", () => {
       ),
       bob(
         "action_button",
-        '<pv_name></pv_name><text>Go</text><tooltip>$(actions)</tooltip><actions><action type="open_webpage"><description>X</description><url>http://x</url></action></actions>',
+        '<pv_name></pv_name><text>Go</text><tooltip>$(actions)</tooltip><actions execute_as_one="false"><action type="open_webpage"><description>X</description><url>http://x</url></action></actions>',
       ),
     ],
     [
@@ -594,18 +595,18 @@ describe("a display of BOY", () => {
       ),
       bob(
         "xyplot",
-        `<x_axis><title>X</title><color>${RED}</color></x_axis><y_axes><y_axis><autoscale>true</autoscale></y_axis><y_axis><on_right>true</on_right></y_axis></y_axes><traces><trace><x_pv>X</x_pv><y_pv>Y</y_pv><name>Y</name><axis>1</axis><trace_type>LINE</trace_type><line_style>DASH</line_style><point_type>SQUARES</point_type><color>${RED}</color></trace></traces><foreground_color>${RED}</foreground_color><background_color><color red="0" green="0" blue="0" alpha="0"/></background_color>`,
+        `<macros><pv_name></pv_name></macros><x_axis><title>X</title><color>${RED}</color></x_axis><y_axes><y_axis><autoscale>true</autoscale></y_axis><y_axis><on_right>true</on_right></y_axis></y_axes><traces><trace><x_pv>X</x_pv><y_pv>Y</y_pv><name>Y</name><axis>1</axis><trace_type>LINE</trace_type><line_style>DASH</line_style><point_type>SQUARES</point_type><color>${RED}</color></trace></traces><foreground_color>${RED}</foreground_color><background_color><color red="0" green="0" blue="0" alpha="0"/></background_color>`,
       ),
     ],
     [
       "plots over time",
       boy(
         "xyGraph",
-        `<axis_count>2</axis_count><trace_count>1</trace_count><trace_0_y_pv>Y</trace_0_y_pv><trace_0_name>N</trace_0_name><show_legend>false</show_legend><plot_area_background_color>${RED}</plot_area_background_color>`,
+        `<pv_name></pv_name><axis_count>2</axis_count><trace_count>1</trace_count><trace_0_y_pv>Y</trace_0_y_pv><trace_0_name>N</trace_0_name><show_legend>false</show_legend><plot_area_background_color>${RED}</plot_area_background_color>`,
       ),
       bob(
         "stripchart",
-        `<y_axes><y_axis/></y_axes><traces><trace><y_pv>Y</y_pv><name></name></trace></traces><show_legend>false</show_legend><background_color>${RED}</background_color><foreground_color><color name="Text"/></foreground_color>`,
+        `<macros><pv_name></pv_name></macros><y_axes><y_axis/></y_axes><traces><trace><y_pv>Y</y_pv><name></name></trace></traces><show_legend>false</show_legend><background_color>${RED}</background_color><foreground_color><color name="Text"/></foreground_color>`,
       ),
     ],
     [
@@ -732,8 +733,8 @@ widget.setPropertyValue("opi_file", PVUtil.getString(pvs[0]))</scriptText><pv tr
     const texts = (inside: string): string[] =>
       inspect(boyFile(inside)).map(({ kind, text }) => `${kind}: ${text}`);
     expect(texts(boy("edm.symbolwidget") + boy("symbol.bool.BoolMonitorWidget"))).toEqual([
-      "type: widgets of type opibuilder.widgets.edm.symbolwidget",
-      "type: widgets of type opibuilder.widgets.symbol.bool.BoolMonitorWidget",
+      "type: widgets of type edm.symbolwidget",
+      "type: widgets of type symbol.bool.BoolMonitorWidget",
     ]);
     expect(
       texts(`<rules><rule name="dark" prop_id="background_color"/></rules><scripts><path pathString="a.js"/></scripts>
@@ -773,10 +774,26 @@ widget.setPropertyValue("opi_file", PVUtil.getString(pvs[0]))</scriptText><pv tr
         (name) => `property: textentry.${name}`,
       ),
     );
+    expect(
+      texts(boy("Label", `<constructor>1</constructor>${rule("constructor", "<value>1</value>")}`)),
+    ).toEqual(["rule: rules that set constructor of label", "property: label.constructor"]);
+    expect(texts(boy("constructor"))).toEqual(["type: widgets of type constructor"]);
     const number = rule("format_type", "<value>pv0</value>", "true");
     expect(texts(boy("TextUpdate", `<pv_name>A</pv_name>${number}`))).toEqual([
       "rule: rules that set format_type of textupdate",
     ]);
+  });
+
+  it("is as large as its widgets need, and has BOY's background", () => {
+    const sizeOf = (inside: string) => {
+      const { node } = boyFile(inside);
+      const ground = node.children.find(({ name }) => name === "background_color");
+      return [textOf(node, "width"), textOf(node, "height"), ground?.children[0]?.attributes.red];
+    };
+    const far = boy("Label", "<x>900</x><y>10</y><width>50</width><height>20</height>");
+    expect(sizeOf(far)).toEqual(["950", undefined, "240"]);
+    const own = `<background_color>${RED}</background_color><width>1000</width><height>20</height>`;
+    expect(sizeOf(own + far)).toEqual(["1000", "30", "255"]);
   });
 
   it("is a display in today's format if its root says so", () => {

@@ -71,7 +71,7 @@ const folderOf = (address: string): string => address.replace(/[?#].*$/, "").rep
 
 const NO_MACROS = {};
 
-/** Shows a `.bob` file. Needs a `PvProvider` around it, and the style sheet `pvwire/display.css`. */
+/** Shows a `.bob` or `.opi` file. Needs a `PvProvider` around it, and the style sheet `pvwire/display.css`. */
 export function Display(props: DisplayProps): ReactNode {
   const { file, macros = NO_MACROS } = props;
   // Another file begins with another history.

@@ -6,8 +6,8 @@ import { isDisplay, nearestFile, presentFormat } from "./model/address.js";
 import { defaultsOf } from "./model/defaults.js";
 import { counted, inspect, isWhole, type DisplayNote } from "./model/inspect.js";
 import { clientName } from "./model/names.js";
-import { parseOpi } from "./model/opi.js";
-import { childOf, textOf } from "./model/xml.js";
+import { opiReader } from "./model/opi.js";
+import { childOf, parseXml, textOf } from "./model/xml.js";
 
 /** What was found in one file. */
 export interface CheckedDisplay {
@@ -72,6 +72,8 @@ function readClasses(path: string, read: (path: string) => string): FoundClasses
 
 const NO_CLASSES: FoundClasses = { classes: new Map() };
 
+const parsePresent = opiReader(parseXml, defaultsOf);
+
 const reasonOf = (error: unknown): string =>
   error instanceof Error ? error.message : String(error);
 
@@ -83,7 +85,7 @@ export function checkDisplay(
   { classes, problem }: FoundClasses = NO_CLASSES,
 ): CheckedDisplay {
   try {
-    const file = withClasses(parseDisplay(text, path, "display", parseOpi), classes);
+    const file = withClasses(parseDisplay(text, path, "display", parsePresent), classes);
     const widgets = [...allWidgets(file.widgets)];
     const found = widgets.flatMap((widget) => [...filesOf(widget, path, exists), ...pvsOf(widget)]);
     if (problem !== undefined) found.push({ kind: "file", text: problem });

@@ -1,4 +1,4 @@
-/** pvwire/display: a facility's Phoebus displays, `.bob` files, live in a page. */
+/** pvwire/display: a facility's displays of Phoebus and BOY, `.bob` and `.opi` files, live in a page. */
 
 "use client";
 

@@ -2,7 +2,8 @@
 
 import { preparePainting } from "./canvases.js";
 import { presentFormat } from "./model/address.js";
-import { DisplayError } from "./model/xml.js";
+import { defaultsOf } from "./model/defaults.js";
+import { DisplayError, parseXml } from "./model/xml.js";
 import { parseDisplay, type DisplayFile, type FileKind } from "./model/file.js";
 
 /** Files that are kept; a display that embeds more reads them again from the browser's cache. */
@@ -39,14 +40,16 @@ export function createLoader(read: (address: string) => Promise<string> = fetchT
       // BOY's file is read if there is no file in today's format.
       const first = read(address);
       text = await (named === address ? first : first.catch(() => read(named)));
-      parse = text.includes("typeId") ? (await import("./model/opi.js")).parseOpi : undefined;
+      if (text.includes("typeId")) {
+        parse = (await import("./model/opi.js")).opiReader(parseXml, defaultsOf);
+      }
     } catch (error) {
       files.delete(address);
       const why = error instanceof Error ? error.message : String(error);
-      throw new DisplayError("UNREADABLE", `${address} can't be read: ${why}`);
+      throw new DisplayError("UNREADABLE", `${named} can't be read: ${why}`);
     }
     const prepared = preparePainting(text);
-    const file = parseDisplay(text, address, kind, parse);
+    const file = parseDisplay(text, named, kind, parse);
     await prepared;
     return file;
   };

@@ -54,7 +54,8 @@ export function resolveFile(
 
 /**
  * The display that is shown for one of BOY's (`.opi`): that of the same name in today's format, which
- * Phoebus prefers too. Displays that were converted still name each other by the older ending.
+ * Phoebus prefers too; without one, BOY's is read. Displays that were converted still name each other by the
+ * older ending.
  */
 export const presentFormat = (file: string): string => file.replace(/\.opi(?=$|[?#])/i, ".bob");
 

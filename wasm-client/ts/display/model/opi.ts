@@ -3,9 +3,20 @@
  * Phoebus's converters make of them. What has no counterpart keeps its name, so that it is listed as not shown.
  */
 
-import { defaultsOf } from "./defaults.js";
 import type { Defaults } from "./props.js";
-import { childOf, parseXml, textOf, type XmlNode } from "./xml.js";
+import type { XmlNode } from "./xml.js";
+
+// Imports of values would split the code that every display loads; these are as in xml.ts.
+const childOf = (node: XmlNode, name: string): XmlNode | undefined =>
+  node.children.find((child) => child.name === name);
+const textOf = (node: XmlNode, name: string): string | undefined => childOf(node, name)?.text;
+
+/** A table's entry; files may have names such as `constructor`. */
+const entry = <V>(table: Readonly<Record<string, V>>, name: string): V | undefined =>
+  Object.hasOwn(table, name) ? table[name] : undefined;
+
+/** The defaults of today's types; `undefined` for a type that isn't shown. */
+type Types = (type: string) => Defaults | undefined;
 
 type Text = string | number | boolean;
 
@@ -13,11 +24,14 @@ type Text = string | number | boolean;
 type Change = string | readonly [name: string, value: (text: string) => string];
 type Changes = Readonly<Record<string, Change>>;
 
-/** A file's root; that of a display in today's format as it is. @throws DisplayError */
-export const parseOpi = (text: string): XmlNode => presentDisplay(parseXml(text));
+/** Reads a file's root as today's; a display in today's format is as it is. */
+export const opiReader =
+  (parse: (text: string) => XmlNode, types: Types) =>
+  (text: string): XmlNode =>
+    presentDisplay(parse(text), types);
 
 /** A display in today's format. It keeps its version, by which rules read severities in BOY's order. */
-export function presentDisplay(root: XmlNode): XmlNode {
+function presentDisplay(root: XmlNode, types: Types): XmlNode {
   if (!(root.attributes.typeId ?? "").startsWith("org.csstudio.opibuilder.")) return root;
   const own = (name: string): readonly XmlNode[] => childOf(root, name)?.children ?? [];
   // Rules and actions of the display itself are listed as scripts that are not run.
@@ -27,7 +41,7 @@ export function presentDisplay(root: XmlNode): XmlNode {
     }),
   );
   const made = root.children.flatMap((child): readonly XmlNode[] => {
-    if (child.name === "widget") return widgetsOf(child);
+    if (child.name === "widget") return widgetsOf(child, types);
     if (child.name === "connection")
       return [make("widget", ["width", "height"].map(zero), CONNECTION)];
     if (child.name === "scripts") return [make("scripts", [...scriptsOf(child, {}), ...missing])];
@@ -36,7 +50,26 @@ export function presentDisplay(root: XmlNode): XmlNode {
   });
   const ground = childOf(root, "background_color") === undefined ? [GREY] : [];
   const scripts = childOf(root, "scripts") === undefined ? [make("scripts", missing)] : [];
-  return { ...root, children: [...ground, ...scripts, ...made] };
+  const children = [...ground, ...scripts, ...made];
+  return { ...root, children: grown(grown(children, "x", "width", 800), "y", "height", 600) };
+}
+
+/** BOY's size is that of the window, which scrolls to what is beyond it. */
+function grown(
+  children: readonly XmlNode[],
+  at: string,
+  size: string,
+  otherwise: number,
+): readonly XmlNode[] {
+  const number = (node: XmlNode, name: string): number => Number(textOf(node, name)) || 0;
+  const own = Number(children.find(({ name }) => name === size)?.text) || otherwise;
+  const widgets = children.filter(({ name }) => name === "widget");
+  const needed = widgets.reduce(
+    (most, node) => Math.max(most, number(node, at) + number(node, size)),
+    0,
+  );
+  if (needed <= own) return children;
+  return [...children.filter(({ name }) => name !== size), make(size, needed)];
 }
 
 function make(
@@ -76,10 +109,10 @@ const KINDS: Readonly<Record<string, string | undefined>> = Object.fromEntries(
     .map((pair) => pair.split("=") as [string, string]),
 );
 
-function kindOf(node: XmlNode): string {
+function kindOf(node: XmlNode, types: Types): string {
   const id = node.attributes.typeId ?? "";
   const type = id.replace(/^org\.csstudio\.(?:opibuilder\.widgets|trends)\./, "");
-  const kind = KINDS[type];
+  const kind = entry(KINDS, type);
   const has = (name: string): boolean => childOf(node, name) !== undefined;
   const text = (name: string): string => textOf(node, name)?.trim() ?? "";
   switch (type) {
@@ -103,7 +136,8 @@ function kindOf(node: XmlNode): string {
       return isX || text("axis_0_time_format") === "0" ? "xyplot" : "stripchart";
     }
     default:
-      return kind ?? id.replace(/^org\.csstudio\./, "");
+      // Another type's name isn't one of today's.
+      return kind ?? (types(type) === undefined ? type : id);
   }
 }
 
@@ -181,7 +215,8 @@ const WITHOUT_EFFECT = new Set(
   bg_gradient_color fg_gradient_color horizontal_fill align_to_nearest_second permutation_matrix transparency
   color_lo color_hi color_lolo color_hihi level_lo level_hi show_lo show_hi show_hihi show_lolo level_lolo level_hihi
   origin origin_ignored value_label_format scale_format thumb_color ramp_gradient major_tick_step_hint
-  page_increment show_minor_ticks show_value_label background_color font foreground_color graph_area_width graph_area_height rgb_mode color_depth
+  page_increment show_minor_ticks show_value_label background_color font foreground_color graph_area_width
+  graph_area_height rgb_mode color_depth
   show_plot_area_border horizontal_tabs tab_count column_headers led_border led_border_color led_packed
   transparent_background show_scale border_width border_color line_color transparent text state_value_fallback
   knob_color gradient_color scale_font selected_color show_value_labels
@@ -219,6 +254,7 @@ const MAX_PARTS = 100;
 /** A widget while it is made. */
 class Draft {
   readonly node: XmlNode;
+  readonly types: Types;
   readonly kind: string;
   /** What the type has; `undefined` for a type that isn't shown. */
   readonly known: Defaults | undefined;
@@ -229,11 +265,12 @@ class Draft {
   frame = "";
   #made = new Map<string, XmlNode>();
 
-  constructor(node: XmlNode) {
+  constructor(node: XmlNode, types: Types) {
     this.node = node;
-    this.kind = kindOf(node);
-    this.known = defaultsOf(this.kind);
-    this.changes = CHANGES[this.kind] ?? {};
+    this.types = types;
+    this.kind = kindOf(node, types);
+    this.known = types(this.kind);
+    this.changes = entry(CHANGES, this.kind) ?? {};
   }
 
   /** BOY's property. */
@@ -304,12 +341,14 @@ class Draft {
 
   /** Today's name of a property that a rule sets. */
   ruled(id: string): Change {
-    return this.changes[id] ?? plotPath(this.kind, id) ?? id;
+    return entry(this.changes, id) ?? plotPath(this.kind, id) ?? id;
   }
 
   end(): XmlNode[] {
     const children = this.node.children.filter(({ name }) => name === "widget");
-    const inner = this.#made.has("tabs") ? [] : children.flatMap(widgetsOf);
+    const inner = this.#made.has("tabs")
+      ? []
+      : children.flatMap((child) => widgetsOf(child, this.types));
     const made = make("widget", [...this.#made.values(), ...inner], { type: this.kind });
     const all = [made, ...this.more];
     return this.frame === "" ? all : [this.#framed(all)];
@@ -335,7 +374,7 @@ class Draft {
 
 function hasNoEffect(name: string, text: string): boolean {
   if (FALSE.has(name)) return text === "false";
-  const neutral = NEUTRAL[name];
+  const neutral = entry(NEUTRAL, name);
   if (neutral !== undefined) return neutral.test(text);
   if (WITHOUT_EFFECT.has(name) || LISTED.test(name)) return true;
   if (ZERO.test(name)) return /^(?:0|false)$/.test(text);
@@ -343,13 +382,13 @@ function hasNoEffect(name: string, text: string): boolean {
 }
 
 /** The widget, and those beside it that it needs. */
-function widgetsOf(node: XmlNode): XmlNode[] {
-  const draft = new Draft(node);
+function widgetsOf(node: XmlNode, types: Types): XmlNode[] {
+  const draft = new Draft(node, types);
   draft.start();
   fillOf(draft);
   common(draft);
   borderOf(draft);
-  HOW[draft.kind]?.(draft);
+  entry(HOW, draft.kind)?.(draft);
   draft.set("rules", [...rulesOf(draft), ...alarmRules(draft)]);
   draft.set("scripts", scriptsOf(childOf(node, "scripts"), draft.changes));
   return draft.end();
@@ -367,7 +406,8 @@ function common(draft: Draft): void {
   const macros = childOf(node, "macros");
   const pv = draft.text("pv_name");
   // Types without a PV have its name as a macro.
-  const isMacro = known !== undefined && !Object.hasOwn(known, "pv_name") && pv !== "";
+  const isPlot = kind === "xyplot" || kind === "stripchart";
+  const isMacro = known !== undefined && !Object.hasOwn(known, "pv_name") && (isPlot || pv !== "");
   if (isMacro) draft.drop("pv_name");
   const own = [...(isMacro ? [make("pv_name", pv)] : []), ...macrosOf(macros).children];
   draft.set("macros", own);
@@ -426,7 +466,7 @@ function fillOf(draft: Draft): void {
     draft.changes = { ...draft.changes, foreground_color: target };
     draft.copy("foreground_color", target);
     draft.drop("fill_level");
-    draft.set("transparent", false);
+    if (draft.kind !== "polyline") draft.set("transparent", false);
   }
 }
 
@@ -444,6 +484,9 @@ function pointsOf(draft: Draft): void {
 
 /** Numbers of BOY's borders: none, lowered and empty ones have no line. */
 const NO_LINE = ["none", "0", "3", "15", ""];
+const RAISED = ["2", "4", "5", "6", "7"];
+/** These look raised anyway. */
+const BUTTONS = ["action_button", "bool_button", "choice", "combo"];
 
 /** A border that is inside the widget's box, as in BOY. */
 function borderOf(draft: Draft): void {
@@ -455,11 +498,11 @@ function borderOf(draft: Draft): void {
   else if (draft.known !== undefined && Object.hasOwn(draft.known, "border_width")) {
     if (!draft.has("border_style")) return;
     if (!isLine) draft.set("border_width", 0);
-    if (["2", "4", "5", "6", "7"].includes(style)) draft.set("border_color", [named("Text")]);
+    if (RAISED.includes(style)) draft.set("border_color", [named("Text")]);
     if (style === "14") draft.set("transparent", false);
     // Titles are shown by a group around an embedded display.
     if (["12", "13"].includes(style) && draft.kind !== "embedded") keepBorder(draft);
-  } else if (isLine) keepBorder(draft);
+  } else if (isLine && !(BUTTONS.includes(draft.kind) && RAISED.includes(style))) keepBorder(draft);
 }
 
 const keepBorder = (draft: Draft): void => {
@@ -509,7 +552,7 @@ function alarmRules(draft: Draft): XmlNode[] {
     ["backcolor_alarm_sensitive", "background_color"],
   ] as const;
   return colours.flatMap(([sensitive, name]) => {
-    const change = draft.changes[name] ?? name;
+    const change = entry(draft.changes, name) ?? name;
     const isKnown = typeof change === "string" && Object.hasOwn(draft.known ?? {}, change);
     if (!draft.isSet(sensitive) || !isKnown) return [];
     draft.drop(sensitive);
@@ -531,7 +574,7 @@ function scriptsOf(scripts: XmlNode | undefined, changes: Changes): XmlNode[] {
     const code = (textOf(path, "scriptText") ?? "").replace(
       /(setPropertyValue\(\s*["'])(\w+)(?=["'])/g,
       (whole, before: string, name: string) => {
-        const change = changes[name];
+        const change = entry(changes, name);
         return typeof change === "string" ? before + change : whole;
       },
     );
@@ -567,7 +610,7 @@ function actionsOf(draft: Draft): void {
     draft.set("show_confirm_dialog", true);
     draft.set("confirm_message", message);
   }
-  const all = list?.attributes.hook_all === "true" ? { execute_as_one: "true" } : {};
+  const all = { execute_as_one: String(list?.attributes.hook_all === "true") };
   if (list !== undefined) draft.put(make("actions", actions, all));
 }
 
@@ -644,7 +687,7 @@ function plotPath(kind: string, id: string): Change | undefined {
     /^(axis|trace|[xy]_axis)(?:_(\d+))?_(\w+)$/.exec(id) ?? [];
   const isPlot = kind === "xyplot" || kind === "stripchart";
   if (!(at === "" ? kind === "image" && list !== "axis" : isPlot)) return undefined;
-  const change = (list === "trace" ? TRACE : AXIS)[name];
+  const change = entry(list === "trace" ? TRACE : AXIS, name);
   const path =
     list === "trace"
       ? `traces[${at}]`
@@ -719,7 +762,8 @@ function tabsOf(draft: Draft): void {
     // Macros and rules of the group hold for what is in it.
     const own = group && [childOf(group, "macros"), childOf(group, "rules")];
     const isPlain = own?.every((each) => (each?.children ?? []).every(isParents)) ?? true;
-    const children = isPlain || group === undefined ? inner.flatMap(widgetsOf) : widgetsOf(group);
+    const shown = isPlain || group === undefined ? inner : [group];
+    const children = shown.flatMap((child) => widgetsOf(child, draft.types));
     const name = make("name", draft.text(`tab_${String(at)}_title`));
     return make("tab", [name, make("children", children)]);
   });
@@ -811,7 +855,9 @@ function buttonOf(draft: Draft): void {
   const isPlain = draft.text("pv_name") === "";
   const tooltip = draft.text("tooltip").replace("pv_value", "actions");
   draft.set("tooltip", isPlain ? tooltip.replace("$(pv_name)\n", "") : tooltip);
-  if (isPlain && draft.text("label") === "" && !draft.has("text")) draft.set("text", "");
+  if (isPlain && draft.text("label") === "" && !draft.has("text")) {
+    draft.set("text", draft.isSet("show_down_arrow") ? "▾" : "");
+  }
 }
 
 function entryOf(draft: Draft): void {
