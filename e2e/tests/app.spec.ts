@@ -255,7 +255,7 @@ test("search: only names of the typed text are offered, and what is chosen opens
 test.describe("in the dark", () => {
   test.use({ colorScheme: "dark" });
 
-  test("table and alarms: a pasted list, sorted, filtered, exported, and 10,000 rows", async ({
+  test("table and alarms: a pasted list, sorted, filtered and exported", async ({
     app,
     ioc,
     page,
@@ -330,19 +330,6 @@ test.describe("in the dark", () => {
     await expect(page).toHaveTitle("5 alarms – pvwire");
     await alarm.getByRole("link").click();
     await expect(app.condition).toContainText("Disconnected");
-
-    // Simulated PVs, each with another name, are enough to scroll.
-    const many = Array.from({ length: 10_000 }, (_, at) => `sim://counter(0.01,${String(at)})`);
-    await page.goto(`${app.url}#/table?pvs=${many.map(encodeURIComponent).join(",")}`);
-    await expect(page.getByText("10000 of 10000 PVs")).toBeVisible();
-    await expect(page.getByRole("button", { name: "10000 no alarm" })).toBeVisible();
-    expect(await page.locator("[data-row]").count()).toBeLessThan(80);
-    await page.getByRole("region", { name: "Rows" }).evaluate((room) => {
-      room.scrollTop = room.scrollHeight;
-    });
-    await expect(app.row("sim://counter(0.01,9999)")).toContainText("9999");
-    await page.reload();
-    await expect(page.getByText("10000 of 10000 PVs")).toBeVisible();
     expect(relay.output).not.toContain("panicked");
   });
 });

@@ -1,10 +1,9 @@
 /** A display of many widgets that all change at 10 Hz leaves the page its frames, and displays in a display open soon. */
 
-import type { Page } from "@playwright/test";
-
 import { DEADLINE_MS } from "../../testbed/ts/deadline";
 import { watchCores } from "../../testbed/ts/within";
 import { expect, test } from "../fixtures/app_page";
+import { framesPerSecond } from "../fixtures/load";
 
 const WIDGETS = 2000;
 const COLUMNS = 25;
@@ -85,18 +84,6 @@ const PLAIN = `<!doctype html><body style="margin:0;position:relative"><script>
   }), 100);
 </script>`;
 
-async function framesPerSecond(page: Page): Promise<number> {
-  return page.evaluate(async (ms) => {
-    const began = performance.now();
-    let count = 0;
-    while (performance.now() - began < ms) {
-      await new Promise(requestAnimationFrame);
-      count += 1;
-    }
-    return (1000 * count) / (performance.now() - began);
-  }, MEASURED_MS);
-}
-
 test("2,000 widgets at 10 Hz leave the page its frames", async ({ app, context, page }) => {
   const beside = await context.newPage();
   await beside.setContent(PLAIN);
@@ -109,9 +96,9 @@ test("2,000 widgets at 10 Hz leave the page its frames", async ({ app, context, 
     const busy = watchCores();
     // One after another: a page that isn't in front makes no frames.
     await beside.bringToFront();
-    const plain = await framesPerSecond(beside);
+    const plain = await framesPerSecond(beside, MEASURED_MS);
     await page.bringToFront();
-    const display = await framesPerSecond(page);
+    const display = await framesPerSecond(page, MEASURED_MS);
     best = Math.max(best, display / plain);
     // Programs that wait for a core take frames from the page that needs more of it.
     least = LEAST_SHARE * (1 - busy() / 2);
