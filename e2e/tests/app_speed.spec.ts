@@ -1,11 +1,12 @@
 /** How soon the app shows a value, and what a table of 10,000 PVs that all change costs. */
 
+import { readFileSync } from "node:fs";
+
 import type { Page } from "@playwright/test";
 
 import { DEADLINE_MS } from "../../testbed/ts/deadline";
 import { watchCores, within } from "../../testbed/ts/within";
-import { AppPage, expect, test } from "../fixtures/app_page";
-import { framesPerSecond, memoryOf } from "../fixtures/load";
+import { AppPage, expect, framesPerSecond, test } from "../fixtures/app_page";
 
 /** From the navigation until the value is painted, on a machine that does nothing else. */
 const MOST_FIRST_VALUE_MS = 1000;
@@ -153,4 +154,22 @@ async function scroll(page: Page, ms: number): Promise<void> {
       room.scrollTop += 40;
     }
   }, ms);
+}
+
+/** MiB that the page's process has in memory, and of them those of its JavaScript. */
+async function memoryOf(page: Page): Promise<{ residentMb: number; heapMb: number }> {
+  const browser = page.context().browser();
+  if (browser === null) throw new Error("the page has no browser");
+  const session = await browser.newBrowserCDPSession();
+  const { processInfo } = await session.send("SystemInfo.getProcessInfo");
+  await session.detach();
+  const resident = processInfo
+    .filter(({ type }) => type === "renderer")
+    .map(({ id }) => readFileSync(`/proc/${String(id)}/status`, "utf8"))
+    .map((status) => Number(/^VmRSS:\s+(\d+)/m.exec(status)?.[1]));
+  const cdp = await page.context().newCDPSession(page);
+  const { usedSize } = await cdp.send("Runtime.getHeapUsage");
+  await cdp.detach();
+  // The browser keeps a spare process too, which is small.
+  return { residentMb: Math.max(...resident) / 1024, heapMb: usedSize / 2 ** 20 };
 }

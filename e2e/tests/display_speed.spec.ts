@@ -2,8 +2,7 @@
 
 import { DEADLINE_MS } from "../../testbed/ts/deadline";
 import { watchCores } from "../../testbed/ts/within";
-import { expect, test } from "../fixtures/app_page";
-import { framesPerSecond } from "../fixtures/load";
+import { expect, framesPerSecond, test } from "../fixtures/app_page";
 
 const WIDGETS = 2000;
 const COLUMNS = 25;

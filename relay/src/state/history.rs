@@ -7,7 +7,12 @@
 mod bits;
 mod chunk;
 mod column;
-mod disk;
+/// The past on a disk: segment files that are only appended to, and what is read from them at the start.
+mod disk {
+    pub(super) mod batch;
+    pub(super) mod folder;
+    pub(super) mod restore;
+}
 mod follower;
 mod journal;
 mod numbering;
