@@ -135,10 +135,7 @@ export function Search({ input, route }: SearchProps): ReactNode {
                   openNames([name]);
                 }}
               >
-                <span>{name}</span>{" "}
-                {about && (
-                  <em>{[about.description, about.type, about.host].filter(Boolean).join(" · ")}</em>
-                )}{" "}
+                <span>{name}</span> {about && <em>{about.description}</em>}{" "}
                 <small>{protocol}</small>
               </li>
             ))}

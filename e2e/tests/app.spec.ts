@@ -452,7 +452,10 @@ test("health: the relay's numbers, and what is said when it doesn't show them", 
   await expect(clients.getByRole("row").nth(1)).toContainText(/^127\.0\.0\.1:\d+–in step\d+ s/);
   await expect(shown).toContainText(/No update was sent in the last \d+ s\./);
   await expect(page.getByRole("region", { name: "This page" })).toContainText(/Connection\s*open/);
-  await expect(page.getByRole("link", { name: /^All clients/ })).toHaveAttribute("href", "status");
+  await expect(page.getByRole("link", { name: /^The relay's own page/ })).toHaveAttribute(
+    "href",
+    "status",
+  );
   await expectAccessible(page);
   // A relay that doesn't answer has no figures of now, and is asked once at a time.
   let questions = 0;

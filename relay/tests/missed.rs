@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use pvwire_schema::types::{Outcome, RequestBody};
 use serde_json::{Value, json};
 
-use testbed::{Client, Kept, Network, Relay, SoftIoc, eventually, file};
+use testbed::{Client, Kept, Network, Relay, SoftIoc, eventually, file, watch_cores};
 
 use crate::questions::pages;
 
@@ -217,9 +217,9 @@ fn client_that_was_cut_off_gets_each_update_that_it_has_missed_while_others_miss
     let mut client = Client::connect(relay.address());
     assert_eq!(instance(&client), relay_instance);
     client.subscribe_live(&names);
-    let asked = Instant::now();
+    let (asked, busy) = (Instant::now(), watch_cores());
     let missed = ask(&mut client, relay_instance, &lasts);
-    let took = asked.elapsed();
+    let (took, busy) = (asked.elapsed(), busy());
     while connected.elapsed() < WINDOW {
         seen.recv().unwrap();
     }
@@ -270,8 +270,8 @@ fn client_that_was_cut_off_gets_each_update_that_it_has_missed_while_others_miss
         "{checked} updates were missed"
     );
     assert!(
-        took < Duration::from_secs(2),
-        "{checked} updates took {took:?}"
+        took < Duration::from_secs(2).mul_f64(1.0 + busy),
+        "{checked} updates took {took:?}, and a program waited for a core {busy:.2} of the time"
     );
     let before = p99_ms(&ages, connected - WINDOW, connected);
     let since = p99_ms(&ages, connected, connected + WINDOW);

@@ -156,16 +156,24 @@ const ATTEMPTS: usize = 10;
 pub fn within(limit: Duration, what: &str, mut attempt: impl FnMut() -> Duration) {
     let mut slow = Vec::new();
     while slow.len() < ATTEMPTS {
-        let (begun, waited) = (Instant::now(), waited_for_cores());
+        let busy = watch_cores();
         let took = attempt();
-        let busy = waited_for_cores().saturating_sub(waited);
-        let share = busy.div_duration_f64(begun.elapsed()).min(1.0);
-        if took < limit.mul_f64(1.0 + share) {
+        if took < limit.mul_f64(1.0 + busy()) {
             return;
         }
         slow.push(took);
     }
     panic!("{what}: in none of the attempts within {limit:?}: {slow:?}");
+}
+
+/// Starts to watch the machine's cores. What is returned says for which share of the time since then, 0 to 1, a program
+/// waited for a core.
+pub fn watch_cores() -> impl Fn() -> f64 {
+    let (begun, before) = (Instant::now(), waited_for_cores());
+    move || {
+        let waited = waited_for_cores().saturating_sub(before);
+        waited.div_duration_f64(begun.elapsed()).min(1.0)
+    }
 }
 
 /// For how long a program of the machine has waited for a core; zero where the kernel doesn't count that.
