@@ -295,7 +295,7 @@ function rulePv(pv: PvData | undefined): RulePv | undefined {
 
 const textNumber = (text: string): number => (text.trim() === "" ? NaN : Number(text));
 
-/** The component of a widget's type. It isn't one of its own: there may be thousands. */
+/** The component of a widget's type. It isn't a second one for each: there may be thousands. */
 function usePlaced(widget: Widget, props: Props): ReactNode {
   const named = clientName(props.text("pv_name"));
   // Nothing of one PV is kept for another.
