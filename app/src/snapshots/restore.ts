@@ -6,7 +6,7 @@ import { absenceOf, isUnique, labelOf, textIn, type FullData, type SavedPv } fro
 
 export interface Outcome {
   /** `would` and `unsure` are those of a dry run: only a put shows whether the IOC takes the value. */
-  readonly kind: "would" | "unsure" | "refused" | "written" | "changed" | "unknown";
+  readonly kind: "would" | "unsure" | "refused" | "written" | "changed" | "perhaps";
   readonly text: string;
 }
 
@@ -17,7 +17,7 @@ export const outcomeTexts = (): Readonly<Record<Outcome["kind"], string>> => ({
   refused: t`refused`,
   written: t`written`,
   changed: t`written, but different now`,
-  unknown: t`perhaps written`,
+  perhaps: t`perhaps written`,
 });
 
 const refusal = (text: string): Outcome => ({ kind: "refused", text });
@@ -91,7 +91,7 @@ export function foresee(saved: SavedPv, data: FullData | undefined): Outcome {
 function outcomeOf(result: PutResult): Outcome {
   if (!result.ok) {
     const { code, mayBeWritten, message } = result.error;
-    return { kind: mayBeWritten ? "unknown" : "refused", text: `${message} (${code})` };
+    return { kind: mayBeWritten ? "perhaps" : "refused", text: `${message} (${code})` };
   }
   return result.message === undefined
     ? { kind: "written", text: t`written` }
