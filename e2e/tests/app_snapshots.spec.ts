@@ -6,8 +6,7 @@ import type { Page } from "@playwright/test";
 
 import { expectAccessible } from "../fixtures/screen";
 import { expect, test } from "../fixtures/app_page";
-import { DEADLINE_MS } from "../../testbed/ts/deadline";
-import { watchCores } from "../../testbed/ts/within";
+import { DEADLINE_MS, watchCores } from "../../testbed/ts/deadline";
 
 const THOUSAND = 1000;
 const numbered = (at: number): string => `K${String(at).padStart(4, "0")}:SET`;
