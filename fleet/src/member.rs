@@ -129,6 +129,10 @@ pub struct Presence {
     /// How often members died lately, by name, as this member saw it. Entries without a recent death are left out.
     #[serde(default)]
     pub deaths: BTreeMap<String, u32>,
+    /// The version of the member's program, such as `0.2.0`, for people; empty in announcements of members that don't say
+    /// it.
+    #[serde(default)]
+    pub program: String,
 }
 
 /// The oldest version of the messages between members that this program understands. A member is heard if there is a
@@ -141,7 +145,7 @@ pub const NEWEST: u32 = 2;
 /// The largest announcement that is read.
 const MAX_BYTES: usize = 16 * 1024;
 
-/// The longest name or URL of a member.
+/// The longest name, URL or version of a member.
 const MAX_TEXT: usize = 1024;
 
 /// Why an announcement is not used.
@@ -218,7 +222,11 @@ impl Presence {
             return Err(PresenceError::TooOld { newest });
         }
         let presence: Self = serde_json::from_slice(bytes)?;
-        let texts = [Some(&presence.name), presence.url.as_ref()];
+        let texts = [
+            Some(&presence.name),
+            presence.url.as_ref(),
+            Some(&presence.program),
+        ];
         let longest = texts.into_iter().flatten().map(String::len).max();
         match longest {
             Some(bytes) if bytes > MAX_TEXT => Err(PresenceError::LongText { bytes }),
@@ -279,6 +287,7 @@ mod tests {
             clients: 20,
             uptime_millis: 12,
             deaths: BTreeMap::from([("other:8080".to_owned(), 2)]),
+            program: "0.2.0".to_owned(),
         }
     }
 

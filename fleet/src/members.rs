@@ -59,6 +59,8 @@ pub struct About {
     pub role: Role,
     /// Where clients reach it.
     pub url: Option<String>,
+    /// The version of its program.
+    pub program: String,
 }
 
 /// What changed in the fleet.
@@ -274,6 +276,7 @@ impl Members {
             clients: self.clients,
             uptime_millis: millis(now - self.started),
             deaths: deaths.collect(),
+            program: self.about.program.clone(),
         };
         if self.sent.len() >= MAX_SENT {
             self.sent.pop_front();

@@ -53,6 +53,7 @@ fn member_that_misses_two_announcements_is_silent_until_it_is_heard() {
         name: id.to_string(),
         role: Role::Both,
         url: None,
+        program: String::new(),
     };
     let start = Duration::ZERO;
     let mut members = Members::new(about(1), start);

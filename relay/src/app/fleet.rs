@@ -129,6 +129,7 @@ impl Joining {
             name: format!("{}:{}", host.trim(), address.port()),
             role: config.role,
             url: (!config.member_url.is_empty()).then(|| config.member_url.clone()),
+            program: env!("CARGO_PKG_VERSION").to_owned(),
         };
         let fleet = Fleet::default();
         let keys = keys(config)?;

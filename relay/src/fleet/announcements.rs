@@ -115,6 +115,7 @@ mod tests {
             clients: 0,
             uptime_millis: 0,
             deaths: [].into(),
+            program: String::new(),
         }
     }
 

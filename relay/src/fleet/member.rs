@@ -275,7 +275,8 @@ impl Member {
 
     fn check(&mut self, now: Instant) {
         self.look(now);
-        let all = (self.view).peers(self.edge.owned(), (self.clients)());
+        let counts = (self.edge.owned(), (self.clients)());
+        let all = (self.view).peers(counts, now);
         (self.peers).update(all, self.view.hears_bus(now), now);
         let view = &self.view;
         let owner_of = |key: &str| view.owner(key);

@@ -227,6 +227,7 @@ impl Relay {
             name: id.to_string(),
             role,
             url: None,
+            program: String::new(),
         };
         let planes = Planes {
             intake: Arc::clone(&intake),

@@ -173,8 +173,10 @@ impl View {
     }
 
     /// The live members, this one included, which owns `pvs` PVs and serves `clients` clients.
-    pub(super) fn peers(&self, pvs: u64, clients: u64) -> Vec<Peer> {
+    pub(super) fn peers(&self, (pvs, clients): (u64, u64), now: Instant) -> Vec<Peer> {
         let about = self.members.about();
+        let at = self.at(now);
+        let version = |program: &String| Some(program.clone()).filter(|text| !text.is_empty());
         let this = Peer {
             id: about.id.to_string(),
             name: about.name.clone(),
@@ -182,6 +184,8 @@ impl View {
             url: about.url.clone(),
             pvs,
             clients,
+            uptime_seconds: self.members.uptime(at).as_secs(),
+            version: version(&about.program),
             draining: self.members.is_draining(),
             this_relay: true,
         };
@@ -192,6 +196,9 @@ impl View {
             url: presence.url.clone(),
             pvs: presence.load,
             clients: presence.clients,
+            uptime_seconds: (self.members.uptime_of(presence.id, at))
+                .map_or(0, |uptime| uptime.as_secs()),
+            version: version(&presence.program),
             draining: presence.draining,
             this_relay: false,
         });

@@ -36,6 +36,10 @@ pub struct Peer {
     pub pvs: u64,
     /// Its clients.
     pub clients: u64,
+    /// How long it has run, in seconds, as far as this relay knows.
+    pub uptime_seconds: u64,
+    /// The version of its program, if it says it.
+    pub version: Option<String>,
     /// It is about to stop.
     pub draining: bool,
     /// It is the relay that says this.
@@ -157,6 +161,8 @@ mod tests {
             url: Some(format!("wss://relay{id}/ws")),
             pvs: 0,
             clients,
+            uptime_seconds: 0,
+            version: None,
             draining: false,
             this_relay: id == 2,
         }

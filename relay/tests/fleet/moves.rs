@@ -176,7 +176,12 @@ fn clients_are_told_where_the_live_relays_of_their_site_are() {
     eventually("the status has all relays of the site", || {
         let status = get(one.address(), "/status", &[]).body;
         let status: Value = serde_json::from_str(&status).unwrap();
-        let mut seen: Vec<_> = (status["fleet"].as_array().unwrap().iter())
+        let fleet = status["fleet"].as_array().unwrap();
+        for relay in fleet {
+            assert_eq!(relay["version"], env!("CARGO_PKG_VERSION"));
+            assert!(relay["uptimeSeconds"].as_u64() < Some(600), "{relay}");
+        }
+        let mut seen: Vec<_> = (fleet.iter())
             .map(|relay| (relay["role"].as_str().unwrap(), relay["url"].as_str()))
             .collect();
         seen.sort_unstable();

@@ -9,6 +9,7 @@ fn about(id: u64) -> About {
         name: format!("member {id}"),
         role: Role::Both,
         url: None,
+        program: String::new(),
     }
 }
 

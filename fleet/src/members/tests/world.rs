@@ -120,6 +120,7 @@ impl World {
             name: name.to_owned(),
             role,
             url: None,
+            program: String::new(),
         };
         let inbox = Arc::<Inbox>::default();
         let bus = self

@@ -40,6 +40,7 @@ fn presence() -> Presence {
         clients: 20,
         uptime_millis: 123_456,
         deaths: [("relay2:8080".into(), 2)].into(),
+        program: "0.2.0".into(),
     }
 }
 
@@ -212,6 +213,7 @@ fn messages_of_a_released_relay_are_read_as_before() {
     let bytes = |name: &str| golden::bytes_of(&released[name]);
     let then = Presence {
         newest: None,
+        program: String::new(),
         ..presence()
     };
     assert_eq!(Presence::parse(&bytes("presence")).unwrap(), then);
