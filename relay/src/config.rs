@@ -63,6 +63,8 @@ pub struct Config {
     pub admin_listen: Option<SocketAddr>,
     /// Access to operators' pages at `listen`.
     pub pages: Pages,
+    /// Users and groups who may disconnect clients at `listen`.
+    pub disconnect_access: Vec<String>,
     /// File with the TLS certificate and its chain; empty for plain HTTP.
     pub tls_cert: String,
     /// File with the certificate's private key.
@@ -303,6 +305,7 @@ impl Default for Config {
             listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
             admin_listen: None,
             pages: Pages::Open,
+            disconnect_access: Vec::new(),
             tls_cert: String::new(),
             tls_key: String::new(),
             allow_origin: Vec::new(),

@@ -1,17 +1,24 @@
 //! Who gets the relay's pages and where, what clients cost that ask and don't read, and that probes
 //! tell the truth.
 //!
-//! Topology: one relay, and plain connections to it.
+//! What the status says of clients, and who may disconnect them.
+//!
+//! Topology: one relay, and plain connections to it; for its clients an IOC whose record changes, a client that keeps
+//! up, and one that acknowledges nothing.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use pvwire_schema::close::CloseCode;
+use serde_json::Value;
 use socket2::{Domain, Socket, Type};
 
+use crate::audit::{is_whole, lines};
+use crate::tokens::{Issuer, claims, key_set};
 use testbed::{
-    Answer, Client, Network, Relay, Threads, eventually, get, handshake, prefix, raw,
-    relay_command_with_limit, within,
+    Answer, Client, How, Network, Relay, SoftIoc, Threads, eventually, file, get, handshake,
+    keep_up, prefix, raw, relay_command_with_limit, within,
 };
 
 fn relay(flags: &[&str]) -> Relay {
@@ -322,4 +329,298 @@ fn relay_whose_thread_hangs_is_not_live_and_names_the_thread() {
         eventually("it is live", || get(address, "/live", &[]).status == 200);
         eventually("it has turns again", || relay.metric(&metric) < 5.0);
     }
+}
+
+const SILENT: How = How {
+    receive_buffer: None,
+    acks: false,
+    lz4: false,
+    trust: None,
+};
+
+fn json(answer: &Answer) -> Value {
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    serde_json::from_str(&answer.body).unwrap()
+}
+
+/// The clients in the status that a request with these headers gets.
+fn clients(address: SocketAddr, headers: &[(&str, &str)]) -> Vec<Value> {
+    let status = json(&get(address, "/status", headers));
+    status["clientList"].as_array().unwrap().clone()
+}
+
+/// Disconnects a client; returns the status and the text of the answer.
+fn disconnect(address: SocketAddr, id: &Value, headers: &str) -> (u16, String) {
+    let path = format!("/status/clients/{}", id.as_str().unwrap());
+    let (head, body) = raw(address, "DELETE", &path, headers);
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, String::from_utf8(body).unwrap())
+}
+
+#[test]
+fn status_says_what_each_client_watches_and_how_far_it_is_behind() {
+    let network = Network::new();
+    let records = r#"
+        record(calc, "$(P)calc") { field(CALC, "VAL+1") field(SCAN, ".1 second") }
+        record(ao, "$(P)ao") { field(VAL, "0") field(PINI, "YES") }
+    "#;
+    let ioc = SoftIoc::start(network, records);
+    let flags = ["--ack-window-ms=200", "--evict-after-ms=60000"];
+    let relay = Relay::start(network, &flags);
+    let address = relay.address();
+    let [calc, ao] = ioc.names(["calc", "ao"]);
+    let mut peer = Client::connect(address);
+    peer.subscribe_live(&[&calc, &ao]);
+    let mut silent = Client::connect_as(address, SILENT);
+    silent.subscribe_live(&[&calc]);
+    let late = || {
+        let seen = clients(address, &[]);
+        let mut late = seen.into_iter().filter(|client| client["behind"] == true);
+        late.next()
+    };
+    let mut seen = None;
+    keep_up("one is behind", &mut [&mut peer, &mut silent], |_| {
+        seen = late().filter(|client| client["unsent"]["updates"].as_u64() > Some(2));
+        seen.is_some()
+    });
+    let seen = seen.unwrap();
+    assert_eq!((&seen["pvs"], &seen["inStep"]), (&1.into(), &false.into()));
+    assert!(
+        seen["unsent"]["ageMilliseconds"].as_u64() > Some(100),
+        "{seen}"
+    );
+    let all = clients(address, &[]);
+    assert_eq!(all[0]["id"], seen["id"], "those behind come first");
+    assert_eq!(
+        (&all[1]["pvs"], &all[1]["behind"]),
+        (&2.into(), &false.into())
+    );
+    silent.ack();
+    silent.set_acks(true);
+    keep_up("none is behind", &mut [&mut peer, &mut silent], |_| {
+        late().is_none()
+    });
+    let id = &seen["id"];
+    let again = clients(address, &[])
+        .into_iter()
+        .find(|client| client["id"] == *id);
+    let again = again.unwrap();
+    assert!(again["skipped"].as_u64() > Some(0), "{again}");
+    assert_eq!(again["unsent"]["updates"], 0);
+    // Of the relay as a whole.
+    let status = json(&get(address, "/status", &[]));
+    let source = &status["sources"][0];
+    assert_eq!(
+        (&source["name"], &source["connected"]),
+        (&"ca".into(), &2.into())
+    );
+    assert!(source["updates"].as_u64() > Some(2), "{source}");
+    assert_eq!(status["limits"]["clients"], 10_000);
+    assert!(status["memoryBytes"].as_u64() > Some(1 << 20));
+}
+
+#[test]
+fn pvs_of_a_client_are_listed_in_pages_for_those_who_may_read_them() {
+    let own = prefix();
+    let rules = "[[rule]]\nuser = \"joe\"\npv = \"*:n3\"\ndeny = \"read\"\n";
+    let config = format!("--config={}", file("rules.toml", rules).display());
+    let by_proxy = ["--auth=trusted-header", "--trusted-proxy=127.0.0.1"];
+    let relay = relay(&[&by_proxy[..], &[config.as_str()]].concat());
+    let address = relay.address();
+    let [jane, joe] = ["jane", "joe"].map(|user| [("X-Forwarded-User", user)]);
+    let origin = format!("http://{address}");
+    let headers = [jane[0], ("Origin", origin.as_str())];
+    let mut client = Client::connect_with(address, &headers);
+    let names: Vec<_> = (1..=5).map(|n| format!("{own}:n{n}")).collect();
+    client.subscribe(&names);
+    let seen = clients(address, &jane);
+    assert_eq!(
+        (&seen[0]["pvs"], &seen[0]["user"]),
+        (&5.into(), &"jane".into())
+    );
+    let path = format!("/status/clients/{}", seen[0]["id"].as_str().unwrap());
+    let listed = |query: &str, reader: &[(&str, &str)]| {
+        let page = json(&get(address, &format!("{path}?{query}"), reader));
+        let names = page["names"].as_array().unwrap().iter();
+        let names: Vec<_> = names
+            .map(|name| name.as_str().unwrap().to_owned())
+            .collect();
+        (names, page["next"].clone())
+    };
+    let whole: Vec<_> = names.iter().map(|name| format!("ca://{name}")).collect();
+    assert_eq!(listed("", &jane), (whole.clone(), Value::Null));
+    let (first, next) = listed("limit=2", &jane);
+    assert_eq!(
+        (first, &next),
+        (whole[..2].to_vec(), &whole[1].clone().into())
+    );
+    let (rest, next) = listed(&format!("limit=3&after={}", whole[1]), &jane);
+    assert_eq!((rest, next), (whole[2..].to_vec(), Value::Null));
+    let (of_joe, _) = listed("", &joe);
+    assert!(
+        of_joe.len() == 4 && !of_joe.contains(&whole[2]),
+        "{of_joe:?}"
+    );
+    for query in ["limit=0", "limit=1001", "limit=x"] {
+        let answer = get(address, &format!("{path}?{query}"), &jane);
+        assert_eq!(answer.status, 400, "{}", answer.body);
+    }
+    for id in ["0.0.99", "9.0.1", "http-9", "nosuch"] {
+        let answer = get(address, &format!("/status/clients/{id}"), &jane);
+        assert_eq!(answer.status, 404, "{id}: {}", answer.body);
+    }
+    let off = self::relay(&["--pages=off"]);
+    assert_eq!(get(off.address(), &path, &[]).status, 404);
+    let (head, _) = raw(address, "POST", &path, "X-Forwarded-User: jane\r\n");
+    assert!(
+        head.contains(" 405 ") && head.contains("GET, HEAD, DELETE"),
+        "{head}"
+    );
+}
+
+#[test]
+fn users_whom_the_operator_names_disconnect_clients_and_the_audit_file_says_so() {
+    let audit = file("disconnect.jsonl", "");
+    let audit_flag = format!("--audit-file={}", audit.display());
+    let relay = relay(&[
+        "--auth=trusted-header",
+        "--trusted-proxy=127.0.0.1",
+        "--groups-header=x-groups",
+        "--disconnect-access=jane",
+        "--disconnect-access=@ops",
+        "--audit-fail=closed",
+        &audit_flag,
+    ]);
+    let address = relay.address();
+    let origin = format!("http://{address}");
+    let of = |user| [("X-Forwarded-User", user), ("Origin", origin.as_str())];
+    let connect = || Client::connect_with(address, &of("bob"));
+    let id_of = |n: usize| clients(address, &of("jane"))[n]["id"].clone();
+    let mut client = connect();
+    let id = id_of(0);
+    for (headers, expected) in [
+        ("", 401),
+        ("X-Forwarded-User: joe\r\n", 403),
+        ("X-Forwarded-User: joe\r\nX-Groups: opsx, *\r\n", 403),
+        (
+            "X-Forwarded-User: jane\r\nOrigin: http://evil.test\r\n",
+            403,
+        ),
+    ] {
+        let (status, why) = disconnect(address, &id, headers);
+        assert_eq!(status, expected, "{headers}: {why}");
+        assert!(expected != 403 || why.contains("operator"), "{why}");
+    }
+    assert!(client.closed.is_none() && clients(address, &of("jane")).len() == 1);
+    let unknown = "0.77.1".into();
+    let (status, why) = disconnect(address, &unknown, "X-Forwarded-User: jane\r\n");
+    assert_eq!((status, why.contains("it has left")), (404, true), "{why}");
+    // Whether there is such a client is not for everyone.
+    assert_eq!(
+        disconnect(address, &unknown, "X-Forwarded-User: joe\r\n").0,
+        403
+    );
+    let may = |user| json(&get(address, "/status", &of(user)))["mayDisconnect"].clone();
+    assert_eq!((may("jane"), may("joe")), (true.into(), false.into()));
+
+    let jane = "X-Forwarded-User: jane\r\n";
+    assert_eq!(
+        disconnect(address, &id, jane),
+        (200, "disconnected\n".into())
+    );
+    assert_eq!(client.wait_closed(), CloseCode::EndedByOperator.number());
+    let mut client = connect();
+    let ops = "X-Forwarded-User: joe\r\nX-Groups: ops\r\n";
+    assert_eq!(disconnect(address, &id_of(0), ops).0, 200);
+    assert_eq!(client.wait_closed(), CloseCode::EndedByOperator.number());
+
+    let attempts = || {
+        let lines = lines(&audit).into_iter();
+        lines
+            .filter(|line| line["kind"] == "disconnect")
+            .collect::<Vec<_>>()
+    };
+    eventually("all is recorded", || attempts().len() == 7);
+    let results: Vec<_> = (attempts().iter())
+        .map(|line| (line["user"].clone(), line["result"].clone()))
+        .collect();
+    let expected = [
+        ("joe", "NotAllowed"),
+        ("joe", "NotAllowed"),
+        ("joe", "NotAllowed"),
+        ("jane", "Begun"),
+        ("jane", "Done"),
+        ("joe", "Begun"),
+        ("joe", "Done"),
+    ];
+    assert_eq!(
+        results,
+        expected.map(|(user, result)| (user.into(), result.into()))
+    );
+    let done = &attempts()[4];
+    assert_eq!(
+        (&done["old"]["client"], &done["old"]["user"]),
+        (&id, &"bob".into())
+    );
+    assert!(done["peer"].as_str().unwrap().starts_with("127.0.0.1"));
+    is_whole(&[&audit]);
+}
+
+#[test]
+fn clients_are_disconnected_with_a_token_or_at_the_operators_address() {
+    let issuer = Issuer::es256("one");
+    let keys = file("keys.json", &key_set(&[&issuer]));
+    let mut flags = crate::tokens::flags(&keys.display().to_string());
+    flags.extend(["--pages=login", "--disconnect-access=jane"].map(String::from));
+    let with_tokens = relay(&flags.iter().map(String::as_str).collect::<Vec<_>>());
+    let address = with_tokens.address();
+    let token = |user| issuer.token(&claims(user));
+    let mut client = Client::connect(address);
+    assert!(client.log_in(&token("bob")));
+    let cookie = format!("pvwire_token={}", token("jane"));
+    let id = clients(address, &[("Cookie", &cookie)])[0]["id"].clone();
+    assert_eq!(disconnect(address, &id, "").0, 401);
+    let joe = format!("Authorization: Bearer {}\r\n", token("joe"));
+    assert_eq!(disconnect(address, &id, &joe).0, 403);
+    let jane = format!("Cookie: {cookie}\r\n");
+    assert_eq!(disconnect(address, &id, &jane).0, 200);
+    assert_eq!(client.wait_closed(), CloseCode::EndedByOperator.number());
+
+    let anonymous = relay(&["--disconnect-access=*"]);
+    let _client = Client::connect(anonymous.address());
+    let id = clients(anonymous.address(), &[])[0]["id"].clone();
+    assert_eq!(
+        disconnect(anonymous.address(), &id, "").0,
+        403,
+        "nobody has logged in"
+    );
+
+    let two = relay(&["--admin-listen=127.0.0.1:0", "--enable-sim"]);
+    let operators = admin_address(&two);
+    let mut stream = TcpStream::connect(two.address()).unwrap();
+    let host = two.address();
+    write!(
+        stream,
+        "GET /pv/sim%3A%2F%2Framp/stream HTTP/1.1\r\nHost: {host}\r\n\r\n"
+    )
+    .unwrap();
+    let mut event = [0; 1];
+    stream.read_exact(&mut event).unwrap();
+    let mut seen = Vec::new();
+    eventually("the stream is listed", || {
+        seen = clients(operators, &[]);
+        seen.first().is_some_and(|client| client["pvs"] == 1)
+    });
+    let id = &seen[0]["id"];
+    let path = format!("/status/clients/{}", id.as_str().unwrap());
+    assert_eq!(json(&get(operators, &path, &[]))["names"][0], "sim://ramp");
+    assert_eq!(
+        disconnect(two.address(), id, "").0,
+        404,
+        "not among clients"
+    );
+    assert_eq!(disconnect(operators, id, "").0, 200);
+    // It ends without the end of a whole answer.
+    let _ = stream.read_to_end(&mut Vec::new());
+    eventually("it has left", || clients(operators, &[]).is_empty());
 }

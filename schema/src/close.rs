@@ -23,6 +23,8 @@ pub enum CloseCode {
     /// The rules have changed, and the client is subscribed to a PV that it may no longer read. When it
     /// reconnects and subscribes again, it is told which.
     RightsChanged = 4403,
+    /// An operator ended the connection.
+    EndedByOperator = 4410,
     /// A message that is not a valid request. A fault of the client program.
     BadRequest = 4400,
     /// The client has received or acknowledged nothing for too long.
@@ -33,7 +35,7 @@ pub enum CloseCode {
 
 impl CloseCode {
     /// Every code, for tables and metrics.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Normal,
         Self::BadFrame,
         Self::BadText,
@@ -45,6 +47,7 @@ impl CloseCode {
         Self::NotLoggedIn,
         Self::RightsChanged,
         Self::NoProgress,
+        Self::EndedByOperator,
         Self::TooManyRequests,
     ];
 
@@ -71,6 +74,7 @@ impl CloseCode {
             Self::NotLoggedIn => "not logged in: the token is missing, refused or expired",
             Self::RightsChanged => "what this client may read has changed",
             Self::NoProgress => "client took no data for too long",
+            Self::EndedByOperator => "an operator ended the connection",
             Self::TooManyRequests => "too many requests at once",
         }
     }

@@ -470,7 +470,7 @@ describe("close codes", () => {
   it("say whether connecting again helps", () => {
     const helps = (code: number): boolean => retryDelayMs(code, 0, 0.5, 15_000) !== undefined;
     expect([1000, 1009, 4400].map(helps)).toEqual([false, false, false]);
-    expect([1001, 1006, 1011, 1012, 1013, 4403, 4408, 4429, 4999].every(helps)).toBe(true);
+    expect([1001, 1006, 1011, 1012, 1013, 4403, 4408, 4410, 4429, 4999].every(helps)).toBe(true);
     expect(closeCode(4408).reason).toMatch(/took no data/);
   });
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use hyper::Uri;
 use pvwire_schema::limits::MAX_REQUEST_BYTES;
 use pvwire_schema::types::Hello;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
@@ -22,7 +23,7 @@ use crate::http::admin::{Admin, LastOverview, LastText};
 use crate::http::saved::SavedLists;
 use crate::http::screens::Screens;
 use crate::http::server::{
-    Audience, Gate, HeaderCase, Listening, PvRoutes, RefusedPages, Server, Trust,
+    Audience, Disconnections, Gate, HeaderCase, Listening, PvRoutes, RefusedPages, Server, Trust,
 };
 use crate::http::tls::Tls;
 use crate::ingest::name_services::NameService;
@@ -171,6 +172,7 @@ pub(super) fn server(
             tokens: access.tokens,
             token_cookie: config.jwt_cookie.clone(),
             pages: config.pages,
+            disconnect_access: config.disconnect_access.clone(),
             has_admin_listener: listeners.has_operators(),
             registry: Arc::clone(&ingest.registry),
             memory: Arc::clone(&shared.memory),
@@ -195,6 +197,7 @@ pub(super) fn server(
             audit: access.audit,
             name_services: front.name_services,
             searched: search::addresses(|name| std::env::var(name).ok()),
+            limits: limits(config),
         },
         encodings: shared.encodings,
         refused_pages: RefusedPages::default(),
@@ -216,8 +219,23 @@ pub(super) fn server(
         pool: shared.pool,
         app: config.app,
         confirm_put: config.confirm_put.clone(),
+        disconnections: Disconnections::new(front.started),
         demo_page: config.demo_page,
     }
+}
+
+/// The limits that the status shows; 0 stands for no limit where the key says so.
+fn limits(config: &Config) -> Value {
+    json!({
+        "clients": config.max_clients,
+        "clientsPerUser": config.max_clients_per_user,
+        "connectionsPerAddress": config.max_connections_per_address,
+        "pvs": config.max_pvs,
+        "memoryBytes": config.max_memory_mib << 20,
+        "subscriptionsPerClient": config.max_subscriptions,
+        "requestsPerSecond": config.max_requests_per_s,
+        "putsPerSecond": config.max_puts_per_s,
+    })
 }
 
 /// Names by which clients may address this relay: also that by which the fleet's clients are told of it.

@@ -1,12 +1,11 @@
 //! Watches the memory of the process: refuses new clients and PVs while it exceeds `max_memory_mib`, and
 //! returns free memory to the system.
 
-use std::fs::File;
-use std::io::Read;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::http::server::Server;
+use crate::limits::memory::resident_bytes;
 use crate::ops::rhythm;
 use crate::ops::shutdown::Readiness;
 use crate::ops::thread_cache;
@@ -48,17 +47,6 @@ const STRAGGLERS: [Duration; 4] = [
 
 /// This many clients that came or went leave memory that is worth returning.
 const MANY_CLIENTS: usize = 20;
-
-/// Memory that this process occupies.
-fn resident_bytes() -> Option<usize> {
-    // The whole size and the resident size come first, in pages. One short read costs less than all of
-    // `/proc/self/status`.
-    let mut text = [0; 64];
-    let length = File::open("/proc/self/statm").ok()?.read(&mut text).ok()?;
-    let text = std::str::from_utf8(&text[..length]).ok()?;
-    let pages = text.split(' ').nth(1)?.parse::<usize>().ok()?;
-    Some(pages * rustix::param::page_size())
-}
 
 /// Refuses new clients and PVs while the process uses more than `max_bytes`.
 pub(super) async fn watch(registry: Arc<Registry>, readiness: Arc<Readiness>, max_bytes: usize) {

@@ -4,9 +4,10 @@ use super::Config;
 use super::history::show_size;
 use super::value::{
     Expected, address, admin_address, archiver_rule, boolean, channelfinder_url, count, header,
-    history_rule, host_name, host_pattern, limit, max_rate, memory_size, millis, network,
-    optional_header, origin, pattern, replay_speed, screen_access, screen_folder, servers, share,
-    show_list, show_millis, show_optional, show_word, site, socket_address, source, text, word,
+    history_rule, host_name, host_pattern, limit, listed_user, max_rate, memory_size, millis,
+    network, optional_header, origin, pattern, replay_speed, screen_access, screen_folder, servers,
+    share, show_list, show_millis, show_optional, show_word, site, socket_address, source, text,
+    word,
 };
 
 /// One key.
@@ -129,6 +130,13 @@ pub(super) const KEYS: &[Key] = &[
         word,
         show_word,
         "Access to the status page, /status and /metrics at the address of listen: open (without a login), login (as auth says) or off"
+    ),
+    list!(
+        "disconnect_access",
+        "USER",
+        disconnect_access,
+        listed_user,
+        "Who may disconnect clients at the address of listen, as in Health of the app: a user, a group after @, or * for every user who has logged in; may be repeated. Without a value, clients are disconnected at the address of admin_listen alone, where everyone who reaches it may do so"
     ),
     boolean!(
         "app",

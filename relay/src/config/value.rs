@@ -236,6 +236,14 @@ pub(super) fn screen_access(value: &str) -> Parsed<ScreenAccess> {
     ScreenAccess::read(value).ok_or_else(|| expected.into())
 }
 
+/// A user or group that a list names.
+pub(super) fn listed_user(value: &str) -> Parsed<String> {
+    let is_named = !value.trim_start_matches('@').is_empty() && value.trim() == value;
+    is_named
+        .then(|| value.to_owned())
+        .ok_or_else(|| "a user, @ and a group, or * for every user who has logged in".into())
+}
+
 /// A size in bytes.
 pub(super) fn memory_size(value: &str) -> Parsed<usize> {
     size(value)

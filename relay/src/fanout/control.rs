@@ -123,6 +123,13 @@ pub enum ControlRequest {
     },
     /// Reads what is known of PVs, which may be closed meanwhile.
     Read(TableRead),
+    /// Lists the PVs that clients subscribe.
+    Sets {
+        /// The clients.
+        clients: Vec<ClientId>,
+        /// Receives a set for each of them.
+        answer: tokio::sync::oneshot::Sender<Vec<Arc<PvSet>>>,
+    },
 }
 
 impl ControlRequest {
@@ -137,7 +144,7 @@ impl ControlRequest {
             | Self::Denied { client, .. }
             | Self::Forget { client } => Some(*client),
             Self::Get(get) => Some(get.client),
-            Self::Overview { .. } | Self::Read(_) => None,
+            Self::Overview { .. } | Self::Read(_) | Self::Sets { .. } => None,
         }
     }
 }
@@ -182,6 +189,8 @@ pub struct Overview {
     pub largest: Vec<(Arc<str>, u64)>,
     /// The servers of PVs, in descending order of their bytes.
     pub servers: Vec<ServerTraffic>,
+    /// The sources of PVs, by name.
+    pub sources: Vec<SourceTraffic>,
 }
 
 /// A PV on the status page.
@@ -208,6 +217,23 @@ pub struct ServerTraffic {
     pub name: Arc<str>,
     /// Open PVs that are or were last connected to it.
     pub pvs: usize,
+    /// Those of them that are connected.
+    pub connected: usize,
+    /// Bytes of the values of these PVs.
+    pub bytes: u64,
+}
+
+/// What came from one source.
+#[derive(Clone, Debug, Default)]
+pub struct SourceTraffic {
+    /// Its name, as before `://` in the names of PVs.
+    pub name: String,
+    /// Open PVs.
+    pub pvs: usize,
+    /// Those of them that are connected.
+    pub connected: usize,
+    /// Updates of these PVs, each since it was last connected.
+    pub updates: u64,
     /// Bytes of the values of these PVs.
     pub bytes: u64,
 }

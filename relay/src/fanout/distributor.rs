@@ -243,6 +243,11 @@ impl Distributor {
             }
             ControlRequest::Forget { client } => self.forget(client, now),
             ControlRequest::Read(read) => read.run(table),
+            ControlRequest::Sets { clients, answer } => {
+                let sets = clients.iter().map(|client| self.groups.set_of(*client));
+                // The receiver may be gone meanwhile.
+                let _ = answer.send(sets.collect());
+            }
             ControlRequest::Overview { limit, answer } => made.overviews.push((limit, answer)),
         }
         [None, None, None]

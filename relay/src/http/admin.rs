@@ -11,10 +11,13 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use crate::access::audit::{Audit, Health, State};
-use crate::fanout::control::{ControlQueue, ControlRequest, ListedPv, Overview, ServerTraffic};
+use crate::fanout::control::{
+    ClientId, ControlQueue, ControlRequest, ListedPv, Overview, ServerTraffic, SourceTraffic,
+};
+use crate::fanout::set::PvSet;
 use crate::ingest::Intake;
 use crate::ingest::name_services::NameService;
-use crate::limits::memory::Memory;
+use crate::limits::memory::{Memory, resident_bytes};
 use crate::ops::latency::{Ages, BOUNDS_MICROS};
 use crate::ops::log_queue;
 use crate::ops::metrics::{AuditReadings, Metrics, PvCounts, Readings, TextFormat};
@@ -142,6 +145,8 @@ pub struct Admin {
     pub name_services: Vec<Arc<NameService>>,
     /// Where PVs are searched, see [`search::addresses`](crate::ingest::search::addresses).
     pub searched: Value,
+    /// The limits that operators set, for the status.
+    pub limits: Value,
 }
 
 impl Admin {
@@ -275,7 +280,7 @@ impl Admin {
         self.audit.as_ref().map(|audit| audit.health())
     }
 
-    /// The clients that were sent the most bytes, in descending order.
+    /// The clients that are behind, and then those that were sent the most bytes, in descending order.
     async fn clients_seen(&self) -> Vec<ClientSeen> {
         let mut all = self.plain_clients.seen();
         let asked: Vec<_> = (self.shards.iter())
@@ -286,19 +291,68 @@ impl Admin {
                 all.extend(clients);
             }
         }
-        all.sort_by_key(|seen| Reverse(seen.bytes));
+        all.sort_by_key(|seen| Reverse((seen.is_behind, seen.bytes)));
         all.truncate(LISTED_CLIENTS);
         all
+    }
+
+    /// The client with this id, if it is there.
+    pub async fn client_seen(&self, id: &str) -> Option<ClientSeen> {
+        let mut of_http = self.plain_clients.seen().into_iter();
+        if let Some(seen) = of_http.find(|seen| seen.id == id) {
+            return Some(seen);
+        }
+        let shard = id.split_once('.')?.0.parse::<usize>().ok()?;
+        let found = self.shards.get(shard)?.find(id);
+        let found = tokio::time::timeout(PATIENCE, found).await.ok()?.ok()?;
+        found.into_iter().next()
+    }
+
+    /// The PVs that clients subscribe; `None` when the tick thread doesn't answer.
+    pub async fn sets_of(&self, clients: Vec<ClientId>) -> Option<Vec<Arc<PvSet>>> {
+        let (answer, sets) = oneshot::channel();
+        self.control.push(ControlRequest::Sets { clients, answer });
+        tokio::time::timeout(PATIENCE, sets).await.ok()?.ok()
+    }
+
+    /// The listed clients, as the status has them.
+    async fn client_list(&self) -> Vec<Value> {
+        let clients = self.clients_seen().await;
+        let of_shards: Vec<_> = clients.iter().filter_map(|seen| seen.client).collect();
+        let mut sets = self.sets_of(of_shards).await.map(Vec::into_iter);
+        let client = |seen: &ClientSeen| {
+            let pvs = match seen.client {
+                Some(_) => sets.as_mut().and_then(Iterator::next).map(|set| set.len()),
+                None => seen.pv.as_ref().map(|_| 1),
+            };
+            json!({
+                "id": seen.id,
+                "address": seen.address,
+                "user": seen.user,
+                "seconds": seen.connected.as_secs(),
+                "bytes": seen.bytes,
+                "inStep": seen.is_in_step,
+                "behind": seen.is_behind,
+                "pvs": pvs,
+                "unsent": {
+                    "bytes": seen.unsent.bytes,
+                    "updates": seen.unsent.updates,
+                    "ageMilliseconds": seen.unsent.age.map(|age| age.as_millis() as u64),
+                },
+                "skipped": seen.unsent.skipped,
+            })
+        };
+        clients.iter().map(client).collect()
     }
 
     /// The data of the status page, which `/status` also serves as JSON.
     pub async fn status(&self) -> Value {
         // Without an answer, the numbers of PVs and groups are 0.
         let overview = self.overview(LISTED_PVS).await.unwrap_or_default();
-        let clients = self.clients_seen().await;
-        let client = |seen: &ClientSeen| json!({ "address": seen.address, "user": seen.user, "seconds": seen.connected.as_secs(), "bytes": seen.bytes, "inStep": seen.is_in_step });
+        let clients = self.client_list().await;
         let pv = |pv: &ListedPv| json!({ "name": *pv.name, "state": format!("{:?}", pv.state), "clients": pv.holders, "updates": pv.updates, "bytes": pv.bytes, "server": pv.server.as_deref() });
-        let server = |server: &ServerTraffic| json!({ "name": *server.name, "pvs": server.pvs, "bytes": server.bytes });
+        let server = |server: &ServerTraffic| json!({ "name": *server.name, "pvs": server.pvs, "connected": server.connected, "bytes": server.bytes });
+        let source = |source: &SourceTraffic| json!({ "name": source.name, "pvs": source.pvs, "connected": source.connected, "updates": source.updates, "bytes": source.bytes });
         let ages = |Ages { counts, sum_micros }: Ages| json!({ "counts": counts, "sumMilliseconds": sum_micros as f64 / 1000.0 });
         let puts = self.registry.puts();
         json!({
@@ -329,6 +383,9 @@ impl Admin {
             "monitors": self.registry.monitors(),
             "shortOfMemory": self.registry.is_short(),
             "memoryChargedBytes": self.memory.used(),
+            "memoryBytes": resident_bytes(),
+            "operations": self.metrics.operations_total(),
+            "limits": self.limits,
             "pvs": {
                 "connecting": overview.connecting,
                 "notFound": overview.not_found,
@@ -350,13 +407,14 @@ impl Admin {
             "framesSkipped": self.metrics.frames_skipped.get(),
             "catchUps": self.metrics.catch_ups.get(),
             "bytesSent": self.metrics.bytes_sent.get(),
-            "clientList": clients.iter().map(client).collect::<Vec<_>>(),
+            "clientList": clients,
             "updateAge": {
                 "endsMilliseconds": BOUNDS_MICROS.map(|bound| bound / 1000),
                 "received": ages(self.intake.ages().read()),
                 "sent": ages(self.metrics.ages_sent.read()),
             },
             "servers": overview.servers.iter().map(server).collect::<Vec<_>>(),
+            "sources": overview.sources.iter().map(source).collect::<Vec<_>>(),
             "list": overview.pvs.iter().map(pv).collect::<Vec<_>>(),
         })
     }

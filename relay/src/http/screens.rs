@@ -249,16 +249,8 @@ async fn in_time<T: Send + 'static>(
 
 impl Folder {
     fn is_for(&self, reader: &Identity) -> bool {
-        let Some(readers) = &self.readers else {
-            return true;
-        };
-        let Some(user) = &reader.user else {
-            return false;
-        };
-        readers.iter().any(|name| match name.strip_prefix('@') {
-            Some(group) => reader.groups.iter().any(|of| of == group),
-            None => name == "*" || name == user,
-        })
+        let readers = self.readers.as_ref();
+        readers.is_none_or(|readers| reader.is_in(readers))
     }
 }
 

@@ -5,6 +5,7 @@ mod answer;
 mod archiver;
 mod built_pages;
 mod caller;
+mod clients;
 mod coniql;
 mod gate;
 mod handshake;
@@ -43,6 +44,7 @@ use self::answer::{
     Answer, Refusal, challenged, not_allowed, page, plain, ready, shared_with, with_type,
 };
 pub use self::built_pages::has_demo_page;
+pub use self::clients::Disconnections;
 pub use self::gate::{Gate, ProxyHeaders};
 pub use self::handshake::HeaderCase;
 pub use self::pv::PvRoutes;
@@ -126,6 +128,8 @@ pub struct Server {
     pub app: bool,
     /// Patterns of the PVs that the app writes only after a confirmation.
     pub confirm_put: Vec<String>,
+    /// Requests to disconnect a client.
+    pub disconnections: Disconnections,
     /// Whether clients get the demo page in place of both.
     pub demo_page: bool,
 }
@@ -344,7 +348,10 @@ impl Server {
         let path = request.uri().path().to_owned();
         let of_pv = self.is_for_pv(&request, visit);
         let is_get = request.method() == Method::GET;
-        let is_known = of_pv || self.coniql.is_some() || self.is_for_saved_list(&request, visit);
+        let is_known = of_pv
+            || self.coniql.is_some()
+            || self.is_for_saved_list(&request, visit)
+            || clients::id_in(&path).is_some();
         if !is_get && !is_known && !self.is_close_of_socket(&request, visit) {
             return Ok(self.get_only(&request, visit));
         }
@@ -366,13 +373,16 @@ impl Server {
         if let Some(answer) = self.saved_lists(&mut request, visit).await {
             return answer;
         }
+        if let Some(id) = clients::id_in(&path) {
+            return self.client(id, &request, visit).await;
+        }
         if !is_get && !self.is_close_of_socket(&request, visit) {
             return Ok(self.get_only(&request, visit));
         }
         if visit.audience == Audience::Clients {
             // As the demo page's other servers offer it.
             if self.demo_page && path == "/relay/status" {
-                return Ok(self.status().await);
+                return Ok(self.status(request.headers(), visit).await);
             }
             if let Some(answer) = self.built_page(&path, request.headers()) {
                 return Ok(answer);
@@ -392,7 +402,7 @@ impl Server {
             }
             "/" => self.status_page().await,
             "/status" if prefers_page(request.headers()) => self.status_page().await,
-            "/status" => self.status().await,
+            "/status" => self.status(request.headers(), visit).await,
             "/metrics" => self.metrics(request.headers()).await,
             path if visit.audience == Audience::Clients && self.encodings.has_path(path) => {
                 self.upgrade(request, visit)?
@@ -439,8 +449,12 @@ impl Server {
         answer
     }
 
-    async fn status(&self) -> Answer {
-        with_type(self.admin.status().await.to_string(), "application/json")
+    async fn status(&self, headers: &HeaderMap, visit: &Visit) -> Answer {
+        let mut status = self.admin.status().await;
+        let by = self.gate.operator(headers, visit);
+        let may = by.is_ok_and(|by| self.gate.may_disconnect(&by, visit));
+        status["mayDisconnect"] = may.into();
+        with_type(status.to_string(), "application/json")
     }
 
     /// The metrics, in the text format that the client prefers.

@@ -8,6 +8,8 @@ mod pv;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::fs::File;
+use std::io::Read;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -42,6 +44,18 @@ impl MemoryLimits {
         user: usize::MAX,
         address: usize::MAX,
     };
+}
+
+/// Memory that this process occupies; `None` if the system doesn't tell.
+#[must_use]
+pub fn resident_bytes() -> Option<usize> {
+    // The whole size and the resident size come first, in pages. One short read costs less than all of
+    // `/proc/self/status`.
+    let mut text = [0; 64];
+    let length = File::open("/proc/self/statm").ok()?.read(&mut text).ok()?;
+    let text = std::str::from_utf8(&text[..length]).ok()?;
+    let pages = text.split(' ').nth(1)?.parse::<usize>().ok()?;
+    Some(pages * rustix::param::page_size())
 }
 
 /// All charges of the relay.

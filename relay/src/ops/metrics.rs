@@ -250,6 +250,17 @@ impl Metrics {
             .inc();
     }
 
+    /// Puts and calls that were answered.
+    #[must_use]
+    pub fn operations_total(&self) -> u64 {
+        let ended = Outcome::ALL.iter().filter_map(|outcome| {
+            let outcome = format!("{outcome:?}");
+            let count = self.operations.get(&OutcomeLabel { outcome })?;
+            Some(count.get())
+        });
+        ended.sum()
+    }
+
     /// Counts updates that were left out.
     pub fn skipped(&self, cause: SkipCause, count: u64) {
         let cause = CauseLabel::from(cause);

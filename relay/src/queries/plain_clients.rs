@@ -3,21 +3,24 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use pvwire_schema::close::CloseCode;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::access::auth::{Login, Tokens};
 use crate::access::caller::Caller;
 use crate::limits::connections::{ClientPermit, Permit, TooManyConnections, Users};
 use crate::ops::metrics::Metrics;
-use crate::session::shard::ClientSeen;
+use crate::session::shard::{ClientSeen, Unsent};
 
 /// Interval between checks of a token: whether it has expired, and whether the relay still has its key.
 const CHECK_EVERY: Duration = Duration::from_millis(500);
+
+/// The ids of these clients begin with it, before their numbers.
+const PREFIX: &str = "http-";
 
 /// When the clients are closed in a drain.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +35,10 @@ struct Shown {
     caller: Caller,
     since: Instant,
     bytes: AtomicU64,
+    /// The PV that it reads, once that is known.
+    pv: OnceLock<String>,
+    /// An operator ends it.
+    ending: Notify,
 }
 
 /// All clients of plain HTTP.
@@ -94,6 +101,8 @@ impl PlainClients {
             caller,
             since: Instant::now(),
             bytes: AtomicU64::new(0),
+            pv: OnceLock::new(),
+            ending: Notify::new(),
         });
         self.open().insert(number, Arc::clone(&shown));
         self.metrics.sessions_opened.inc();
@@ -128,14 +137,30 @@ impl PlainClients {
     #[must_use]
     pub fn seen(&self) -> Vec<ClientSeen> {
         let open = self.open();
-        let seen = open.values().map(|shown| ClientSeen {
+        let seen = open.iter().map(|(number, shown)| ClientSeen {
+            id: format!("{PREFIX}{number}"),
+            client: None,
             address: shown.caller.peer.address.clone(),
             user: shown.caller.identity.user.clone(),
             connected: shown.since.elapsed(),
             bytes: shown.bytes.load(Ordering::Relaxed),
             is_in_step: true,
+            is_behind: false,
+            unsent: Unsent::default(),
+            pv: shown.pv.get().cloned(),
         });
         seen.collect()
+    }
+
+    /// Ends the client with this id, which a [`ClientSeen`] has; returns whether it was there.
+    pub fn end(&self, id: &str) -> bool {
+        let number = id.strip_prefix(PREFIX).and_then(|text| text.parse().ok());
+        let open = self.open();
+        let shown = number.and_then(|number: u64| open.get(&number));
+        if let Some(shown) = shown {
+            shown.ending.notify_one();
+        }
+        shown.is_some()
     }
 
     /// Ends all clients, evenly over this time.
@@ -157,6 +182,11 @@ impl PlainClient {
         &self.shown.caller
     }
 
+    /// Notes the PV that it reads, for operators.
+    pub fn reads(&self, pv: &str) {
+        self.shown.pv.get_or_init(|| pv.to_owned());
+    }
+
     /// Counts bytes of its answer.
     pub fn sent(&self, bytes: usize) {
         self.shown.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
@@ -176,6 +206,7 @@ impl PlainClient {
         };
         let code = loop {
             let code = tokio::select! {
+                () = shown.ending.notified() => Some(CloseCode::EndedByOperator),
                 () = drained(&mut self.drain, nth(self.number)) => Some(CloseCode::ServiceRestart),
                 _ = self.rules.changed() => {
                     (!may_read(&shown.caller)).then_some(CloseCode::RightsChanged)

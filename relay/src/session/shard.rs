@@ -18,7 +18,7 @@ mod questions;
 mod requests;
 mod turns;
 
-pub use self::handle::{Arrival, ClientSeen, DoorClientSeen, DoorClients, ShardHandle};
+pub use self::handle::{Arrival, ClientSeen, DoorClientSeen, DoorClients, ShardHandle, Unsent};
 
 use std::cmp::Reverse;
 use std::io;
@@ -326,18 +326,22 @@ impl Run {
                     let (client, request, page) = *made;
                     self.page_made(client, request, page);
                 }
-                ShardCommand::Inspect { limit, answer } => {
+                ShardCommand::Inspect { limit, id, answer } => {
                     // The receiver may be gone meanwhile.
-                    let _ = answer.send(self.inspect(limit));
+                    let _ = answer.send(self.inspect(limit, id.as_deref()));
                 }
                 ShardCommand::DoorClients { wanted, answer } => {
                     // The receiver may be gone meanwhile.
                     let _ = answer.send(self.door_clients(&wanted));
                 }
-                ShardCommand::Close { client, answer } => {
+                ShardCommand::Close {
+                    client,
+                    code,
+                    answer,
+                } => {
                     let was_there = self.serves(client);
                     if was_there {
-                        self.close(client.index, CloseCode::Normal);
+                        self.close(client.index, code);
                     }
                     // The receiver may be gone meanwhile.
                     let _ = answer.send(was_there);
@@ -362,11 +366,14 @@ impl Run {
         ControlFlow::Continue(())
     }
 
-    fn inspect(&self, limit: usize) -> Vec<ClientSeen> {
+    fn inspect(&self, limit: usize, id: Option<&str>) -> Vec<ClientSeen> {
         let clients = self.clients.iter().map(|(_, client)| client);
-        let mut clients: Vec<_> = clients.filter(|client| !client.is_closing()).collect();
+        let is_wanted = |client: &&Client| id.is_none_or(|id| client.id.to_string() == id);
+        let clients = clients.filter(|client| !client.is_closing());
+        let mut clients: Vec<_> = clients.filter(is_wanted).collect();
         if clients.len() > limit {
-            clients.select_nth_unstable_by_key(limit, |client| Reverse(client.sent_bytes()));
+            let rank = |client: &&Client| Reverse((client.is_behind(), client.sent_bytes()));
+            clients.select_nth_unstable_by_key(limit, rank);
             clients.truncate(limit);
         }
         clients.into_iter().map(Client::seen).collect()

@@ -13,7 +13,7 @@ mod repeated;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -470,15 +470,23 @@ impl Registry {
         self.lock().by_name.len()
     }
 
-    /// The open PVs, without filtered PVs.
-    pub fn open_pvs(&self) -> Vec<PvId> {
+    /// The open PVs by source, without filtered PVs.
+    pub fn open_pvs(&self) -> BTreeMap<String, Vec<PvId>> {
         let open = self.lock();
-        let slots = open.slots.iter().enumerate();
-        let pvs = slots.filter_map(|(index, slot)| {
-            let is_pv = matches!(slot.as_ref()?.shows, Shows::Pv { .. });
-            is_pv.then_some(PvId(index as u32))
-        });
-        pvs.collect()
+        let mut by_source = BTreeMap::<String, Vec<PvId>>::new();
+        for (index, slot) in open.slots.iter().enumerate() {
+            let Some(slot) = slot else { continue };
+            if !matches!(slot.shows, Shows::Pv { .. }) {
+                continue;
+            }
+            let source = slot.name.split_once("://").map_or("", |(source, _)| source);
+            let pv = PvId(index as u32);
+            match by_source.get_mut(source) {
+                Some(pvs) => pvs.push(pv),
+                None => drop(by_source.insert(source.to_owned(), vec![pv])),
+            }
+        }
+        by_source
     }
 
     /// The number of a PV, unless it isn't open.

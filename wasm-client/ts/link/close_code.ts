@@ -22,6 +22,7 @@ const CODES: Readonly<Record<number, CloseCode>> = {
   4401: { reason: "not logged in", retry: "soon" },
   4403: { reason: "the page's rights have changed", retry: "soon" },
   4408: { reason: "this page took no data", retry: "soon" },
+  4410: { reason: "an operator ended the connection", retry: "soon" },
   4429: { reason: "too many requests at once", retry: "slowly" },
 };
 

@@ -148,7 +148,7 @@ impl Chain {
             _ => Ok(()),
         };
         self.lost += line.lost();
-        self.records += u64::from(["put", "call"].contains(&line.kind()));
+        self.records += u64::from(["put", "call", "disconnect"].contains(&line.kind()));
         let before = self.before.replace(line);
         if self
             .before

@@ -22,7 +22,7 @@ const MAX_BYTES: usize = 256;
 /// One attempt.
 #[derive(Clone, Debug)]
 pub struct Attempt<'a> {
-    /// `put` or `call`.
+    /// `put`, `call` or `disconnect`.
     pub kind: &'a str,
     /// Number of the attempt, of all that its thread made.
     pub number: (usize, u64),
@@ -32,9 +32,9 @@ pub struct Attempt<'a> {
     pub peer: &'a str,
     /// Origin of its page.
     pub origin: &'a str,
-    /// Name of the PV as the client says it.
+    /// Name of the PV as the client says it; empty where a client is disconnected.
     pub pv: &'a str,
-    /// Value before, as far as the relay knows.
+    /// Value before, as far as the relay knows; the client that is disconnected.
     pub old: &'a Value,
     /// Value that it is to have.
     pub new: &'a Value,

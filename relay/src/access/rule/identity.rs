@@ -11,6 +11,21 @@ pub struct Identity {
     pub groups: Vec<String>,
 }
 
+impl Identity {
+    /// Whether a list of the operator names this user: by name, by `@` and a group, or by `*` for every user who has
+    /// logged in. No list names anonymous clients.
+    #[must_use]
+    pub fn is_in(&self, list: &[String]) -> bool {
+        let Some(user) = &self.user else {
+            return false;
+        };
+        list.iter().any(|name| match name.strip_prefix('@') {
+            Some(group) => self.groups.iter().any(|of| of == group),
+            None => name == "*" || name == user,
+        })
+    }
+}
+
 impl fmt::Display for Identity {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.user {

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use super::Distributor;
 use crate::compute::cpu_time;
-use crate::fanout::control::{ListedPv, Overview, ServerTraffic};
+use crate::fanout::control::{ListedPv, Overview, ServerTraffic, SourceTraffic};
 use crate::state::table::{Entry, Table};
 
 /// Number of PVs and servers that the metrics list: those with the most bytes.
@@ -88,8 +88,13 @@ impl Distributor {
         let mut overview = Overview::default();
         let mut servers = HashMap::<&str, ServerTraffic>::new();
         let mut by_bytes = Vec::new();
-        let open = self.registry.open_pvs().into_iter();
-        for (id, entry) in open.filter_map(|id| Some((id, table.get(id)?))) {
+        let by_source = self.registry.open_pvs();
+        let open = by_source.iter().flat_map(|(name, pvs)| {
+            let known = pvs.iter().filter_map(|id| Some((*id, table.get(*id)?)));
+            known.map(move |(id, entry)| (name, id, entry))
+        });
+        for (name, id, entry) in open {
+            let is_connected = entry.connection.state == ConnectionState::Connected;
             *match entry.connection.state {
                 ConnectionState::Connecting => &mut overview.connecting,
                 ConnectionState::NotFound => &mut overview.not_found,
@@ -100,12 +105,18 @@ impl Distributor {
             if bytes > 0 {
                 by_bytes.push((Reverse(bytes), id));
             }
+            let source = of_source(&mut overview.sources, name);
+            source.pvs += 1;
+            source.connected += usize::from(is_connected);
+            source.bytes += bytes;
+            source.updates += u64::from(entry.latest.as_ref().map_or(0, |latest| latest.sequence));
             if let Some(name) = &entry.server {
                 let server = servers.entry(name).or_insert_with(|| ServerTraffic {
                     name: Arc::clone(name),
                     ..ServerTraffic::default()
                 });
                 server.pvs += 1;
+                server.connected += usize::from(is_connected);
                 server.bytes += bytes;
             }
         }
@@ -125,6 +136,17 @@ impl Distributor {
             .map(|(name, (bytes, _))| Some((name?, bytes)));
         named.flatten().collect()
     }
+}
+
+/// What came from a source. The PVs of one source follow each other.
+fn of_source<'a>(sources: &'a mut Vec<SourceTraffic>, name: &str) -> &'a mut SourceTraffic {
+    if sources.last().is_none_or(|last| last.name != name) {
+        sources.push(SourceTraffic {
+            name: name.to_owned(),
+            ..SourceTraffic::default()
+        });
+    }
+    sources.last_mut().expect("one was just added")
 }
 
 /// The PVs with the most bytes, in descending order.

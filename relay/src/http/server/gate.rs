@@ -89,6 +89,8 @@ pub struct Gate {
     pub token_cookie: String,
     /// Whether the clients' listener serves operators' pages.
     pub pages: Pages,
+    /// Who may disconnect clients at the clients' listener.
+    pub disconnect_access: Vec<String>,
     /// Whether a separate listener serves them.
     pub has_admin_listener: bool,
     /// Knows whether the process is short of memory.
@@ -186,6 +188,25 @@ impl Gate {
         is_good
             .then_some(())
             .ok_or_else(|| (StatusCode::UNAUTHORIZED, message).into())
+    }
+
+    /// The identity of a request that disconnects clients. A full relay doesn't count it as a client.
+    pub(super) fn operator(&self, headers: &HeaderMap, visit: &Visit) -> Result<Identity, Refusal> {
+        self.check_origin(headers)?;
+        if visit.audience == Audience::Operators {
+            return Ok(Identity::default());
+        }
+        self.check_pages(headers, visit)?;
+        if self.tokens.is_some() && self.token(headers).is_none() {
+            let message = "the relay asks for a token: Authorization: Bearer …\n";
+            return Err((StatusCode::UNAUTHORIZED, message).into());
+        }
+        Ok(self.visitor(headers, visit)?.0)
+    }
+
+    /// Whether this identity may disconnect clients.
+    pub(super) fn may_disconnect(&self, by: &Identity, visit: &Visit) -> bool {
+        visit.audience == Audience::Operators || by.is_in(&self.disconnect_access)
     }
 
     /// Whether a page may fetch from the relay. Programs other than browsers may.

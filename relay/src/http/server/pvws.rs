@@ -9,7 +9,7 @@ use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::{Request, StatusCode};
 
-use self::sockets::may_see;
+pub(super) use self::sockets::may_see;
 use super::answer::{Answer, Refusal, plain, shared_with, with_type};
 use super::caller::charged_body;
 use super::query::argument;

@@ -72,7 +72,7 @@ impl Run {
         let now = Instant::now();
         let slots: Vec<usize> = self.clients.iter().map(|(slot, _)| slot).collect();
         for &slot in &slots {
-            self.clients[slot].feed.misses(&backlog);
+            self.clients[slot].feed.misses(&backlog, now);
         }
         let tick = backlog.tick();
         for order in backlog.orders {

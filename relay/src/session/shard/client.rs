@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pvwire_schema::close::CloseCode;
+use pvwire_schema::types::SkipCause;
 
 use super::ShardLimits;
 use super::delivery::Feed;
@@ -295,14 +296,24 @@ impl Client {
         own.map_or_else(|| Arc::clone(frame), Arc::new)
     }
 
+    /// Whether it misses ticks because it is too slow.
+    pub(super) fn is_behind(&self) -> bool {
+        self.session.is_behind() && self.session.cause() == SkipCause::Behind
+    }
+
     /// As the status page shows it.
     pub(super) fn seen(&self) -> ClientSeen {
         ClientSeen {
+            id: self.id.to_string(),
+            client: Some(self.id),
             address: self.caller.peer.address.clone(),
             user: self.caller.identity.user.clone(),
             connected: self.age(),
             bytes: self.sent_bytes(),
             is_in_step: self.session.is_in_step(),
+            is_behind: self.is_behind(),
+            unsent: self.feed.unsent(self.held_bytes()),
+            pv: None,
         }
     }
 

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pvwire_schema::close::CloseCode;
-use pvwire_schema::types::{Hello, Reply};
+use pvwire_schema::types::{Hello, Reply, SkipCause};
 
 use super::Run;
 use super::backlog::Backlog;
+use super::handle::Unsent;
 use crate::fanout::dirty::missed;
 use crate::fanout::encoding::{Encoders, Encoding, Encodings, MessageEncoder};
 use crate::fanout::frame::Frame;
@@ -27,12 +28,43 @@ pub(super) struct Feed {
     pace: Option<Pace>,
     /// Updates that it missed since it was last in step.
     missed: u64,
+    /// When it missed the first of them.
+    missed_since: Option<Instant>,
+    /// Updates that it has skipped because it was behind.
+    skipped: u64,
 }
 
 impl Feed {
     /// Counts what it misses of the ticks that were merged.
-    pub(super) fn misses(&mut self, backlog: &Backlog) {
-        self.missed += backlog.missed(self.group);
+    pub(super) fn misses(&mut self, backlog: &Backlog, now: Instant) {
+        self.miss(backlog.missed(self.group), now);
+    }
+
+    fn miss(&mut self, updates: u64, now: Instant) {
+        self.missed += updates;
+        if updates > 0 {
+            self.missed_since.get_or_insert(now);
+        }
+    }
+
+    /// The updates that a catch-up with `rows` rows skips.
+    fn catch_up(&mut self, rows: u64, cause: SkipCause) -> u64 {
+        let skipped = std::mem::take(&mut self.missed).saturating_sub(rows);
+        self.missed_since = None;
+        if cause == SkipCause::Behind {
+            self.skipped += skipped;
+        }
+        skipped
+    }
+
+    /// How far the client is behind, for which `bytes` wait.
+    pub(super) fn unsent(&self, bytes: usize) -> Unsent {
+        Unsent {
+            bytes,
+            updates: self.missed,
+            age: self.missed_since.map(|since| since.elapsed()),
+            skipped: self.skipped,
+        }
     }
 }
 
@@ -275,7 +307,8 @@ impl Run {
         let overdue = self.deliveries.rounds.overdue;
         let offer = client.session.offer(blocked, overdue);
         if offer != Offer::Send {
-            client.feed.missed += missed.or_else(steps).unwrap_or(0);
+            let missed = missed.or_else(steps).unwrap_or(0);
+            client.feed.miss(missed, round.start);
             self.hold_back(slot, offer, round.start)?;
             if round.is_behind {
                 round.left_out.push(slot);
@@ -302,7 +335,8 @@ impl Run {
         };
         if client.socket.send(frame)? == Written::Refused {
             client.session.refused();
-            client.feed.missed += frame.steps() + large_steps(&frames.large, set);
+            let missed = frame.steps() + large_steps(&frames.large, set);
+            client.feed.miss(missed, round.start);
             client.stall(round.start);
             return Ok(());
         }
@@ -381,10 +415,11 @@ impl Run {
                 client.session.caught_up(tick);
                 // The frames have a row for each PV of which updates were missed. For a PV that was
                 // subscribed meanwhile and hasn't changed since, this subtracts one too many.
-                let missed = std::mem::take(&mut client.feed.missed);
                 let rows = u64::from(frame.rows()) + large.len() as u64;
+                let cause = client.session.cause();
+                let skipped = client.feed.catch_up(rows, cause);
                 let metrics = &self.context.metrics;
-                metrics.skipped(client.session.cause(), missed.saturating_sub(rows));
+                metrics.skipped(cause, skipped);
                 metrics.catch_ups.inc();
                 metrics.updates_sent.inc_by(u64::from(frame.rows()));
                 self.follow_up(id.index, large.iter(), false);

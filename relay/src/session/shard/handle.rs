@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use mio::Waker;
+use pvwire_schema::close::CloseCode;
 use tokio::sync::oneshot;
 
 use super::backlog::Backlog;
@@ -49,6 +50,10 @@ pub struct Arrival {
 /// A client as the status page shows it.
 #[derive(Clone, Debug)]
 pub struct ClientSeen {
+    /// Names it in requests: its number at its shard or, for plain HTTP, `http-` and its number.
+    pub id: String,
+    /// The client at its shard; `None` for plain HTTP.
+    pub client: Option<ClientId>,
     /// Its address.
     pub address: String,
     /// Its user, if known.
@@ -59,6 +64,25 @@ pub struct ClientSeen {
     pub bytes: u64,
     /// Whether it gets every tick's frame at present.
     pub is_in_step: bool,
+    /// Whether it misses ticks because it is too slow, and not because it asked for updates at intervals.
+    pub is_behind: bool,
+    /// What it has not been sent yet.
+    pub unsent: Unsent,
+    /// Of a client of plain HTTP: the PV that it reads, if that is known.
+    pub pv: Option<String>,
+}
+
+/// How far a client is behind.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unsent {
+    /// Bytes that wait for its connection.
+    pub bytes: usize,
+    /// Updates that ticks had for it since it was last in step.
+    pub updates: u64,
+    /// Age of the first of them.
+    pub age: Option<Duration>,
+    /// Updates that it has skipped since it connected, because it was behind.
+    pub skipped: u64,
 }
 
 /// A client of a door as the door's pages show it.
@@ -119,10 +143,24 @@ impl ShardHandle {
         body
     }
 
-    /// The clients that were sent most bytes, up to `limit`, in any order.
+    /// Up to `limit` clients in any order: those that are behind, and then those that were sent most bytes.
     pub fn inspect(&self, limit: usize) -> oneshot::Receiver<Vec<ClientSeen>> {
+        self.inspect_client(limit, None)
+    }
+
+    /// The client with this id, if it is there.
+    pub fn find(&self, id: &str) -> oneshot::Receiver<Vec<ClientSeen>> {
+        self.inspect_client(1, Some(id.to_owned()))
+    }
+
+    fn inspect_client(
+        &self,
+        limit: usize,
+        id: Option<String>,
+    ) -> oneshot::Receiver<Vec<ClientSeen>> {
         let (answer, clients) = oneshot::channel();
-        self.mailbox.put(ShardCommand::Inspect { limit, answer });
+        let command = ShardCommand::Inspect { limit, id, answer };
+        self.mailbox.put(command);
         clients
     }
 
@@ -135,9 +173,13 @@ impl ShardHandle {
     }
 
     /// Closes a client; answers whether it was there.
-    pub fn close(&self, client: ClientId) -> oneshot::Receiver<bool> {
+    pub fn close(&self, client: ClientId, code: CloseCode) -> oneshot::Receiver<bool> {
         let (answer, was_there) = oneshot::channel();
-        self.mailbox.put(ShardCommand::Close { client, answer });
+        self.mailbox.put(ShardCommand::Close {
+            client,
+            code,
+            answer,
+        });
         was_there
     }
 
@@ -260,9 +302,11 @@ pub(super) enum ShardCommand {
     },
     /// A client took everything in its stream, or ended it.
     Streamed(ClientId),
-    /// Lists the clients that were sent most bytes.
+    /// Lists clients: those that are behind, and then those that were sent most bytes.
     Inspect {
         limit: usize,
+        /// Only the client with this id.
+        id: Option<String>,
         answer: oneshot::Sender<Vec<ClientSeen>>,
     },
     /// Lists clients of a door.
@@ -273,6 +317,7 @@ pub(super) enum ShardCommand {
     /// Close one client, and answer whether it was there.
     Close {
         client: ClientId,
+        code: CloseCode,
         answer: oneshot::Sender<bool>,
     },
     /// Close every client with 1012, evenly over this time.

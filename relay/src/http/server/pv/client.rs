@@ -51,6 +51,7 @@ impl Server {
 
     /// Waits until the relay ends a client that reads this PV; returns why.
     pub(super) async fn ended(&self, client: &mut PlainClient, name: &str) -> CloseCode {
+        client.reads(name);
         let registry = &self.admin.registry;
         let ended = client.ended(|caller| {
             let permitted = registry.permit(name, &caller.identity, Access::Read);

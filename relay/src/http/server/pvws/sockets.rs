@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use hyper::body::Incoming;
 use hyper::{Method, Request, StatusCode};
+use pvwire_schema::close::CloseCode;
 use pvwire_schema::types::PvId;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -46,7 +47,11 @@ fn milliseconds(at: Instant) -> i64 {
 }
 
 /// Whether the reader of a page may see a name.
-pub(super) fn may_see(registry: &Registry, reader: Option<&Identity>, name: &str) -> bool {
+pub(in super::super) fn may_see(
+    registry: &Registry,
+    reader: Option<&Identity>,
+    name: &str,
+) -> bool {
     let permit = |reader| registry.permit(name, reader, Access::Read);
     reader.is_none_or(|reader| permit(reader).is_ok())
 }
@@ -107,7 +112,7 @@ impl Server {
     }
 
     /// The CPU budgets of a client that may see the relay's pages.
-    pub(super) fn cpu_of_reader(
+    pub(in super::super) fn cpu_of_reader(
         &self,
         request: &Request<Incoming>,
         visit: &Visit,
@@ -119,7 +124,7 @@ impl Server {
     }
 
     /// The identity of a client that may see the relay's pages; `None` for operators.
-    pub(super) fn reader_of_pages(
+    pub(in super::super) fn reader_of_pages(
         &self,
         request: &Request<Incoming>,
         visit: &Visit,
@@ -162,7 +167,7 @@ impl Server {
     async fn close(&self, clients: &[DoorClientSeen]) -> Answer {
         for seen in clients {
             if let Some(shard) = self.admin.shards.get(seen.client.shard) {
-                answered(shard.close(seen.client)).await;
+                answered(shard.close(seen.client, CloseCode::Normal)).await;
             }
         }
         plain(StatusCode::OK, "closed\n")
