@@ -6,7 +6,7 @@ import { percentile } from "pvwire/latency";
 import { useConnection, useStats } from "pvwire/react";
 import { formatCount, formatOneDigit } from "pvwire/widgets";
 
-import { HealthClients, HealthPvs, Servers } from "./HealthLists";
+import { Fleet, HealthClients, HealthPvs, Servers, Sources } from "./HealthLists";
 import type { Route } from "./route";
 import { readStatus, type Status } from "./status";
 import { ageText } from "./times";
@@ -95,11 +95,16 @@ export default function HealthPage({ route }: { readonly route: Route }): ReactN
         </p>
       </section>
       <OwnConnection />
-      {status?.clientList !== undefined && (
-        <HealthClients clients={status.clientList} all={status.clients} before={before} now={now} />
+      {status !== undefined && (
+        <>
+          <Limits status={status} now={now} before={before} />
+          <HealthClients {...{ route, status, now, before }} />
+          <Fleet {...{ route, status, now, before }} />
+          <Sources {...{ route, status, now, before }} />
+          <Servers {...{ route, status, now, before }} />
+          <HealthPvs {...{ route, status, now, before }} />
+        </>
       )}
-      {status !== undefined && <Servers status={status} />}
-      {status !== undefined && <HealthPvs route={route} status={status} />}
     </div>
   );
 }
@@ -153,6 +158,52 @@ function figuresOf(status: Status, now: Read | undefined, before: Read | undefin
     [t`Lost before the relay`, formatCount(lost), t`updates`],
     [t`Skipped for slow clients`, formatCount(status.updatesSkipped.behind), t`updates`],
   ];
+}
+
+const MEGABYTE = 1e6;
+
+interface LimitsProps {
+  readonly status: Status;
+  readonly now: Read | undefined;
+  readonly before: Read | undefined;
+}
+
+/** What the operator has set, and how much of it is used. */
+function Limits({ before, now, status }: LimitsProps): ReactNode {
+  const { limits, memoryBytes, operations } = status;
+  if (limits === undefined) return null;
+  const of = (limit: number): string => (limit === 0 ? t`no limit` : t`of ${formatCount(limit)}`);
+  const megabytes = (bytes: number): string => formatCount(Math.round(bytes / MEGABYTE));
+  const seconds = ((now?.atMs ?? 0) - (before?.atMs ?? 0)) / 1000;
+  const puts = (operations ?? 0) - (before?.status?.operations ?? NaN);
+  const largest = Math.max(0, ...(status.clientList ?? []).map(({ pvs }) => pvs ?? 0));
+  return (
+    <section className="panel" aria-labelledby="health-limits">
+      <h2 id="health-limits">{t`Limits`}</h2>
+      <Figures
+        rows={[
+          [t`Clients`, formatCount(status.clients), of(limits.clients)],
+          [t`PVs`, formatCount(status.monitors), of(limits.pvs)],
+          [
+            t`Memory`,
+            memoryBytes == null ? "–" : megabytes(memoryBytes),
+            t`of ${megabytes(limits.memoryBytes)} MB`,
+          ],
+          [t`Most PVs of a client`, formatCount(largest), of(limits.subscriptionsPerClient)],
+          [
+            t`Puts and calls`,
+            puts >= 0 && seconds > 0 ? formatOneDigit(puts / seconds) : "–",
+            limits.putsPerSecond === 0
+              ? "/s"
+              : t`/s, ${formatCount(limits.putsPerSecond)} a client`,
+          ],
+        ]}
+      />
+      {status.shortOfMemory && (
+        <p className="note">{t`The relay is short of memory: it refuses new clients and PVs.`}</p>
+      )}
+    </section>
+  );
 }
 
 function Figures({ rows }: { readonly rows: readonly Figure[] }) {

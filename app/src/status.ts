@@ -11,7 +11,9 @@ export interface Status {
   readonly updatesReceived: number;
   readonly updatesSent: number;
   readonly bytesSent: number;
-  readonly updatesSkipped: Readonly<Record<"relay" | "source" | "behind", number>>;
+  readonly updatesSkipped: Readonly<Record<"relay" | "source" | "behind", number>> & {
+    readonly bus?: number;
+  };
   readonly list: readonly {
     readonly name: string;
     readonly state: string;
@@ -29,23 +31,72 @@ export interface Status {
     readonly endsMilliseconds: readonly number[];
     readonly sent: { readonly counts: readonly number[] };
   };
-  /** The clients that were sent most. */
-  readonly clientList?: readonly {
-    readonly address: string;
-    readonly user: string | null;
-    readonly seconds: number;
-    readonly bytes: number;
-    readonly inStep: boolean;
-  }[];
+  /** Those that are behind, and those that were sent most. */
+  readonly clientList?: readonly ListedClient[];
+  /** Whether this page's user may disconnect clients. */
+  readonly mayDisconnect?: boolean;
   readonly servers: readonly {
     readonly name: string;
     readonly pvs: number;
+    readonly connected?: number;
     readonly bytes: number;
   }[];
+  readonly sources?: readonly {
+    readonly name: string;
+    readonly pvs: number;
+    readonly connected: number;
+    readonly updates: number;
+    readonly bytes: number;
+  }[];
+  /** The relays that share PVs, this one included. */
+  readonly fleet?: readonly {
+    readonly id: string;
+    readonly name: string;
+    readonly role: string;
+    readonly pvs: number;
+    readonly clients: number;
+    readonly uptimeSeconds: number;
+    readonly version: string | null;
+    readonly draining: boolean;
+    readonly thisRelay: boolean;
+  }[];
+  readonly monitors: number;
+  readonly shortOfMemory: boolean;
+  readonly memoryBytes?: number | null;
+  /** Puts and calls that were answered. */
+  readonly operations?: number;
+  /** What the operator has set; 0 is no limit. */
+  readonly limits?: Readonly<
+    Record<"clients" | "pvs" | "memoryBytes" | "subscriptionsPerClient" | "putsPerSecond", number>
+  >;
 }
 
-export type StatusResult =
-  { readonly ok: true; readonly data: Status } | { readonly ok: false; readonly why: string };
+export interface ListedClient {
+  readonly id: string;
+  readonly address: string;
+  readonly user: string | null;
+  readonly seconds: number;
+  readonly bytes: number;
+  readonly inStep: boolean;
+  readonly behind: boolean;
+  /** Number of its PVs, if the relay knows it. */
+  readonly pvs: number | null;
+  readonly unsent: {
+    readonly bytes: number;
+    readonly updates: number;
+    readonly ageMilliseconds: number | null;
+  };
+  readonly skipped: number;
+}
+
+interface PvsOfClient {
+  readonly names: readonly string[];
+  /** The next page follows this name. */
+  readonly next: string | null;
+}
+
+type Result<T> =
+  { readonly ok: true; readonly data: T } | { readonly ok: false; readonly why: string };
 
 const refusalText = (status: number): string =>
   status === 401
@@ -56,14 +107,42 @@ const refusalText = (status: number): string =>
         ? t`the relay shows it to operators only, at another address`
         : t`the relay answers ${status}`;
 
-export async function readStatus(signal: AbortSignal): Promise<StatusResult> {
+async function read<T>(path: string, signal: AbortSignal): Promise<Result<T>> {
   const headers = { Accept: "application/json" };
-  const answer = await fetch("status", { cache: "no-store", headers, signal });
-  if (!answer.ok) {
-    return {
-      ok: false,
-      why: refusalText(answer.status),
-    };
+  const answer = await fetch(path, { cache: "no-store", headers, signal });
+  if (!answer.ok) return { ok: false, why: refusalText(answer.status) };
+  return { ok: true, data: (await answer.json()) as T };
+}
+
+export const readStatus = (signal: AbortSignal): Promise<Result<Status>> => read("status", signal);
+
+const pathOf = (id: string): string => `status/clients/${encodeURIComponent(id)}`;
+
+/** Names of a client's PVs that follow this one. */
+export async function readPvsOf(
+  id: string,
+  after: string,
+  signal: AbortSignal,
+): Promise<Result<PvsOfClient>> {
+  const path = `${pathOf(id)}?after=${encodeURIComponent(after)}`;
+  const result = await read<PvsOfClient>(path, signal).catch(() => undefined);
+  return result ?? { ok: false, why: t`the relay doesn't answer` };
+}
+
+/** Disconnects a client; returns why not. */
+export async function disconnect(id: string): Promise<string | undefined> {
+  const answer = await fetch(pathOf(id), { method: "DELETE" }).catch(() => undefined);
+  if (answer === undefined) return t`the relay doesn't answer`;
+  switch (answer.status) {
+    case 200:
+      return undefined;
+    case 401:
+      return t`the relay asks you to log in again`;
+    case 403:
+      return t`the relay's operator names who may do so, and you are not among them`;
+    case 404:
+      return t`it has left already, or the relay doesn't offer it here`;
+    default:
+      return t`the relay answers ${answer.status}`;
   }
-  return { ok: true, data: (await answer.json()) as Status };
 }

@@ -448,8 +448,8 @@ test("health: the relay's numbers, and what is said when it doesn't show them", 
   const shown = page.getByRole("region", { name: "The relay" });
   await expect(shown).toContainText(/Clients\s*1/);
   const clients = page.getByRole("region", { name: "Clients" });
-  await expect(clients).toContainText("1 client, all in step");
-  await expect(clients.getByRole("row").nth(1)).toContainText(/^127\.0\.0\.1:\d+–in step\d+ s/);
+  await expect(clients).toContainText("1 client, none behind");
+  await expect(clients.getByRole("row").nth(1)).toContainText(/^127\.0\.0\.1:\d+–in step–00\d+ s/);
   await expect(shown).toContainText(/No update was sent in the last \d+ s\./);
   await expect(page.getByRole("region", { name: "This page" })).toContainText(/Connection\s*open/);
   await expect(page.getByRole("link", { name: /^The relay's own page/ })).toHaveAttribute(

@@ -1,8 +1,14 @@
-/** The app's lists while their IOC is silent or dead, the relay is dead, or access is refused; then compared with the IOC. */
+/**
+ * The app's lists while their IOC is silent or dead, the relay is dead, or access is refused; then compared with the IOC.
+ * Health during the same, and while a client is stalled and disconnected.
+ */
 
 import type { Page } from "@playwright/test";
 
+import { LinkProxy } from "../../testbed/ts/link_proxy";
 import { AppPage, expect, test } from "../fixtures/app_page";
+import { servePage } from "../fixtures/built_pages";
+import { expectAccessible } from "../fixtures/screen";
 import type { SoftIoc } from "../../testbed/ts/soft_ioc";
 
 /** Longer than the connection's time-out, which ends after 10 s. */
@@ -244,4 +250,168 @@ test("refused writes of the table and of acknowledgements say who refuses them, 
   await expect(alarm.getByRole("status")).toContainText(/^Not acknowledged: /);
   await expect(alarm).toHaveAttribute("data-severity", "MAJOR");
   expect(await ioc.get(`${VOLTAGE}.ACKS`)).toBe("MAJOR");
+});
+
+test.describe("health", () => {
+  test.use({
+    user: "jane",
+    relayFlags: [
+      "--auth=trusted-header",
+      "--trusted-proxy=127.0.0.1",
+      "--disconnect-access=jane",
+      "--ack-window-ms=500",
+      "--evict-after-ms=60000",
+    ],
+  });
+
+  test("health: a stalled client, its end by an operator, a dead IOC and a dead relay", async ({
+    app,
+    browser,
+    ioc,
+    page,
+    prefix,
+    relay,
+  }) => {
+    test.setTimeout(180_000);
+    const [current, tune] = ["RING:CURRENT", "RING:TUNE"].map((name) => `${prefix}:${name}`) as [
+      string,
+      string,
+    ];
+    // A page of another user, over a link that can stall.
+    const link = await LinkProxy.start(relay.port);
+    const served = await servePage("app", { relayPort: link.port, user: "bob" });
+    const bob = new AppPage(await browser.newPage(), served.url);
+    await bob.open(`#/table?pvs=${current},${tune}`);
+    await expect(bob.row(current)).toHaveAttribute("data-state", "connected");
+
+    await app.open("#/health");
+    const clients = page.getByRole("region", { name: "Clients" });
+    const ofBob = clients.getByRole("row").filter({ hasText: "bob" });
+    await expect(clients).toContainText("2 clients, none behind");
+    await expect(ofBob.getByRole("button", { name: /^2 PVs of / })).toHaveText("2");
+    const first = await ofBob.getAttribute("data-name");
+
+    link.stall();
+    await expect(clients).toContainText("2 clients, 1 behind");
+    await expect(ofBob).toHaveAttribute("data-state", "behind");
+    await expect(ofBob).toContainText(/behind\d+ s, \d+ updates/);
+    await expect(clients.getByRole("row").nth(1)).toContainText("bob");
+    link.restore();
+    await expect(clients).toContainText("2 clients, none behind");
+    await expect(ofBob).toContainText(/in step–[1-9]/);
+
+    // What it watches, and the order of the tables: both are in the link.
+    await ofBob.getByRole("button", { name: /^2 PVs of / }).click();
+    await expect(clients.getByRole("listitem")).toHaveText([`ca://${current}`, `ca://${tune}`]);
+    const pvs = page.getByRole("region", { name: "PVs", exact: true });
+    const missing = `${prefix}:MISSING`;
+    await bob.open(`#/table?pvs=${current},${tune},${missing}`);
+    await expect(clients.getByRole("listitem")).toHaveCount(3);
+    const names = pvs.locator("tbody td[data-column=name]");
+    await expect(names).toHaveText([missing, current, tune].map((name) => `ca://${name}`));
+    const byName = pvs.getByRole("columnheader", { name: "PV" });
+    await byName.getByRole("button").focus();
+    await page.keyboard.press("Enter");
+    await expect(byName).toHaveAttribute("aria-sort", "ascending");
+    await page.keyboard.press("Enter");
+    await expect(byName).toHaveAttribute("aria-sort", "descending");
+    await pvs.getByRole("searchbox").fill("ring connected");
+    await clients.getByRole("columnheader", { name: "User" }).getByRole("button").click();
+    await page.route("**/status/clients/*", (route) =>
+      route.continue({ url: `${route.request().url()}&limit=2` }),
+    );
+    await page.reload();
+    await expect(clients.getByRole("listitem")).toHaveCount(2);
+    await clients.getByRole("button", { name: "More" }).click();
+    await page.unroute("**/status/clients/*");
+    await expect(byName).toHaveAttribute("aria-sort", "descending");
+    await expect(names).toHaveText([tune, current].map((name) => `ca://${name}`));
+    await expect(clients.getByRole("columnheader", { name: "User" })).toHaveAttribute(
+      "aria-sort",
+      "ascending",
+    );
+    await expect(clients.getByRole("listitem")).toHaveCount(3);
+    await expect(clients.getByRole("button", { name: "More" })).toHaveCount(0);
+    await expectAccessible(page);
+
+    // Of the relay: limits, sources and servers.
+    await expect(page.getByRole("region", { name: "Limits" })).toContainText("of 10,000");
+    const ca = page.getByRole("region", { name: "Sources", exact: true }).getByRole("row").last();
+    await expect(ca).toContainText(/^ca32/);
+    await expect(page.getByRole("region", { name: "Servers", exact: true })).toContainText(
+      /:\d+22/,
+    );
+
+    // Who has not the right has no button, and is refused.
+    const dialog = page.getByRole("dialog");
+    const end = ofBob.getByRole("button", { name: /^Disconnect / });
+    const other = new AppPage(await browser.newPage(), served.url);
+    await other.page.route("**/status", async (route) => {
+      const status = (await (await route.fetch()).json()) as object;
+      await route.fulfill({ json: { ...status, mayDisconnect: true } });
+    });
+    await other.open("#/health");
+    await expect(other.page.getByRole("button", { name: /^Disconnect / })).toHaveCount(3);
+    const refused = async (of: Page, status: number | undefined, why: string): Promise<void> => {
+      if (status !== undefined) {
+        await of.route("**/status/clients/*", (route) => route.fulfill({ status, body: "no\n" }));
+      }
+      const row = of.getByRole("row").filter({ hasText: "jane" });
+      await row.getByRole("button", { name: /^Disconnect / }).click();
+      await of.getByRole("dialog").getByRole("button", { name: "Disconnect" }).click();
+      await expect(of.getByRole("alert")).toContainText(`is not disconnected: ${why}`);
+      await of.unroute("**/status/clients/*");
+    };
+    await refused(other.page, undefined, "the relay's operator names who may do so");
+    await refused(other.page, 401, "the relay asks you to log in again");
+    await refused(other.page, 404, "it has left already");
+    await other.page.unroute("**/status");
+    await expect(other.page.getByRole("button", { name: /^Disconnect / })).toHaveCount(0);
+    await other.page.close();
+    await expect(clients).toContainText("2 clients");
+
+    // An operator's press, which can be taken back; the client's page is there again.
+    await end.click();
+    await expect(dialog).toContainText(/Disconnect bob at 127\.0\.0\.1/);
+    await expectAccessible(page);
+    await dialog.getByRole("button", { name: "Cancel" }).click();
+    await expect(dialog).toBeHidden();
+    const before = await ofBob.getAttribute("data-name");
+    await end.click();
+    await dialog.getByRole("button", { name: "Disconnect" }).click();
+    await expect(clients.getByRole("alert")).toContainText("was disconnected.");
+    await expect(ofBob).not.toHaveAttribute("data-name", before ?? "");
+    await expect(bob.row(current)).toHaveAttribute("data-state", "connected");
+    expect(first).not.toBeNull();
+    expect(relay.output).toMatch(/client \S+ of user "bob" at \S+ was disconnected by user "jane"/);
+
+    await pvs.getByRole("searchbox").fill("disconnected ring");
+    await expect(names).toHaveCount(0);
+    await ioc.kill();
+    await expect(names).toHaveCount(2, { timeout: 45_000 });
+    await expect(page.getByRole("region", { name: "The relay" })).toContainText(/Disconnected\s*2/);
+    await ioc.restart();
+    await expect(names).toHaveCount(0, { timeout: 45_000 });
+
+    await page.route("**/status", (route) => route.fulfill({ status: 401, body: "no\n" }));
+    const shown = page.getByRole("region", { name: "The relay" });
+    await expect(shown).toContainText("No status: the relay shows it after a login.");
+    for (const [status, why] of [
+      [403, "the relay doesn't show it to you"],
+      [404, "the relay shows it to operators only, at another address"],
+    ] as const) {
+      await page.unroute("**/status");
+      await page.route("**/status", (route) => route.fulfill({ status, body: "no\n" }));
+      await expect(shown).toContainText(`No status: ${why}.`);
+    }
+    await page.unroute("**/status");
+    await expect(clients).toBeVisible();
+    await relay.kill();
+    await expect(shown).toContainText("No status");
+    await expect(clients).toBeHidden();
+
+    link.end();
+    await served.close();
+    await bob.page.close();
+  });
 });

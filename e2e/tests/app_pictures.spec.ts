@@ -97,10 +97,23 @@ const PAGES: readonly Shown[] = [
     before: async (page) => {
       await page.route("**/status", async (route) => {
         const status = (await (await route.fetch()).json()) as Status;
-        const servers = [{ name: "192.0.2.20:5064", pvs: 1028 }];
+        const more = {
+          servers: [{ name: "192.0.2.20:5064", pvs: 1032, connected: 1028, bytes: 0 }],
+          sources: [{ name: "ca", pvs: 1031, connected: 1027, updates: 0, bytes: 0 }],
+          limits: {
+            clients: 10_000,
+            pvs: 1_000_000,
+            memoryBytes: 4e9,
+            subscriptionsPerClient: 20_000,
+            putsPerSecond: 200,
+          },
+          memoryBytes: 120e6,
+          operations: 0,
+          mayDisconnect: true,
+        };
         const figures = sameFigures(status, 61);
         // How long updates took is told with the seconds since the page was opened.
-        await route.fulfill({ json: { ...figures, servers, updateAge: undefined } });
+        await route.fulfill({ json: { ...figures, ...more, updateAge: undefined } });
       });
     },
     ready: async (page) => {
