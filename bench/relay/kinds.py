@@ -9,6 +9,7 @@ import door
 import fanout
 import fleet
 import history
+import idle
 import ingest
 import memory
 import peer
@@ -16,6 +17,7 @@ import restart
 import soak
 import stall
 import storm
+import tls
 import wan
 
 
@@ -60,6 +62,8 @@ KINDS = {
     "storm": of(storm),
     "restart": of(restart),
     "memory": of(memory),
+    "idle": of(idle),
+    "tls": of(tls),
     "peer": of(peer),
     "wan": of(wan),
     "fleet": of(fleet),

@@ -13,13 +13,19 @@ def runs(scenario):
     return [scenario["clients"]]
 
 
+def kb_per_client(run, name):
+    """Memory of each client after the first."""
+    usage = run["memory"]
+    return (usage["atEnd"][f"{name}Kb"] - usage["before"][f"{name}Kb"]) / (run["clients"] - 1)
+
+
 def measure(children, scenario, iocs, folder):
     """One round, and what came of it."""
     with Relay(children, scenario, iocs) as relay:
         run = relay.load(scenario, scenario["clients"], iocs)
-    usage, more = run["memory"], scenario["clients"] - 1
+    usage = run["memory"]
     figures = {
-        f"{whose}_kb_per_client": (usage["atEnd"][f"{name}Kb"] - usage["before"][f"{name}Kb"]) / more
+        f"{whose}_kb_per_client": kb_per_client(run, name)
         for whose, name in (("relay", "rss"), ("tcp", "tcp"))
     }
     figures["relay_rss_before_mb"] = usage["before"]["rssKb"] / 1024

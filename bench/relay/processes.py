@@ -292,6 +292,9 @@ class Relay:
         if "tick_ms" in scenario:
             tick = scenario["tick_ms"]
             flags += ["--shortest-tick-ms", tick, "--longest-tick-ms", tick]
+        if "tls_cert" in scenario:
+            cert = scenario["tls_cert"]
+            flags += ["--tls-cert", cert, "--tls-key", cert.with_name("key.pem")]
         flags += scenario.get("flags", [])
         self.children = children
         self.process = children.start(
@@ -301,7 +304,7 @@ class Relay:
             stderr=subprocess.PIPE,
         )
         stderr = self.process.stderr
-        self.address = wait_for_line(stderr, r"listening on http://(\S+)", "the relay")[1]
+        self.address = wait_for_line(stderr, r"listening on https?://(\S+)", "the relay")[1]
         self.output = drain(stderr)
 
     def counters(self):
@@ -322,6 +325,7 @@ class Relay:
                 words += [f"--{flag.replace('_', '-')}", scenario[flag]]
         words += ["--storm"] if storm else []
         words += ["--lz4"] if scenario.get("compression") == "lz4" else []
+        words += ["--tls-cert", scenario["tls_cert"]] if "tls_cert" in scenario else []
         words += ["--record", record] if record else []
         return self.measure("load", scenario, clients, iocs, words)
 

@@ -6,7 +6,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustls::pki_types::ServerName;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::prefix;
@@ -15,6 +16,23 @@ use super::prefix;
 /// `Copy`.
 #[derive(Clone, Copy)]
 pub struct Trust(&'static Arc<ClientConfig>);
+
+impl Trust {
+    /// Trusts the certificate in this file alone.
+    pub fn in_file(cert: &Path) -> Self {
+        let mut roots = RootCertStore::empty();
+        roots
+            .add(CertificateDer::from_pem_file(cert).unwrap())
+            .unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Self(Box::leak(Box::new(Arc::new(config))))
+    }
+}
 
 impl fmt::Debug for Trust {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -37,6 +55,15 @@ impl Pair {
         (pair, trust)
     }
 
+    /// Writes a new pair to a folder that somebody else deletes.
+    pub fn write(folder: &Path) {
+        let pair = Self {
+            folder: folder.to_owned(),
+        };
+        pair.replace();
+        std::mem::forget(pair);
+    }
+
     pub fn cert(&self) -> PathBuf {
         self.folder.join("cert.pem")
     }
@@ -57,15 +84,7 @@ impl Pair {
         let made = rcgen::generate_simple_self_signed(names).unwrap();
         std::fs::write(self.cert(), made.cert.pem()).unwrap();
         std::fs::write(self.key(), made.signing_key.serialize_pem()).unwrap();
-        let mut roots = RootCertStore::empty();
-        roots.add(made.cert.der().clone()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        Trust(Box::leak(Box::new(Arc::new(config))))
+        Trust::in_file(&self.cert())
     }
 }
 

@@ -3,13 +3,16 @@
 use std::error::Error;
 use std::io::{self, Read, Write};
 use std::mem;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsRawFd, RawFd};
 use std::time::{Duration, Instant};
 
-use mio::net::TcpStream;
+use mio::unix::SourceFd;
+use mio::{Interest, Registry, Token};
 use pvwire_schema::encode;
 use pvwire_schema::types::{Request, RequestBody};
 use socket2::{Domain, Socket, Type};
+use testbed::{Line, Trust};
 
 use crate::check::{Counts, Seen, Stream};
 use crate::latency::Delays;
@@ -25,7 +28,7 @@ const PING: u8 = 0x89;
 const PONG: [u8; 6] = [0x8a, 0x80, 0, 0, 0, 0];
 
 pub(crate) struct Client {
-    tcp: TcpStream,
+    line: Line,
     /// What is to be said once the relay has taken the handshake.
     subscribe: Option<Vec<u8>>,
     unsaid: Vec<u8>,
@@ -46,6 +49,17 @@ pub(crate) struct Client {
     started: Instant,
 }
 
+/// How a client connects.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct How {
+    /// Asks for packed columns.
+    pub(crate) lz4: bool,
+    /// Size of its receive buffer, if not the system's.
+    pub(crate) receive_bytes: Option<usize>,
+    /// The relay's certificate, for TLS.
+    pub(crate) trust: Option<Trust>,
+}
+
 /// What a client's reading needs of the others.
 pub(crate) struct Reading<'a> {
     /// When the round began.
@@ -57,7 +71,7 @@ pub(crate) struct Reading<'a> {
 }
 
 /// Connects with a small receive buffer, which has to be so before the other side is told its size.
-fn connect_with(relay: SocketAddr, receive_bytes: usize) -> io::Result<std::net::TcpStream> {
+fn connect_with(relay: SocketAddr, receive_bytes: usize) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(relay), Type::STREAM, None)?;
     socket.set_recv_buffer_size(receive_bytes)?;
     socket.connect(&relay.into())?;
@@ -70,19 +84,18 @@ impl Client {
         relay: &str,
         subscribe: Vec<u8>,
         pvs: usize,
-        lz4: bool,
         started: Instant,
-        receive_bytes: Option<usize>,
+        how: How,
     ) -> Result<Self, Box<dyn Error>> {
-        let tcp = match receive_bytes {
-            None => std::net::TcpStream::connect(relay)?,
+        let tcp = match how.receive_bytes {
+            None => TcpStream::connect(relay)?,
             Some(bytes) => connect_with(relay.parse()?, bytes)?,
         };
         tcp.set_nodelay(true)?;
         tcp.set_nonblocking(true)?;
         let now = Instant::now();
         let mut client = Self {
-            tcp: TcpStream::from_std(tcp),
+            line: Line::over(tcp, how.trust),
             subscribe: Some(subscribe),
             unsaid: Vec::new(),
             unread: Vec::new(),
@@ -97,13 +110,20 @@ impl Client {
             complete: None,
             started,
         };
-        client.say(&handshake(relay, lz4))?;
+        client.say(&handshake(relay, how.lz4))?;
         Ok(client)
     }
 
-    /// For the poll.
-    pub(crate) fn source(&mut self) -> &mut TcpStream {
-        &mut self.tcp
+    /// Has the poll report when there is something to read or room to write.
+    pub(crate) fn register(&self, registry: &Registry, token: Token) -> io::Result<()> {
+        let socket: RawFd = self.line.tcp().as_raw_fd();
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        registry.register(&mut SourceFd(&socket), token, interest)
+    }
+
+    /// Ends what [`register`](Self::register) began.
+    pub(crate) fn deregister(&self, registry: &Registry) -> io::Result<()> {
+        registry.deregister(&mut SourceFd(&self.line.tcp().as_raw_fd()))
     }
 
     pub(crate) fn follower(&mut self) -> &mut Follower {
@@ -118,7 +138,7 @@ impl Client {
     /// Writes the rest of the pending bytes.
     pub(crate) fn send_on(&mut self) -> io::Result<()> {
         while !self.unsaid.is_empty() {
-            match self.tcp.write(&self.unsaid) {
+            match self.line.write(&self.unsaid) {
                 Ok(count) => {
                     self.unsaid.drain(..count);
                 }
@@ -135,20 +155,24 @@ impl Client {
         reference: &mut Reference,
         reading: &mut Reading<'_>,
     ) -> Result<(), Box<dyn Error>> {
+        // One read gives one record of TLS.
+        let is_encrypted = matches!(self.line, Line::Tls(_));
         loop {
             let buffer = mem::take(&mut reading.buffer);
-            let read = self.tcp.read(buffer);
+            let read = self.line.read(buffer);
             let more = match read {
                 Ok(0) => Err("the relay closed a connection".into()),
                 Ok(count) => {
                     let taken = self.take(&buffer[..count], reference, reading);
-                    taken.map(|()| count == buffer.len())
+                    taken.map(|()| is_encrypted || count == buffer.len())
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
                 Err(error) => Err(error.into()),
             };
             reading.buffer = buffer;
             if !more? {
+                // What had to wait for the handshake of TLS.
+                self.send_on()?;
                 return Ok(());
             }
         }
@@ -206,7 +230,7 @@ impl Client {
             }
             if bytes[at] == PING {
                 // The relay asks whether an idle client is still there.
-                self.tcp.write_all(&PONG)?;
+                self.line.write_all(&PONG)?;
                 at = end;
                 continue;
             }

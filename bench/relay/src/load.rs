@@ -8,14 +8,15 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use mio::{Events, Interest, Poll, Token};
+use mio::{Events, Poll, Token};
 use pvwire_schema::encode;
 use pvwire_schema::limits::MAX_NAMES;
 use pvwire_schema::types::{Filter, Request, RequestBody};
 use serde_json::{Value, json};
+use testbed::Trust;
 
 use crate::check::Counts;
-use crate::client::{Client, Reading};
+use crate::client::{Client, How, Reading};
 use crate::cpu::{self, Meter, Times};
 use crate::latency::Delays;
 use crate::memory::{self, Usage};
@@ -69,6 +70,9 @@ pub(crate) struct Plan {
     /// Which PVs these are.
     #[arg(long, value_enum, default_value_t = Pick::Same)]
     pick: Pick,
+    /// Certificate of the relay, to which clients connect with TLS.
+    #[arg(long)]
+    tls_cert: Option<PathBuf>,
     /// Clients ask for packed columns.
     #[arg(long)]
     lz4: bool,
@@ -116,7 +120,9 @@ struct Crowd {
 
 pub(crate) fn run(plan: &Plan) -> Result<Value, Box<dyn Error>> {
     let mut crowd = Crowd::new(plan.clients)?;
+    let connecting = Meter::start(plan.pid)?;
     let before = crowd.connect(plan)?;
+    let connecting = connecting.stop()?;
     let complete = crowd.clients.iter().map(|client| client.complete);
     let mut first_values: Vec<Duration> = complete.flatten().collect();
     first_values.sort_unstable();
@@ -159,6 +165,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Value, Box<dyn Error>> {
         "pvs": crowd.pvs(plan)?,
         "firstValues": durations_json(&first_values),
         "firstValuesMs": first_values.last().map_or(0.0, millis),
+        "connectingCpuNs": connecting.by_thread.values().sum::<u64>(),
         "seconds": used.seconds,
         "counts": counts.json(),
         "faults": of_awake.faults_json(),
@@ -303,6 +310,7 @@ impl Crowd {
     fn connect(&mut self, plan: &Plan) -> Result<Usage, Box<dyn Error>> {
         let names = names(plan)?;
         let each = self.pvs(plan)?;
+        let trust = plan.tls_cert.as_deref().map(Trust::in_file);
         let picked = sets::pick(plan.pick, plan.clients, each, names.len());
         self.sort_sets(&picked);
         let mut before = memory::usage(plan.pid)?;
@@ -322,18 +330,13 @@ impl Crowd {
                 let started = if plan.storm { started } else { Instant::now() };
                 let stalls = self.clients.len() >= plan.clients - plan.stalled;
                 let receive_bytes = stalls.then_some(STALLED_RECEIVE_BYTES);
-                let mut client = Client::connect(
-                    &plan.relay,
-                    subscribe,
-                    each,
-                    plan.lz4,
-                    started,
+                let how = How {
+                    lz4: plan.lz4,
                     receive_bytes,
-                )?;
-                let token = Token(self.clients.len());
-                let interest = Interest::READABLE | Interest::WRITABLE;
-                let registry = self.poll.registry();
-                registry.register(client.source(), token, interest)?;
+                    trust,
+                };
+                let client = Client::connect(&plan.relay, subscribe, each, started, how)?;
+                client.register(self.poll.registry(), Token(self.clients.len()))?;
                 self.clients.push(client);
                 if plan.storm {
                     // The relay's answers are read before all have requested theirs.

@@ -65,6 +65,12 @@ enum Part {
     Recording(replay::Recording),
     /// A client of a replay, which goes to times of it and checks every PV there.
     Seek(replay::Seek),
+    /// Writes the certificate of a relay with TLS, and its key.
+    Certificate {
+        /// Where cert.pem and key.pem are written.
+        #[arg(long)]
+        folder: PathBuf,
+    },
     /// Sends recorded messages to plain TCP connections and measures its own CPU time.
     RawSend {
         /// Number of connections to wait for.
@@ -118,6 +124,10 @@ fn main() -> ExitCode {
         Part::Resume(plan) => load::resume::run(&plan),
         Part::Recording(plan) => replay::write(&plan),
         Part::Seek(plan) => replay::seek(&plan),
+        Part::Certificate { folder } => {
+            testbed::Pair::write(&folder);
+            Ok(serde_json::Value::Null)
+        }
         Part::RawSend { clients, record } => rawtcp::send(clients, &record),
         Part::RawReceive { sender, clients } => rawtcp::receive(&sender, clients),
     };

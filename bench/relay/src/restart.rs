@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use mio::{Events, Interest, Poll, Token};
+use mio::{Events, Poll, Token};
 use pvwire_schema::close::CloseCode;
 use pvwire_schema::encode;
 use pvwire_schema::types::{Filter, Request, RequestBody};
 use serde_json::{Value, json};
 
 use crate::check::Counts;
-use crate::client::{Client, Reading};
+use crate::client::{Client, How, Reading};
 use crate::latency::Delays;
 use crate::load::durations_json;
 use crate::reference::Reference;
@@ -209,11 +209,11 @@ impl Hall {
     fn lost(&mut self, index: usize) {
         let now = Instant::now();
         let slot = &mut self.slots[index];
-        if let Some((mut client, _)) = slot.client.take() {
+        if let Some((client, _)) = slot.client.take() {
             slot.lost.get_or_insert((now, client.closed_by));
             slot.counts.add(&client.counts);
             // It is dropped at once, and the poll with it.
-            let _ = self.poll.registry().deregister(client.source());
+            let _ = client.deregister(self.poll.registry());
         }
         self.wait(index, now);
     }
@@ -236,11 +236,9 @@ impl Hall {
         let (subscribe, now) = (self.subscribe.clone(), Instant::now());
         let next = self.plan.next.as_ref().filter(|_| was_lost);
         let relay = next.unwrap_or(&self.plan.relay);
-        match Client::connect(relay, subscribe, self.pvs, false, now, None) {
-            Ok(mut client) => {
-                let interest = Interest::READABLE | Interest::WRITABLE;
-                let registry = self.poll.registry();
-                registry.register(client.source(), Token(index), interest)?;
+        match Client::connect(relay, subscribe, self.pvs, now, How::default()) {
+            Ok(client) => {
+                client.register(self.poll.registry(), Token(index))?;
                 self.slots[index].client = Some((client, Reference::new(1)));
             }
             Err(error) if !was_lost => return Err(error),
