@@ -199,6 +199,11 @@ impl Intake {
         self.ring.is_empty() && self.notices.is_empty() && !self.overflowed.load(Ordering::Acquire)
     }
 
+    /// Number of updates that wait in the ring.
+    pub fn waiting(&self) -> usize {
+        self.ring.len()
+    }
+
     /// Passes on everything that waits: each event before all rows that came after it.
     pub fn drain(&self, mut take: impl FnMut(Taken)) {
         // A row in the ring came after the earlier events of its PV, which are therefore in their

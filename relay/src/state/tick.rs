@@ -1,8 +1,8 @@
 //! The tick thread: gathers updates for the length of a tick, takes them into the table and hands
 //! the changes to every sink.
 //!
-//! The length of a tick follows the number of clients: three times as long as one round of writing
-//! takes, between two limits.
+//! The time between two ticks follows the number of clients: at least three times as long as one round of writing
+//! takes, between two limits. A tick waits for the rest of a scan, and no longer once nothing more comes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,6 +19,9 @@ use crate::state::table::{Changes, Now, Table};
 /// A tick lasts this many times as long as the slowest shard needs to write to all its clients, so
 /// that writing never takes more than a third of a core.
 const TICK_PER_ROUND: u32 = 3;
+
+/// A scan has ended when no update comes for so long.
+const SCAN_ENDED: Duration = Duration::from_millis(2);
 
 /// Updates that another relay's tick has gathered wait for so long: for the rest of their message, and for the
 /// messages of other relays that hold PVs of the same IOC.
@@ -82,7 +85,7 @@ pub trait TickSink: Send {
     }
 
     /// Whether the sink can take another tick. While it returns false no tick takes place, for any
-    /// sink, and updates wait in the intake.
+    /// sink, and updates wait in the intake. One that gets ready may unpark the thread that asked.
     fn is_ready(&self) -> bool {
         true
     }
@@ -186,7 +189,7 @@ struct Run {
 impl Run {
     fn run(mut self) {
         let _alive = Indispensable("tick");
-        let mut ended = Instant::now();
+        let mut last = Instant::now();
         let mut cache = ThreadCache::new();
         while !self.stop.load(Ordering::Acquire) {
             let has_work = self.sleep_until_work();
@@ -196,26 +199,45 @@ impl Run {
             if !has_work {
                 // Nothing waits for more of its scan.
             } else if self.ticks.intake.take_gathered() {
-                thread::sleep(rest_of_tick(length, begun.duration_since(ended)));
+                thread::sleep(rest_of_tick(length, begun.duration_since(last)));
             } else {
-                // The first update of a scan waits for the others of the same scan. It may have come while requests
-                // were carried out.
-                thread::sleep(length - self.ticks.took_for_requests().min(length / 2));
+                self.await_scan(length, begun, last);
                 // Those that came meanwhile have waited as long.
                 self.ticks.intake.take_gathered();
             }
             while !self.ticks.is_ready() && !self.stop.load(Ordering::Acquire) {
-                thread::sleep(self.limits.shortest);
+                // A sink that gets ready wakes it.
+                thread::park_timeout(self.limits.shortest);
             }
+            last = Instant::now();
             let now = Now {
-                instant: Instant::now(),
+                instant: last,
                 wall_ns: wall_ns(),
             };
             self.ticks.tick(now);
             cache.give_back_if_asked();
-            ended = Instant::now();
             let is_late = begun.elapsed() > LATE;
             (self.ticks.counters.late).fetch_add(u64::from(is_late), Ordering::Relaxed);
+        }
+    }
+
+    /// Lets the first update of a scan, which came when the tick was `begun`, wait for the others: until no more come,
+    /// and for a tick's length at most. Ticks don't begin closer than that to each other.
+    fn await_scan(&self, length: Duration, begun: Instant, last: Instant) {
+        // It may have come while requests were carried out.
+        let came_earlier = |wait: Duration| wait - self.ticks.took_for_requests().min(wait / 2);
+        let shortest = came_earlier(self.limits.shortest);
+        let longest = came_earlier(length);
+        let not_before = length.saturating_sub(begun.duration_since(last));
+        let wait = shortest.max(not_before).min(longest);
+        thread::sleep(wait);
+        let mut came = self.ticks.intake.waiting();
+        while begun.elapsed() + SCAN_ENDED < longest {
+            thread::sleep(SCAN_ENDED);
+            let before = std::mem::replace(&mut came, self.ticks.intake.waiting());
+            if came == before {
+                break;
+            }
         }
     }
 
