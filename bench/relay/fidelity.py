@@ -16,8 +16,7 @@ import time
 from pathlib import Path
 
 import systems
-from peers_gateway import gateway_settings
-from processes import IOC, PYTHON, ROOT, TARGET, Children, say, wait_for_line
+from processes import IOC, PYTHON, ROOT, TARGET, Children, gateway_settings, say, wait_for_line
 from systems import Failed
 
 from child import drain, listens

@@ -9,7 +9,6 @@ import door
 import fanout
 import fleet
 import history
-import idle
 import ingest
 import memory
 import peer
@@ -61,8 +60,6 @@ KINDS = {
     "attack": of(attack),
     "storm": of(storm),
     "restart": of(restart),
-    "memory": of(memory),
-    "idle": of(idle),
     "tls": of(tls),
     "peer": of(peer),
     "wan": of(wan),
@@ -76,6 +73,10 @@ KINDS = {
             ingest.COLUMNS.get(kind, ()),
         )
         for kind in ("ingest", "connect", "array")
+    },
+    **{
+        kind: Kind(measure, memory.runs, memory.LABELS[kind], memory.ABOUT[kind], memory.COLUMNS.get(kind, ()))
+        for kind, measure in memory.MEASURES.items()
     },
     **{
         kind: Kind(

@@ -472,3 +472,28 @@ def too_few(scenario, relay):
     due = least * relay["clients"] * relay["pvs"] * (scenario["rate_hz"] * relay["seconds"] - 1)
     updates = relay["counts"]["updates"]
     return f"the IOCs made {updates} updates where at least {due:.0f} were due" if updates < due else None
+
+
+def gateway_settings(port, servers):
+    """Configuration of p4p's gateway, between IOCs and clients on loopback: its port, and the servers behind it."""
+    return {
+        "version": 2,
+        "clients": [
+            {
+                "name": "iocs",
+                "provider": "pva",
+                "autoaddrlist": False,
+                "EPICS_PVA_NAME_SERVERS": servers,
+            }
+        ],
+        "servers": [
+            {
+                "name": "clients",
+                "clients": ["iocs"],
+                "interface": ["127.0.0.1"],
+                "serverport": port,
+                "bcastport": free_port(),
+                "autoaddrlist": False,
+            }
+        ],
+    }

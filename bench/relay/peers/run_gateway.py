@@ -16,9 +16,8 @@ from program import PEERS_PYTHON, arguments
 
 from child import drain, listens
 from ingest import floor_program
-from peers_gateway import gateway_settings
 from ports import free_port
-from processes import Children
+from processes import Children, gateway_settings
 from usage import Sampler, cpu_ns
 
 # Until the clients of a busy machine have all begun.
