@@ -11,8 +11,8 @@ import fleet
 import history
 import ingest
 import memory
+import names
 import peer
-import restart
 import soak
 import stall
 import storm
@@ -58,9 +58,8 @@ KINDS = {
     "soak": of(soak),
     "stall": of(stall),
     "attack": of(attack),
-    "storm": of(storm),
-    "restart": of(restart),
     "tls": of(tls),
+    "names": of(names),
     "peer": of(peer),
     "wan": of(wan),
     "fleet": of(fleet),
@@ -75,8 +74,9 @@ KINDS = {
         for kind in ("ingest", "connect", "array")
     },
     **{
-        kind: Kind(measure, memory.runs, memory.LABELS[kind], memory.ABOUT[kind], memory.COLUMNS.get(kind, ()))
-        for kind, measure in memory.MEASURES.items()
+        kind: Kind(measure, module.runs, module.LABELS[kind], module.ABOUT[kind], getattr(module, "COLUMNS", {}).get(kind, ()))
+        for module in (memory, storm)
+        for kind, measure in module.MEASURES.items()
     },
     **{
         kind: Kind(
