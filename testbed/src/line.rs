@@ -55,7 +55,7 @@ impl Pair {
         (pair, trust)
     }
 
-    /// Writes a new pair to a folder that somebody else deletes.
+    /// Writes a new pair to a folder that the caller deletes.
     pub fn write(folder: &Path) {
         let pair = Self {
             folder: folder.to_owned(),
