@@ -2,13 +2,19 @@
 
 import { readFileSync } from "node:fs";
 
-import type { Page } from "@playwright/test";
+import type { Locator, Page } from "@playwright/test";
 
 import { expectAccessible } from "../fixtures/screen";
 import { expect, test } from "../fixtures/app_page";
 import { DEADLINE_MS, watchCores } from "../../testbed/ts/deadline";
 
 const THOUSAND = 1000;
+
+/**
+ * For 1,000 PVs, on a machine that does nothing else. Where programs wait for a core all the time, taking them may last
+ * twice as long, and restoring them three times: each write waits for the page, the relay and the IOC in turn.
+ */
+const [MOST_TAKEN_MS, MOST_RESTORED_MS] = [200, 1000];
 const numbered = (at: number): string => `K${String(at).padStart(4, "0")}:SET`;
 
 const KNOBS = Array.from(
@@ -40,6 +46,9 @@ test.use({ moreRecords: RECORDS, relayFlags: ["--history=*=10m", "--allow-put=*:
 const outcomeOf = (page: Page, name: string) =>
   page.locator(`[data-row="${name}"] [data-column="outcome"], [data-why="${name}"] td`).last();
 
+const millisecondsIn = async (text: Locator): Promise<number> =>
+  Number(/in (\d+) ms/.exec((await text.textContent()) ?? "")?.[1]);
+
 async function saved(page: Page, button: string): Promise<string> {
   const [file] = await Promise.all([
     page.waitForEvent("download"),
@@ -62,7 +71,7 @@ test("snapshot: taken, compared, tried out, restored with one outcome each, and 
     "WAVE:SET",
     "BIG:SET",
   ];
-  const refused = ["RF:PHASE:SET", "ID:GAP:SET", "MAG:DIPOLE:LIMIT", "MISSING"];
+  const refused = ["RF:PHASE:SET", "ID:GAP:SET", "MAG:DIPOLE:LIMIT", "MAG:CORR4:SET", "MISSING"];
   const full = (record: string): string => `${prefix}:${record}`;
   const names = [...written, ...refused].map(full);
   await app.open(`#/snapshots?pvs=${names.join(",")}`);
@@ -70,11 +79,11 @@ test("snapshot: taken, compared, tried out, restored with one outcome each, and 
   const before = await Promise.all([ioc.get("RF:VOLTAGE:SET"), ioc.get("ID:GAP:SET")]);
   const moment = new Date(1000 * Math.ceil(Date.now() / 1000 + 0.2));
 
-  await page.getByRole("button", { name: "Take 10 PVs now" }).click();
-  await expect(page.getByText(/^9 values taken in \d+ ms; 1 PV without a value\.$/)).toBeVisible();
+  await page.getByRole("button", { name: "Take 11 PVs now" }).click();
+  await expect(page.getByText(/^10 values taken in \d+ ms; 1 PV without a value\.$/)).toBeVisible();
   await expect(app.row(full("MISSING"))).toContainText(/searched|not found/);
   await expect(app.row(full("BIG:SET"))).toContainText("1234567890123");
-  await expect(page.getByRole("button", { name: "9 same" })).toBeVisible();
+  await expect(page.getByRole("button", { name: "10 same" })).toBeVisible();
   await page.getByRole("textbox", { name: "Title" }).fill("Good beam");
   await page.getByRole("textbox", { name: "Comment" }).fill("before the shift");
   await page.getByRole("textbox", { name: "Comment" }).blur();
@@ -94,7 +103,10 @@ test("snapshot: taken, compared, tried out, restored with one outcome each, and 
   await ioc.put("RF:PHASE:SET.DISP", 1);
   await ioc.put("ID:GAP:SET", 12);
   await ioc.put("MAG:DIPOLE:LIMIT", 700);
-  await expect(page.getByRole("button", { name: "9 differ" })).toBeVisible();
+  // The saved 0.8 A are outside the limits that it has now.
+  await ioc.put("MAG:CORR4:SET", 3);
+  await ioc.put("MAG:CORR4:SET.DRVL", 2);
+  await expect(page.getByRole("button", { name: "10 differ" })).toBeVisible();
   await expect(app.row(full("WAVE:SET"))).toContainText("1 of 3 elements");
   await expect(app.row(full("OP:MODE:SET"))).toContainText("another choice");
   await expect(app.row(full("RING:SHOTS:SET"))).toContainText("+8 (+66.7 %)");
@@ -103,10 +115,10 @@ test("snapshot: taken, compared, tried out, restored with one outcome each, and 
   const tolerance = page.getByRole("textbox", { name: `Tolerance of ${full("RING:SHOTS:SET")}` });
   await tolerance.fill("70%");
   await tolerance.press("Enter");
-  await expect(page.getByRole("button", { name: "8 differ" })).toBeVisible();
+  await expect(page.getByRole("button", { name: "9 differ" })).toBeVisible();
   await tolerance.fill("");
   await tolerance.press("Enter");
-  await expect(page.getByRole("button", { name: "9 differ" })).toBeVisible();
+  await expect(page.getByRole("button", { name: "10 differ" })).toBeVisible();
 
   // A dry run writes nothing.
   await page.getByRole("button", { name: "Dry run" }).click();
@@ -115,32 +127,36 @@ test("snapshot: taken, compared, tried out, restored with one outcome each, and 
   await expect(outcomeOf(page, full("MAG:DIPOLE:LIMIT"))).toHaveText(
     "writing is not allowed by the relay",
   );
+  const outside = "outside the control limits 2 to 5";
+  await expect(outcomeOf(page, full("MAG:CORR4:SET"))).toHaveText(outside);
   await expect(outcomeOf(page, full("MISSING"))).toContainText("the snapshot has no value");
   expect(await ioc.get("RING:SHOTS:SET")).toBe("20");
 
-  await page.getByRole("button", { name: "Restore 10 PVs…" }).click();
-  const dialog = page.getByRole("dialog", { name: "Write 7 of 10 PVs?" });
+  await page.getByRole("button", { name: "Restore 11 PVs…" }).click();
+  const dialog = page.getByRole("dialog", { name: "Write 7 of 11 PVs?" });
   await expect(dialog).toContainText(`${full("ID:GAP:SET")} no write access at the IOC`);
   await expectAccessible(page);
   await dialog.getByRole("button", { name: "Write" }).click();
-  await expect(page.getByText(/^6 of 10 PVs written in \d+ ms\.$/)).toBeVisible();
+  await expect(page.getByText(/^6 of 11 PVs written in \d+ ms\.$/)).toBeVisible();
   for (const record of written) await expect(outcomeOf(page, full(record))).toHaveText("written");
   await expect(outcomeOf(page, full("RF:PHASE:SET"))).toContainText("(FAILED)");
   for (const [record, why] of [
     ["ID:GAP:SET", "no write access at the IOC"],
     ["MAG:DIPOLE:LIMIT", "writing is not allowed by the relay"],
+    ["MAG:CORR4:SET", outside],
   ] as const) {
     await expect(outcomeOf(page, full(record))).toHaveText(why);
   }
   await expect(outcomeOf(page, full("MISSING"))).toContainText("the snapshot has no value");
-  await expect(page.getByRole("button", { name: "4 refused" })).toBeVisible();
-  await expect(page.getByRole("button", { name: "3 differ" })).toBeVisible();
+  await expect(page.getByRole("button", { name: "5 refused" })).toBeVisible();
+  await expect(page.getByRole("button", { name: "4 differ" })).toBeVisible();
   expect(await ioc.get("RF:VOLTAGE:SET")).toBe(before[0]);
   expect(await ioc.get("BIG:SET")).toBe("1234567890123");
   expect(await ioc.get("ID:GAP:SET")).toBe("12");
-  await page.getByRole("button", { name: "4 refused" }).click();
-  await expect(page.locator("[data-row]")).toHaveCount(4);
-  await page.getByRole("button", { name: "4 refused" }).click();
+  expect(await ioc.get("MAG:CORR4:SET")).toBe("3");
+  await page.getByRole("button", { name: "5 refused" }).click();
+  await expect(page.locator("[data-row]")).toHaveCount(5);
+  await page.getByRole("button", { name: "5 refused" }).click();
 
   // Both kinds of files give the same values back.
   for (const [button, type] of [
@@ -151,9 +167,9 @@ test("snapshot: taken, compared, tried out, restored with one outcome each, and 
     await page
       .getByLabel("Snapshot file")
       .setInputFiles({ name: `again.${type}`, mimeType: "text/plain", buffer: Buffer.from(text) });
-    await expect(page.getByText(`again.${type}: 10 PVs.`)).toBeVisible();
+    await expect(page.getByText(`again.${type}: 11 PVs.`)).toBeVisible();
     await page.getByRole("combobox", { name: "Compare with" }).selectOption({ index: 1 });
-    await expect(page.getByRole("button", { name: "9 same" })).toBeVisible();
+    await expect(page.getByRole("button", { name: "10 same" })).toBeVisible();
     await expect(page.getByText("To restore, compare with now.")).toBeVisible();
     await page.getByRole("combobox", { name: "Compare with" }).selectOption("");
   }
@@ -166,9 +182,9 @@ test("snapshot: taken, compared, tried out, restored with one outcome each, and 
   await page.getByRole("button", { name: "UTC" }).click();
   await page.getByLabel("Past moment, UTC").fill(moment.toISOString().slice(0, 19));
   await page.getByRole("button", { name: "Take from the past" }).click();
-  await expect(page.getByText(/^8 values taken in \d+ ms; 2 PVs without a value\.$/)).toBeVisible();
+  await expect(page.getByText(/^9 values taken in \d+ ms; 2 PVs without a value\.$/)).toBeVisible();
   await expect(app.row(full("WAVE:SET"))).toContainText("the relay keeps no past of arrays");
-  await expect(page.getByRole("button", { name: "3 differ" })).toBeVisible();
+  await expect(page.getByRole("button", { name: "4 differ" })).toBeVisible();
   const gap = app.row(full("ID:GAP:SET"));
   await expect(gap.locator('[data-column="value"]')).toHaveText(before[1]);
 
@@ -182,10 +198,10 @@ test("snapshot: taken, compared, tried out, restored with one outcome each, and 
   // Without the IOC every PV has its reason, and nothing is written.
   await page.getByRole("button", { name: "Good beam" }).first().click();
   await ioc.kill();
-  await expect(page.getByRole("button", { name: "10 can't be compared" })).toBeVisible();
-  await page.getByRole("button", { name: "Restore 10 PVs…" }).click();
+  await expect(page.getByRole("button", { name: "11 can't be compared" })).toBeVisible();
+  await page.getByRole("button", { name: "Restore 11 PVs…" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Write" }).click();
-  await expect(page.getByRole("button", { name: "10 refused" })).toBeVisible();
+  await expect(page.getByRole("button", { name: "11 refused" })).toBeVisible();
   const outcome = outcomeOf(page, full("RF:VOLTAGE:SET"));
   await expect(outcome).toContainText("disconnected");
 });
@@ -271,32 +287,46 @@ test("snapshot of 1,000 PVs: taken at once, restored with 1,000 outcomes", async
   const names = Array.from({ length: THOUSAND }, (_, at) => `${prefix}:${numbered(at)}`);
   await app.open(`#/snapshots?pvs=${names.join(",")}`);
   await expect(page.getByText("Without a value now")).toBeHidden();
-  const busy = watchCores();
+  const busyAtTake = watchCores();
   await page.getByRole("button", { name: "Take 1000 PVs now" }).click();
   const taken = page.getByText(/^1000 values taken in \d+ ms\.$/);
   await expect(taken).toBeVisible();
-  // Tests run beside each other: five times the limit of a machine without other work, and more where they wait.
-  const allowedMs = 1000 * (1 + 4 * busy());
-  const takenMs = Number(/in (\d+) ms/.exec((await taken.textContent()) ?? "")?.[1]);
+  const mostTakenMs = MOST_TAKEN_MS * (1 + busyAtTake());
+  const takenMs = await millisecondsIn(taken);
 
-  // The same PVs with other values, as a file.
+  expect(takenMs).toBeLessThanOrEqual(mostTakenMs);
+
+  // The same PVs with other values, as a file; once more where the machine was too busy.
   const text = await saved(page, "Save as JSON");
-  const other = text.replace(/"value":(\d+)/g, (_, digits: string) => `"value":${digits}.125`);
-  await page
-    .getByLabel("Snapshot file")
-    .setInputFiles({ name: "x.json", mimeType: "text/plain", buffer: Buffer.from(other) });
-  await expect(page.getByRole("button", { name: "1000 differ" })).toBeVisible();
-  await page.getByRole("button", { name: "Restore 1000 PVs…" }).click();
-  await page.getByRole("dialog").getByRole("button", { name: "Write" }).click();
-  const restored = page.getByText(/^1000 of 1000 PVs written in \d+ ms\.$/);
-  await expect(restored).toBeVisible({ timeout: 3 * DEADLINE_MS });
-  await expect(page.getByRole("button", { name: "1000 written" })).toBeVisible();
-  await expect(page.getByRole("button", { name: "1000 same" })).toBeVisible();
-  expect(await ioc.get(numbered(0))).toBe("0.125");
-  expect(await ioc.get(numbered(999))).toBe("999.125");
-  const restoredMs = Number(/in (\d+) ms/.exec((await restored.textContent()) ?? "")?.[1]);
-  console.log(`1,000 PVs taken in ${String(takenMs)} ms, restored in ${String(restoredMs)} ms`);
-  expect(takenMs).toBeLessThanOrEqual(allowedMs);
+  const measured: string[] = [];
+  let isSoon = false;
+  for (const fraction of ["125", "25", "375"]) {
+    if (isSoon) break;
+    const other = text.replace(/"value":(\d+)/g, `"value":$1.${fraction}`);
+    const file = { name: `${fraction}.json`, mimeType: "text/plain", buffer: Buffer.from(other) };
+    await page.getByLabel("Snapshot file").setInputFiles(file);
+    await expect(page.getByText(`${fraction}.json: 1000 PVs.`)).toBeVisible();
+    await expect(page.getByRole("button", { name: "1000 differ" })).toBeVisible();
+    await page.getByRole("button", { name: "Restore 1000 PVs…" }).click();
+    const write = page.getByRole("dialog").getByRole("button", { name: "Write" });
+    await expect(write).toBeVisible();
+    const busy = watchCores();
+    await write.click();
+    const restored = page.getByText(/^1000 of 1000 PVs written in \d+ ms\.$/);
+    await expect(restored).toBeVisible({ timeout: 3 * DEADLINE_MS });
+    const mostMs = MOST_RESTORED_MS * (1 + 2 * busy());
+    const tookMs = await millisecondsIn(restored);
+    measured.push(`${String(tookMs)} of ${mostMs.toFixed(0)} ms`);
+    isSoon = tookMs <= mostMs;
+    await expect(page.getByRole("button", { name: "1000 written" })).toBeVisible();
+    await expect(page.getByRole("button", { name: "1000 same" })).toBeVisible();
+    expect(await ioc.get(numbered(0))).toBe(`0.${fraction}`);
+    expect(await ioc.get(numbered(999))).toBe(`999.${fraction}`);
+  }
+  console.log(
+    `1,000 PVs taken in ${String(takenMs)} of ${mostTakenMs.toFixed(0)} ms, restored in ${measured.join(", ")}`,
+  );
+  expect(isSoon, measured.join(", ")).toBe(true);
 });
 
 test.describe("with few puts a second", () => {
@@ -344,6 +374,66 @@ test.describe("with few puts a second", () => {
     expect(await ioc.get(numbered(0))).toBe("0.125");
     expect(await ioc.get(numbered(399))).toBe("399");
   });
+});
+
+test("the relay is killed during a restore: each PV has one outcome, and what was on its way is perhaps written", async ({
+  app,
+  ioc,
+  page,
+  prefix,
+  relay,
+}) => {
+  // Four messages of nine PVs are on their way at once, as in restore.ts.
+  const [messages, onTheirWay, all] = [4, 36, 50];
+  let framesSent = 0;
+  page.on("websocket", (socket) => {
+    socket.on("framesent", () => (framesSent += 1));
+  });
+  const records = Array.from({ length: all }, (_, at) => numbered(at));
+  const names = records.map((record) => `${prefix}:${record}`);
+  await app.open(`#/snapshots?pvs=${names.join(",")}`);
+  await expect(page.getByText("Without a value now")).toBeHidden();
+  await page.getByRole("button", { name: "Take 50 PVs now" }).click();
+  const text = await saved(page, "Save as JSON");
+  const other = text.replace(/"value":(\d+)/g, '"value":$1.125');
+  await page
+    .getByLabel("Snapshot file")
+    .setInputFiles({ name: "x.json", mimeType: "text/plain", buffer: Buffer.from(other) });
+  await expect(page.getByRole("button", { name: "50 differ" })).toBeVisible();
+  await page.getByRole("button", { name: "Restore 50 PVs…" }).click();
+
+  // The IOC answers no put, so that those which were sent stay on their way.
+  ioc.hang();
+  const before = framesSent;
+  await page.getByRole("dialog").getByRole("button", { name: "Write" }).click();
+  await expect.poll(() => framesSent).toBeGreaterThanOrEqual(before + messages);
+  await relay.kill();
+  await expect(page.getByText(/^0 of 50 PVs written in \d+ ms\.$/)).toBeVisible();
+  await expect(page.getByRole("button", { name: "50 can't be compared" })).toBeVisible();
+  for (const [button, kind] of [
+    ["36 perhaps written", "perhaps"],
+    ["14 refused", "refused"],
+  ] as const) {
+    await page.getByRole("button", { name: button, exact: true }).click();
+    await expect(page.locator(`[data-row][data-outcome="${kind}"]`)).not.toHaveCount(0);
+    await expect(page.locator(`[data-row]:not([data-outcome="${kind}"])`)).toHaveCount(0);
+    await page.getByRole("button", { name: button, exact: true }).click();
+  }
+  await expect(outcomeOf(page, names[0] ?? "")).toContainText("RELAY_LOST");
+  await page.getByRole("button", { name: "14 refused" }).click();
+  await expect(outcomeOf(page, names[onTheirWay] ?? "")).toContainText("RELAY_LOST");
+
+  // Of what was refused nothing is written, also not later.
+  ioc.resume();
+  await relay.restart();
+  await page.getByRole("button", { name: "14 refused" }).click();
+  await expect(page.getByText("Without a value now")).toBeHidden({ timeout: 45_000 });
+  const values = await Promise.all(records.map((record) => ioc.get(record)));
+  values.forEach((value, at) => {
+    expect(at < onTheirWay ? [String(at), `${String(at)}.125`] : [String(at)]).toContain(value);
+  });
+  const differ = values.filter((value) => !value.endsWith(".125")).length;
+  await expect(page.getByRole("button", { name: `${String(differ)} differ` })).toBeVisible();
 });
 
 /** The browser's database gives what it has read when the page calls `finishReading()`. */
