@@ -11,7 +11,8 @@ import {
   type PointerEvent,
   type ReactNode,
 } from "react";
-import { t } from "pvwire";
+import { t, type PvConnection } from "pvwire";
+import { usePv } from "pvwire/react";
 import { ImageView } from "pvwire/widgets";
 
 import {
@@ -54,6 +55,13 @@ class Newest {
     }, NUMBERS_EVERY_MS);
   }
 
+  /** Of an image that may no longer be read nothing is shown. */
+  forget(): void {
+    this.#newest = undefined;
+    this.#shown = undefined;
+    for (const listener of this.#listeners) listener();
+  }
+
   readonly subscribe = (listener: () => void): (() => void) => {
     this.#listeners.add(listener);
     return () => {
@@ -86,10 +94,20 @@ interface ImageToolsProps {
   readonly width?: number;
 }
 
+const SELECTION = "{ connection { connected readable } }";
+
 export default function ImageTools({ name, route, width }: ImageToolsProps): ReactNode {
   const { at, map, range: chosen = "", region: regionText } = route.settings;
   const [newest] = useState(() => new Newest());
   const picture = useSyncExternalStore(newest.subscribe, newest.getSnapshot);
+  const pv = usePv<{ readonly connection: Pick<PvConnection, "connected" | "readable"> }>(
+    name,
+    SELECTION,
+  );
+  const isRefused = pv?.connection.connected === true && !pv.connection.readable;
+  useEffect(() => {
+    if (isRefused) newest.forget();
+  }, [isRefused, newest]);
   const wanted = useMemo(() => regionIn(regionText), [regionText]);
   const prepare = useCallback(
     (read: Picture): Picture => {

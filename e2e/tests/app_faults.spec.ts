@@ -1,5 +1,5 @@
 /**
- * The app's lists while their IOC is silent or dead, the relay is dead, or access is refused; then compared with the IOC.
+ * The app's pages while their IOC is silent or dead, the relay is dead, or access is refused; then compared with the IOC.
  * Health during the same, and while a client is stalled and disconnected.
  */
 
@@ -214,6 +214,125 @@ test("table, alarms, plots and snapshots are right after each fault, and old val
   await ioc.put(`${VOLTAGE}.ASG`, "OPERATOR");
   await lists.expectTruth(await truthOf(ioc), sinceMs);
   expect(relay.output).not.toContain("panicked");
+});
+
+test.describe("pages of one PV, an image, two arrays and a display", () => {
+  const DISPLAY = `<display version="2.0.0"><name>Ring</name><width>300</width><height>100</height>
+    <widget type="textupdate" version="2.0.0"><name>current</name><x>10</x><y>10</y><width>180</width><height>24</height>
+    <pv_name>$(P):RING:CURRENT</pv_name></widget></display>`;
+  const array = (name: string, length: number): string =>
+    `record(waveform, "$(P):${name}") {
+      field(FTVL, "SHORT") field(NELM, "${String(length)}") field(INP, [${[...Array(length).keys()].join(", ")}])
+    }
+    `;
+  test.use({
+    displays: { "ring.bob": DISPLAY },
+    moreRecords: array("CAMERA", 96) + array("XY:X", 4) + array("XY:Y", 4),
+  });
+
+  test("a PV, an image, an XY plot and a display are right after each fault, and old values look old", async ({
+    app,
+    ioc,
+    page,
+    prefix,
+    relay,
+  }) => {
+    test.setTimeout(300_000);
+    const [current, camera, x, y] = ["RING:CURRENT", "CAMERA", "XY:X", "XY:Y"].map(
+      (record) => `${prefix}:${record}`,
+    ) as [string, string, string, string];
+    const hold = async (value: number): Promise<void> => {
+      await ioc.hold("RING:CURRENT");
+      await ioc.put("RING:CURRENT", value);
+    };
+    await hold(250);
+    const open = async (hash: string): Promise<AppPage> => {
+      const other = new AppPage(await page.context().newPage(), app.url);
+      await other.open(hash);
+      return other;
+    };
+    const pv = await open(`#/pv/${current}`);
+    const image = await open(`#/pv/${camera}?columns=12&at=3,2`);
+    const plot = await open(`#/plots?last=60&x=${x}&pvs=${x},${y}`);
+    const display = await open(`#/display/ring.bob?macro=P=${prefix}`);
+    const index = await open("#/displays");
+    const trace = plot.page.locator(`[data-trace="${y}"]`);
+    const curve = plot.page.getByRole("region", { name: "Charts" }).getByRole("img").first();
+    const readback = display.page.locator('[data-name="current"]');
+    const pixel = image.page.locator('[data-part="pixel"]');
+    const shown = [pv.now, image.now, trace, readback];
+
+    const expectTruth = async (value: number): Promise<void> => {
+      for (const one of shown) {
+        await expect(one).toHaveAttribute("data-state", "connected", BACK);
+        await expect(one).toHaveAttribute("data-severity", /./, BACK);
+      }
+      const text = `${value.toFixed(2)} mA`;
+      await expect(pv.value).toHaveText(text);
+      await expect(pv.page).toHaveTitle(new RegExp(text));
+      await expect(readback.locator('[data-part="value"]')).toHaveText(text);
+      await expect(pixel).toHaveText("Column 3, row 2: 27");
+      await expect(curve).toHaveAttribute("aria-label", /: 4 points, /);
+      await expect(index.page.getByRole("link", { name: "ring.bob" })).toBeVisible();
+    };
+    /** Nothing looks present; old values stay. */
+    const expectOld = async (value: number, state: string, words: RegExp): Promise<void> => {
+      for (const one of shown) {
+        await expect(one).toHaveAttribute("data-state", state, BACK);
+        await expect(one).not.toHaveAttribute("data-severity");
+      }
+      for (const one of [pv, image]) await expect(one.condition).toHaveText(words);
+      await expect(trace).toContainText(words);
+      const text = `${value.toFixed(2)} mA`;
+      await expect(pv.value).toHaveText(text);
+      await expect(readback.locator('[data-part="value"]')).toHaveText(text);
+      await expect(pixel).toHaveText("Column 3, row 2: 27");
+    };
+    await expectTruth(250);
+
+    // The IOC hangs for longer than the connection's time-out.
+    const begin = Date.now();
+    ioc.hang();
+    await expectOld(250, "connected", /No response since/);
+    await expectOld(250, "disconnected", /Disconnected · old since/);
+    await expect.poll(() => Date.now(), BACK).toBeGreaterThan(begin + STALL_MS);
+    ioc.resume();
+    await hold(260);
+    await expectTruth(260);
+
+    await ioc.kill();
+    await expectOld(260, "disconnected", /Disconnected · old since/);
+    await ioc.restart();
+    await hold(240);
+    await expectTruth(240);
+
+    await relay.kill();
+    await expectOld(240, "relayLost", /Relay lost · old since/);
+    await expect(index.page.getByText("Relay lost since")).toBeVisible();
+    await hold(255);
+    await relay.restart();
+    await expectTruth(255);
+    await expect(index.page.getByText("Relay lost since")).toBeHidden();
+
+    // The IOC withdraws read access: not even an old value remains.
+    for (const record of ["RING:CURRENT", "CAMERA", "XY:X", "XY:Y"]) {
+      await ioc.put(`${record}.ASG`, "HIDDEN");
+    }
+    for (const one of [pv, image]) {
+      await expect(one.condition).toHaveText("No read access");
+      await expect(one.value).toHaveText("–");
+    }
+    await expect(pixel).toBeHidden();
+    await expect(trace).toContainText("No read access");
+    await expect(curve).toHaveAttribute("aria-label", /^Nothing to draw|: 0 points, /);
+    await expect(readback).not.toContainText("255");
+    for (const one of shown) await expect(one).not.toHaveAttribute("data-severity");
+    for (const record of ["RING:CURRENT", "CAMERA", "XY:X", "XY:Y"]) {
+      await ioc.put(`${record}.ASG`, "DEFAULT");
+    }
+    await expectTruth(255);
+    expect(relay.output).not.toContain("panicked");
+  });
 });
 
 test("refused writes of the table and of acknowledgements say who refuses them, and change nothing", async ({
