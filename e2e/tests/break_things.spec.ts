@@ -1,4 +1,4 @@
-/** The buttons of `make demo` that kill or pause the IOC and the relay. */
+/** `make demo`: its buttons that kill or pause the IOC and the relay, and a fleet of which one relay is killed. */
 
 import path from "node:path";
 
@@ -145,4 +145,43 @@ withoutDemo("without the demo's server there are no such buttons", async ({ demo
   await expect(demo.page.getByRole("region", { name: "Tools" })).toBeVisible();
   await expect(breaking(demo.page)).toHaveCount(0);
   expect(requested.join()).not.toContain("demo/processes");
+});
+
+/** The page shows which relay owns what. */
+base("values go on when the owner that the page uses is killed", async ({ page }) => {
+  const demo = Child.start({
+    what: "the demo",
+    command: PYTHON,
+    args: ["-u", path.join(ROOT, "tools/demo.py"), "--fleet", "2"],
+    env: { PVWIRE_RELAY: RELAY },
+  });
+  try {
+    const [, url = ""] = await demo.waitForOutput(/The page: +(\S+)/, BACK.timeout);
+    await page.goto(url);
+    const fleet = page.getByRole("region", { name: "Fleet" });
+    const connected = page.locator('[data-pv="DEMO:RF:VOLTAGE"][data-state="connected"]').first();
+    await expect(connected).toBeVisible(BACK);
+    await expect(fleet).toContainText("PVs, one channel each (casr)", BACK);
+    await expect(fleet.getByText(/owns [1-9][\d,]* PVs/)).toHaveCount(2);
+    await expectAccessible(page);
+
+    const used = fleet.locator('[data-used="true"]');
+    const other = fleet.locator('[data-used="false"]');
+    const [killed, heir] = await Promise.all(
+      [used, other].map((relay) => relay.getAttribute("data-relay")),
+    );
+    await used.getByRole("button").click();
+    await expect(used).toHaveAttribute("data-relay", String(heir), BACK);
+    await expect(fleet.locator(`[data-relay="${String(killed)}"]`)).toHaveAttribute(
+      "data-state",
+      "running",
+      BACK,
+    );
+    // All PVs of the page have a connection again: those of the killed owner too.
+    await expect(connected).toBeVisible(BACK);
+    await expect(page.locator(".troubles")).not.toContainText("disconnected", BACK);
+    await expect(page.getByRole("alert")).toBeHidden();
+  } finally {
+    await demo.end();
+  }
 });
