@@ -78,6 +78,7 @@ UNTESTED = r"docker build|kubectl apply|helm install|sudo systemctl|sudoedit|mak
 # Flags of the relay that runs beside the commands of a document.
 BESIDE = {
     "docs/how-to/curl.md": ["--enable-put", "--allow-put=*", "--history=SR:*=1h"],
+    "docs/how-to/metrics.md": ["--admin-listen=127.0.0.1:9090"],
     "docs/tutorials/first-screen.md": [],
     "docs/how-to/reverse-proxy.md": ["--tls-cert=tls.crt", "--tls-key=tls.key", "--allow-host=screens.example.org"],
 }
@@ -178,7 +179,7 @@ class Reader:
     def __init__(self, relay, folder, stack):
         self.folder, self.stack = folder, stack
         self.failed, self.untested = [], []
-        self.ports = {port: str(free_port()) for port in ("8080", "8081", "8443", "8000", "23991", "4222")}
+        self.ports = {port: str(free_port()) for port in ("8080", "8081", "8443", "8000", "9090", "23991", "4222")}
         programs = folder / "bin"
         programs.mkdir()
         (programs / "pvwire-relay").symlink_to(relay)
@@ -241,7 +242,7 @@ class Reader:
         ran, named = 0, 0
         with ExitStack() as stack:
             if (flags := BESIDE.get(document)) is not None:
-                self.serve(" ".join(["pvwire-relay", *map(shlex.quote, flags)]), cwd, stack)
+                self.serve(self.here(" ".join(["pvwire-relay", *map(shlex.quote, flags)])), cwd, stack)
             for block in blocks(text):
                 block = [each for each in block if not self.is_untested(document, each)]
                 here = [each for each in block if runner_elsewhere(document, each.text) is None]
