@@ -482,8 +482,11 @@ test.describe("images", () => {
     await expect(page.getByRole("img", { name: /image of 12 × 8 pixels/ })).toBeVisible();
     const part = (name: string) => page.locator(`[data-part="${name}"]`);
     const [pixel, region] = [part("pixel"), part("region")];
-    await app.pixels.click({ position: await middleOf(app, [3, 2], [12, 8]) });
-    await expect(pixel).toHaveText("Column 3, row 2: 27");
+    // The page may still be laid out: then the click is elsewhere in the image.
+    await expect(async () => {
+      await app.pixels.click({ position: await middleOf(app, [3, 2], [12, 8]) });
+      await expect(pixel).toHaveText("Column 3, row 2: 27", { timeout: 1000 });
+    }).toPass();
     const row = page.getByRole("img", { name: "Row 2, pixels 0 to 11: 24 to 35" });
     await expect(row).toBeVisible();
     await expect(page.getByRole("img", { name: "Column 3, pixels 0 to 7: 3 to 87" })).toBeVisible();

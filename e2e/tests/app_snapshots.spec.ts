@@ -6,7 +6,8 @@ import type { Locator, Page } from "@playwright/test";
 
 import { expectAccessible } from "../fixtures/screen";
 import { expect, test } from "../fixtures/app_page";
-import { DEADLINE_MS, watchCores } from "../../testbed/ts/deadline";
+import { DEADLINE_MS } from "../../testbed/ts/deadline";
+import { watchCores } from "../../testbed/ts/within";
 
 const THOUSAND = 1000;
 

@@ -4,7 +4,8 @@ import { readFileSync } from "node:fs";
 
 import type { Page } from "@playwright/test";
 
-import { DEADLINE_MS, watchCores, within } from "../../testbed/ts/deadline";
+import { DEADLINE_MS } from "../../testbed/ts/deadline";
+import { watchCores, within } from "../../testbed/ts/within";
 import { AppPage, expect, framesPerSecond, test } from "../fixtures/app_page";
 
 /** From the navigation until the value is painted, on a machine that does nothing else. */

@@ -1,6 +1,7 @@
 /** A display of many widgets that all change at 10 Hz leaves the page its frames, and displays in a display open soon. */
 
-import { DEADLINE_MS, watchCores } from "../../testbed/ts/deadline";
+import { DEADLINE_MS } from "../../testbed/ts/deadline";
+import { watchCores } from "../../testbed/ts/within";
 import { expect, framesPerSecond, test } from "../fixtures/app_page";
 
 const WIDGETS = 2000;

@@ -1,6 +1,6 @@
 /** The page while the relay or an IOC is dead, and after its restart. */
 
-import { within } from "../../testbed/ts/deadline";
+import { within } from "../../testbed/ts/within";
 import { expect, test } from "../fixtures/test";
 
 const ALL_READBACKS = 18;

@@ -6,7 +6,7 @@
 import type { PvClient } from "pvwire";
 
 import { type StreamFault, StreamProxy } from "../../testbed/ts/link_proxy";
-import { within } from "../../testbed/ts/deadline";
+import { within } from "../../testbed/ts/within";
 import { servePage } from "../fixtures/built_pages";
 import { DemoPage } from "../fixtures/demo_page";
 import { expect, test } from "../fixtures/test";

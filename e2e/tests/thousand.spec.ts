@@ -3,7 +3,8 @@
  * and is right again when it is shown.
  */
 
-import { DEADLINE_MS, watchCores } from "../../testbed/ts/deadline";
+import { DEADLINE_MS } from "../../testbed/ts/deadline";
+import { watchCores } from "../../testbed/ts/within";
 import type { Counter, DemoPage } from "../fixtures/demo_page";
 import { expect, test } from "../fixtures/test";
 

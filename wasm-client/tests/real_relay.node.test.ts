@@ -6,9 +6,10 @@ import path from "node:path";
 
 import { afterAll, afterEach, beforeAll, expect, it, vi } from "vitest";
 
-import { DEADLINE_MS, within } from "../../testbed/ts/deadline.js";
+import { DEADLINE_MS } from "../../testbed/ts/deadline.js";
 import { Relay } from "../../testbed/ts/relay.js";
 import { IN_USE, type StreamFault, StreamProxy } from "../../testbed/ts/link_proxy.js";
+import { within } from "../../testbed/ts/within.js";
 import { createGraphqlClient } from "../ts/graphql/index.js";
 import {
   type ConnectionSnapshot,
