@@ -592,7 +592,7 @@ fn clients_are_disconnected_with_a_token_or_at_the_operators_address() {
     assert_eq!(
         disconnect(anonymous.address(), &id, "").0,
         403,
-        "nobody has logged in"
+        "it needs a login"
     );
 
     let two = relay(&["--admin-listen=127.0.0.1:0", "--enable-sim"]);
