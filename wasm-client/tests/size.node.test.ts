@@ -37,6 +37,9 @@ const MAX_DISPLAY_GZIP_BYTES = 60 * 1024;
 const MAX_PAINTING_GZIP_BYTES = 2.75 * 1024;
 const MAX_CODECS_GZIP_BYTES = 2 * 1024;
 
+/** What the first display with a dial or a clock loads besides. */
+const MAX_DIALS_GZIP_BYTES = 4 * 1024;
+
 /** What the first display of BOY loads besides. */
 const MAX_BOY_GZIP_BYTES = 8.5 * 1024;
 
@@ -110,6 +113,7 @@ it("adds at most 60 KiB for displays, and loads their plots on demand", async ()
   const seldom = [
     ["pvwire-display-canvases", MAX_PAINTING_GZIP_BYTES],
     ["bslz4", MAX_CODECS_GZIP_BYTES],
+    ["pvwire-display-knob", MAX_DIALS_GZIP_BYTES],
     ["org.csstudio.opibuilder", MAX_BOY_GZIP_BYTES],
   ] as const;
   const ofMany = lazy.filter((part) => !seldom.some(([text]) => codeOf([part]).includes(text)));

@@ -1,33 +1,27 @@
 /** The component of each type of widget. */
 
-import { lazy, Suspense, type ComponentType, type ReactNode } from "react";
+import { lazy, Suspense, type ReactNode } from "react";
 
 import { Box } from "./widgets/Box.js";
 import { LinearMeter, ProgressBar, Slider, Tank, Thermometer } from "./widgets/bars.js";
 import { ActionButton, BoolButton, CheckBox, SlideButton } from "./widgets/buttons.js";
 import { ChoiceButtons, Combo, Radio } from "./widgets/choices.js";
 import { ArrayWidget, Group, Tabs } from "./widgets/containers.js";
-import { Clock, Dial, DigitalClock } from "./widgets/dials.js";
 import { Embedded, NavTabs, Template, WebBrowser } from "./widgets/embedded.js";
 import { Spinner, TextEntry } from "./widgets/entries.js";
 import { FileSelector } from "./widgets/files.js";
-import { Knob } from "./widgets/knob.js";
 import { ByteMonitor, Led, MultiStateLed } from "./widgets/lamps.js";
 import { Picture, Symbol } from "./widgets/pictures.js";
 import { Arc, Ellipse, Polygon, Polyline, Rectangle } from "./widgets/shapes.js";
 import { Label, TextSymbol, TextUpdate } from "./widgets/texts.js";
 import type { WidgetComponent, WidgetProps } from "./widget.js";
 
-type Plots = typeof import("./plot/plots.js");
-
 /** A widget whose code is loaded with the first of its kind; its box is there at once. */
-function onDemand(
-  name: "XyPlot" | "StripPlot" | "DataBrowser" | "Image" | "Table",
+function onDemand<Name extends string>(
+  load: () => Promise<Readonly<Record<Name, WidgetComponent>>>,
+  name: Name,
 ): WidgetComponent {
-  const Loaded = lazy(async () => {
-    const plots: Plots = await import("./plot/plots.js");
-    return { default: plots[name] as ComponentType<WidgetProps> };
-  });
+  const Loaded = lazy<WidgetComponent>(async () => ({ default: (await load())[name] }));
   return function OnDemand(of: WidgetProps): ReactNode {
     const waiting = <Box widget={of.widget} props={of.props} />;
     return (
@@ -38,6 +32,9 @@ function onDemand(
   };
 }
 
+const dials = async () => import("./widgets/knob.js");
+const plots = async () => import("./plot/plots.js");
+
 export const WIDGETS: ReadonlyMap<string, WidgetComponent> = new Map(
   Object.entries<WidgetComponent>({
     action_button: ActionButton,
@@ -47,21 +44,21 @@ export const WIDGETS: ReadonlyMap<string, WidgetComponent> = new Map(
     byte_monitor: ByteMonitor,
     checkbox: CheckBox,
     choice: ChoiceButtons,
-    clock: Clock,
+    clock: onDemand(dials, "Clock"),
     combo: Combo,
-    databrowser: onDemand("DataBrowser"),
-    digital_clock: DigitalClock,
+    databrowser: onDemand(plots, "DataBrowser"),
+    digital_clock: onDemand(dials, "DigitalClock"),
     ellipse: Ellipse,
     embedded: Embedded,
     fileselector: FileSelector,
-    gauge: Dial,
+    gauge: onDemand(dials, "Dial"),
     group: Group,
-    image: onDemand("Image"),
-    knob: Knob,
+    image: onDemand(plots, "Image"),
+    knob: onDemand(dials, "Knob"),
     label: Label,
     led: Led,
     linearmeter: LinearMeter,
-    meter: Dial,
+    meter: onDemand(dials, "Dial"),
     multi_state_led: MultiStateLed,
     navtabs: NavTabs,
     picture: Picture,
@@ -74,9 +71,9 @@ export const WIDGETS: ReadonlyMap<string, WidgetComponent> = new Map(
     scrollbar: Slider,
     slide_button: SlideButton,
     spinner: Spinner,
-    stripchart: onDemand("StripPlot"),
+    stripchart: onDemand(plots, "StripPlot"),
     symbol: Symbol,
-    table: onDemand("Table"),
+    table: onDemand(plots, "Table"),
     tabs: Tabs,
     tank: Tank,
     template: Template,
@@ -85,6 +82,6 @@ export const WIDGETS: ReadonlyMap<string, WidgetComponent> = new Map(
     textupdate: TextUpdate,
     thermometer: Thermometer,
     webbrowser: WebBrowser,
-    xyplot: onDemand("XyPlot"),
+    xyplot: onDemand(plots, "XyPlot"),
   }),
 );

@@ -11,6 +11,9 @@ import { asksBefore, isConfirmed } from "./choices.js";
 import { DialView, TURN_DEGREES } from "./dials.js";
 import { rangeOf } from "./scale.js";
 
+// Loaded with the first of them.
+export { Clock, Dial, DigitalClock } from "./dials.js";
+
 /** A turn in progress: relative to where it began, so that a press alone changes nothing. */
 interface Turning {
   readonly pointer: number;
