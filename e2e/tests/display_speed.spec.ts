@@ -2,7 +2,7 @@
 
 import { DEADLINE_MS } from "../../testbed/ts/deadline";
 import { watchCores } from "../../testbed/ts/within";
-import { expect, framesPerSecond, test } from "../fixtures/app_page";
+import { expect, framesPerSecond, test, type AppPage } from "../fixtures/app_page";
 
 const WIDGETS = 2000;
 const COLUMNS = 25;
@@ -11,6 +11,9 @@ const ATTEMPTS = 5;
 
 /** From the click until each value is there, on a machine that does nothing else. */
 const MOST_OPENING_MS = 1000;
+
+/** The same of the display of many widgets, from when its file has come; the relay knows its PVs from the second time on. */
+const MOST_AFTER_FILE_MS = 500;
 
 /**
  * Share of a plain page's frames: the page writes texts that it has, in one frame of six. The display
@@ -117,30 +120,53 @@ test("2,000 widgets at 10 Hz leave the page its frames", async ({ app, context, 
   await expect.poll(changed, { timeout: DEADLINE_MS }).toBeGreaterThan(0.95);
 });
 
-test("20 displays in a display are open within a second", async ({ app, page }) => {
-  const widgets = PARTS * WIDGETS_OF_A_PART;
-  await app.open("#/display/none.bob");
+/** The limit, and how long a display took to open at best: until each box has the present value of its PV. */
+async function opening(
+  { page, url }: AppPage,
+  [name, widgets]: readonly [string, number],
+  [mostMs, since]: readonly [number, "click" | "file"],
+): Promise<{ best: number; most: number }> {
   const measured: number[] = [];
-  let most = MOST_OPENING_MS;
-  while (measured.length < ATTEMPTS && Math.min(...measured) > most) {
+  let most = mostMs;
+  while (measured.length < 2 * ATTEMPTS && Math.min(...measured) > most) {
     const busy = watchCores();
-    await page.goto(`${app.url}#/display/none.bob`);
+    await page.goto(`${url}#/display/none.bob`);
     await expect(page.locator(".pvwire-display-box")).toHaveCount(0);
-    // Each box, with the present value of its PV.
-    const ms = await page.evaluate(async (count) => {
-      const began = performance.now();
-      location.hash = "#/display/parts.bob";
-      const present = () => document.querySelectorAll("[data-pv][data-present]").length;
-      while (present() < count) await new Promise(requestAnimationFrame);
-      return performance.now() - began;
-    }, widgets);
-    measured.push(ms);
-    most = MOST_OPENING_MS / (1 - busy() / 2);
+    const [clicked, arrived] = await page.evaluate(
+      async ([name, widgets]) => {
+        performance.clearResourceTimings();
+        const began = performance.now();
+        location.hash = `#/display/${name}`;
+        const present = () => document.querySelectorAll("[data-pv][data-present]").length;
+        while (present() < widgets) await new Promise(requestAnimationFrame);
+        const files = performance.getEntriesByType("resource") as PerformanceResourceTiming[];
+        const file = files.find((each) => each.name.endsWith(name));
+        const now = performance.now();
+        return [now - began, now - (file?.responseEnd ?? began)] as const;
+      },
+      [name, widgets] as const,
+    );
+    measured.push(since === "click" ? clicked : arrived);
+    // The page, the browser and the relay need two cores, which other stories want too.
+    most = mostMs / (1 - 0.8 * busy());
   }
   test.info().annotations.push({
     type: "measured",
     description: `${measured.map(Math.round).join(", ")} ms`,
   });
+  return { best: Math.min(...measured), most };
+}
+
+test("2,000 widgets are open within half a second after their file", async ({ app }) => {
+  await app.open("#/display/none.bob");
+  const { best, most } = await opening(app, ["many.bob", WIDGETS], [MOST_AFTER_FILE_MS, "file"]);
+  expect(best).toBeLessThan(most);
+});
+
+test("20 displays in a display are open within a second", async ({ app, page }) => {
+  const widgets = PARTS * WIDGETS_OF_A_PART;
+  await app.open("#/display/none.bob");
+  const { best, most } = await opening(app, ["parts.bob", widgets], [MOST_OPENING_MS, "click"]);
   await expect(page.locator('[data-name^="19 "]')).toHaveCount(WIDGETS_OF_A_PART);
-  expect(Math.min(...measured)).toBeLessThan(most);
+  expect(best).toBeLessThan(most);
 });

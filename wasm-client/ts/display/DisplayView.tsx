@@ -22,6 +22,7 @@ import { Props } from "./model/props.js";
 import { textOf } from "./model/xml.js";
 import { useFile } from "./use_file.js";
 import { Widgets } from "./WidgetView.js";
+import { point } from "./widgets/texts.js";
 
 /** A display's own properties, as Phoebus has their defaults. */
 const DISPLAY_DEFAULTS = { ...defaultsOf("group"), width: 800, height: 600 };
@@ -94,6 +95,12 @@ function Opened({ file, fit, outer }: OpenedProps) {
     <div ref={place} className="pvwire-display-place" style={colours}>
       <div
         className="pvwire-display-sheet"
+        onPointerOver={({ target }) => {
+          point(target as Element);
+        }}
+        onPointerLeave={() => {
+          point(undefined);
+        }}
         style={{
           width,
           height,

@@ -5,6 +5,7 @@ import {
   Fragment,
   useContext,
   useEffect,
+  useLayoutEffect,
   useMemo,
   useState,
   type ReactNode,
@@ -26,6 +27,7 @@ import { textOf } from "./model/xml.js";
 import { CanvasesContext, painting } from "./canvases.js";
 import { placeOf } from "./place.js";
 import { ChunkSight, extentOf, MANY, SightContext, type Box as Extent } from "./sight.js";
+import { subscribeEarly } from "./use_widget_pv.js";
 import { ComponentsContext, type Widget, type WidgetProps } from "./widget.js";
 import { Box } from "./widgets/Box.js";
 
@@ -49,10 +51,22 @@ export function Widgets({ widgets }: { readonly widgets: readonly WidgetSource[]
     const bands = code.bandsOf(widgets);
     return bands.size === 0 ? undefined : { code, bands };
   }, [isScaled, widgets]);
-  const [count, setCount] = useState(FIRST_CHUNKS);
+  const isMany = widgets.length >= MANY;
+  const [count, setCount] = useState(isMany ? 0 : FIRST_CHUNKS);
   const isPart = count < chunks.length;
+  const client = useClient();
+  const scope = useScope();
+  useLayoutEffect(() => {
+    if (!isMany || !isPart) return;
+    const end = subscribeEarly(client, widgets, scope);
+    // After the request, which is sent in a microtask too.
+    queueMicrotask(() => {
+      setCount((now) => Math.max(now, FIRST_CHUNKS));
+    });
+    return end;
+  }, [isMany, isPart, client, widgets, scope]);
   useEffect(() => {
-    if (!isPart) return;
+    if (!isPart || count === 0) return;
     const timer = setTimeout(() => {
       setCount(count + CHUNKS_AT_A_TIME);
     });

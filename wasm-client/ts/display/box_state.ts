@@ -42,6 +42,11 @@ export function writeStyle(
   if (isNew(element, name, value)) element.style[name] = value;
 }
 
+/** Sets the whole style of an element, of which nothing else is written. */
+export function writeStyles(element: HTMLElement, css: string): void {
+  if (isNew(element, "css", css)) element.style.cssText = css;
+}
+
 /** The part of a widget that its tooltip depends on. */
 export type TitleOf = Pick<WidgetProps, "props" | "widget"> &
   Partial<Pick<WidgetProps, "name" | "problem">>;

@@ -1,18 +1,27 @@
 /** Widgets that write the values of their PV into the page without rendering, paced by the frame queue. */
 
-import { useContext, useLayoutEffect, useMemo, useState } from "react";
+import {
+  useContext,
+  useLayoutEffect,
+  useMemo,
+  useState,
+  type CSSProperties,
+  type ReactNode,
+} from "react";
 
 import { useClient } from "../react/index.js";
 import { NO_PV } from "../react/pv.js";
 import type { ConnectionSnapshot, PvClient, Readable } from "../types.js";
 import { conditionOf, unreachedText, type Condition } from "../widgets/condition.js";
-import { severityOf, writeBox } from "./box_state.js";
+import { severityOf, writeBox, writeStyles } from "./box_state.js";
 import { frameQueue } from "./frame_queue.js";
 import { CanvasesContext, type Canvases } from "./canvases.js";
 import type { Band, Cell, Painter } from "./painting.js";
+import { boxStyle, cssText } from "./place.js";
 import { BoxSight, SightContext, type ChunkSight } from "./sight.js";
 import { FIELDS, isUrgent, type WidgetData } from "./use_widget_pv.js";
 import type { WidgetProps } from "./widget.js";
+import { Box } from "./widgets/Box.js";
 
 /** What a widget writes of its PV. */
 export interface LiveValue {
@@ -26,17 +35,24 @@ export interface LiveValue {
 /** Writes all that a PV changes inside a widget's box, except what is right. */
 export type WriteValue = (now: LiveValue, box: HTMLElement) => void;
 
+/** The look of a live box. */
+export interface BoxLook {
+  readonly className: string;
+  readonly style?: CSSProperties;
+}
+
 /**
- * A function to use as the `boxRef` of a widget's box, whose attributes and content then follow the PV
- * without rendering. `write` is also called after each render. React must not render what it writes.
- * Out of view both happen at most every two seconds. With `painterOf`, which changes only if what is painted
- * of the same value does, present values of large displays are painted.
+ * Makes a widget's box with this content, whose attributes and content then follow the PV without rendering.
+ * `write` is also called after each render. React must not render what it writes. Out of view both happen at
+ * most every two seconds. With `painterOf`, which changes only if what is painted of the same value does,
+ * present values of large displays are painted.
  */
 export function useLiveBox(
   of: WidgetProps,
+  { className, style }: BoxLook,
   write: WriteValue,
   painterOf?: (code: Canvases["code"]) => Painter,
-): (box: HTMLDivElement | null) => void {
+): (content: ReactNode) => ReactNode {
   const client = useClient();
   const chunk = useContext(SightContext);
   const canvases = useContext(CanvasesContext);
@@ -53,11 +69,27 @@ export function useLiveBox(
   // First: what a PV without listeners shows would be made again.
   useLayoutEffect(() => state.follow(store, client, fail), [state, client, store]);
   useLayoutEffect(() => {
-    state.show({ of, write, store, client, painter, band });
+    state.show({
+      of,
+      css: cssText(boxStyle(of.props, style)),
+      write,
+      store,
+      client,
+      painter,
+      band,
+    });
   });
   // The widget's boundary says so in its place: it must not keep an old value.
   if (failure !== undefined) throw failure;
-  return state.watch;
+  // Not as an element: there may be thousands.
+  return (children) =>
+    Box({
+      ...of,
+      boxRef: state.watch,
+      isLive: true,
+      className: `${className} pvwire-display-sized`,
+      children,
+    });
 }
 
 type Store = Readable<WidgetData | undefined>;
@@ -68,6 +100,7 @@ type Connection = Partial<Pick<PvClient, "connection">>;
 /** What a box shows, and how. */
 interface Live {
   readonly of: WidgetProps;
+  readonly css: string;
   readonly write: WriteValue;
   readonly store: Store;
   readonly client: Connection;
@@ -99,6 +132,7 @@ class LiveBox {
       this.#cell = live.band?.cell();
     }
     this.#live = live;
+    if (this.#box !== null) writeStyles(this.#box, live.css);
     this.#now(true);
   }
 

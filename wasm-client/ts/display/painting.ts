@@ -33,6 +33,8 @@ const BORDERS: Readonly<
 /** If more change at once, all borders of a canvas are drawn again: each one alone looks for those beside it. */
 const MOST_BORDERS = 20;
 
+const isDrawn = (border?: string): boolean => String(border) in BORDERS;
+
 type Context = CanvasRenderingContext2D;
 
 /** What may be painted of a present value in a widget's box, in place of its content. */
@@ -72,7 +74,8 @@ export class Cell {
   show(element: HTMLElement, painter: Painter, seen: string, border?: string, follow = none): void {
     this.#behind.tell(follow);
     if (this.painter === painter && this.seen === seen && this.border === border) return;
-    if (this.painter !== painter || this.border !== border) this.#band.bordered.add(this);
+    const isChanged = this.painter !== painter || this.border !== border;
+    if (isChanged && [this.border, border].some(isDrawn)) this.#band.bordered.add(this);
     this.#element = element;
     Object.assign(this, { painter, seen, border });
     writeAttribute(element, "data-painted", "true");
@@ -135,10 +138,8 @@ export class Band {
     [this.#borders, this.#values] = canvases.map((canvas) => canvas.getContext("2d") ?? undefined);
     this.#font = undefined;
     this.#ratio = ratio;
-    for (const cell of this.#cells) {
-      this.bordered.add(cell);
-      this.paint(cell);
-    }
+    this.#border();
+    for (const cell of this.#cells) this.paint(cell);
   }
 
   /** A box on it. */
@@ -155,7 +156,7 @@ export class Band {
   clear(cell: Cell): void {
     this.#cells.delete(cell);
     this.#wipe(this.#values, cell, 0);
-    if ((cell.border ?? "") in BORDERS) this.#border(cell);
+    if (isDrawn(cell.border)) this.#border(cell);
   }
 
   #paintAll = (): void => {
@@ -242,7 +243,6 @@ const PAINTED = /^(?:textupdate|(?:multi_state_)?led|progressbar|tank)$/;
 /** The canvases for widgets, if they are many. */
 export function bandsOf(widgets: readonly WidgetSource[]): ReadonlyMap<WidgetSource, Band> {
   const bands = new Map<WidgetSource, Band>();
-  if (widgets.length < MANY) return bands;
   const later = new Map<number, Box[]>();
   const free: [WidgetSource, Box][] = [];
   // A canvas is over all widgets: what later ones cover isn't painted.

@@ -19,13 +19,46 @@ const MAX_PIXELS = 1_000_000;
 const bounded = (pixels: number): number =>
   Number.isNaN(pixels) ? 0 : Math.max(-MAX_PIXELS, Math.min(MAX_PIXELS, Math.trunc(pixels)));
 
+const places = new WeakMap<Props, Place>();
+
+/** Worked out once: what is drawn of a widget asks for it many times. */
 export function placeOf(props: Props): Place {
-  return {
-    x: bounded(props.number("x")),
-    y: bounded(props.number("y")),
-    width: Math.max(0, bounded(props.number("width"))),
-    height: Math.max(0, bounded(props.number("height"))),
-  };
+  let place = places.get(props);
+  if (place === undefined) {
+    place = {
+      x: bounded(props.number("x")),
+      y: bounded(props.number("y")),
+      width: Math.max(0, bounded(props.number("width"))),
+      height: Math.max(0, bounded(props.number("height"))),
+    };
+    places.set(props, place);
+  }
+  return place;
+}
+
+/** The style of a widget's box. */
+export function boxStyle(props: Props, style: CSSProperties | undefined): CSSProperties {
+  const { height, width, x, y } = placeOf(props);
+  return { left: x, top: y, width, height, ...style };
+}
+
+/** Names of properties in CSS. */
+const names = new Map<string, string>();
+
+function cssName(name: string): string {
+  const known = names.get(name) ?? name.replace(/[A-Z]/g, "-$&").toLowerCase();
+  names.set(name, known);
+  return known;
+}
+
+/** A style as one text: a browser takes it in a fraction of the time of its properties one by one. */
+export function cssText(style: CSSProperties): string {
+  let text = "";
+  for (const [name, value] of Object.entries(style)) {
+    const unit = typeof value === "number" && name !== "fontWeight" ? "px" : "";
+    if (value !== undefined) text += `${cssName(name)}:${String(value)}${unit};`;
+  }
+  return text;
 }
 
 /** Of the style sheet, in sizes of the font. */

@@ -2,11 +2,15 @@
 
 import { usePut } from "../react/index.js";
 import { usePvStore } from "../react/pv.js";
-import type { PutOptions, PutResult, PutValue, PvData } from "../types.js";
+import type { PutOptions, PutResult, PutValue, PvClient, PvData } from "../types.js";
 import { useCondition, type Condition } from "../widgets/condition.js";
 import { whyNotWritable } from "../widgets/writable.js";
-import { useShown, type Report } from "./context.js";
+import { useShown, type Report, type Scope } from "./context.js";
 import { usePaced } from "./frame_queue.js";
+import type { WidgetSource } from "./model/file.js";
+import { expand } from "./model/macros.js";
+import { clientName } from "./model/names.js";
+import { childOf, textOf } from "./model/xml.js";
 
 /** The fields that widgets read. */
 export const FIELDS = `{
@@ -42,6 +46,31 @@ export function useWidgetPv(name: string | undefined): WidgetPv {
     pv,
     condition: name === undefined ? undefined : condition,
     value: condition.isPresent ? (pv?.value ?? undefined) : undefined,
+  };
+}
+
+/** Types that read the whole value of `pv_name`. */
+const PLAIN = /^(?:text|led|multi_state_led|byte|progress|tank|spinner|combo|bool|check|slide)/;
+
+const none = (): void => undefined;
+
+/**
+ * Subscribes the PVs of many widgets before these are made, because the relay finds them meanwhile: those whose
+ * names need no more than the macros around them. Ends when the returned function is called.
+ */
+export function subscribeEarly(
+  client: PvClient,
+  widgets: readonly WidgetSource[],
+  { lookup }: Scope,
+): () => void {
+  const ends = widgets.map(({ node, type }) => {
+    const isPlain = PLAIN.test(type) && childOf(node, "macros") === undefined;
+    if (!isPlain || textOf(node, "visible") === "false") return none;
+    const name = clientName(expand(textOf(node, "pv_name") ?? "", lookup))?.name;
+    return name === undefined ? none : client.pv(name, FIELDS).subscribe(none);
+  });
+  return () => {
+    for (const end of ends) end();
   };
 }
 

@@ -126,8 +126,10 @@ export function parseXml(written: string): XmlNode {
 }
 
 /** The first child with this name. */
-export const childOf = (node: XmlNode, name: string): XmlNode | undefined =>
-  node.children.find((child) => child.name === name);
+export function childOf({ children }: XmlNode, name: string): XmlNode | undefined {
+  for (const child of children) if (child.name === name) return child;
+  return undefined;
+}
 
 /** The text of the first child with this name. */
 export const textOf = (node: XmlNode, name: string): string | undefined =>

@@ -5,7 +5,7 @@ import { type CSSProperties, type MouseEvent, type ReactNode, type Ref } from "r
 import type { Condition } from "../../widgets/condition.js";
 import { boxState, titleOf } from "../box_state.js";
 import { actionsOf } from "../model/file.js";
-import { placeOf } from "../place.js";
+import { boxStyle } from "../place.js";
 import { useActions } from "../use_actions.js";
 import type { Widget } from "../widget.js";
 import type { Props } from "../model/props.js";
@@ -23,7 +23,7 @@ export interface BoxProps {
   readonly className?: string;
   readonly style?: CSSProperties;
   readonly boxRef?: Ref<HTMLDivElement> | undefined;
-  /** The widget writes the condition itself, by `useLiveBox`. */
+  /** `useLiveBox` writes the condition and the style. */
   readonly isLive?: boolean;
   /** The widget runs its actions itself. */
   readonly ownActions?: boolean;
@@ -47,10 +47,15 @@ function BoxWithMenu(box: BoxProps) {
 function plainBox(box: BoxProps, onContextMenu?: (event: MouseEvent) => void) {
   const { boxRef, children, className = "", condition, isLive, name, outcome, problem } = box;
   const { props, style, widget } = box;
-  const { height, width, x, y } = placeOf(props);
   const { missing } = widget;
   const state =
-    isLive === true ? {} : { ...boxState(box, condition), title: titleOf(box, condition) };
+    isLive === true
+      ? undefined
+      : {
+          ...boxState(box, condition),
+          title: titleOf(box, condition),
+          style: boxStyle(props, style),
+        };
   return (
     <div
       ref={boxRef}
@@ -62,7 +67,6 @@ function plainBox(box: BoxProps, onContextMenu?: (event: MouseEvent) => void) {
       data-rule-lost={widget.lost}
       data-read-only={problem !== undefined || undefined}
       data-outcome={outcome}
-      style={{ left: x, top: y, width, height, ...style }}
       onContextMenu={onContextMenu}
     >
       {children}

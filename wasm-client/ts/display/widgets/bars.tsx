@@ -30,7 +30,8 @@ interface BarLook {
   readonly className?: string;
 }
 
-function Bar({ look, of }: { readonly of: WidgetProps; readonly look: BarLook }) {
+/** Makes a bar. It isn't a component: there may be thousands. */
+function useBar(of: WidgetProps, look: BarLook): ReactNode {
   const { name, props } = of;
   const [display, setDisplay] = useState<WidgetData["display"]>(null);
   const room = useRef<HTMLDivElement>(null);
@@ -49,24 +50,27 @@ function Bar({ look, of }: { readonly of: WidgetProps; readonly look: BarLook })
     [props, isAcross, fill, empty, isLog],
   );
   const write = ({ pv, value }: LiveValue): void => {
-    // The scale is rendered.
-    setDisplay(pv?.display ?? null);
-    if (room.current === null) return;
-    writeBar(room.current, look, { position: positionOn(range, value?.number, isLog), value });
+    // Scale and levels are rendered.
+    if (!isPlain) setDisplay(pv?.display ?? null);
+    if (room.current !== null) {
+      writeBar(room.current, look, { range: rangeOf(props, pv?.display), value, isLog });
+    }
   };
-  const ref = useLiveBox(of, write, isPlain && isSquare ? painterOf : undefined);
-  const levels = withLevels ? levelsOf(props, display, range) : [];
-  return (
-    <Box
-      {...of}
-      boxRef={ref}
-      isLive
-      className={`pvwire-display-bar-widget pvwire-display-sized ${look.className ?? ""}`}
-      style={{
+  const box = useLiveBox(
+    of,
+    {
+      className: `pvwire-display-bar-widget ${look.className ?? ""}`,
+      style: {
         flexDirection: isAcross ? "column" : "row",
         ...(look.withScale ? inkOf(props) : {}),
-      }}
-    >
+      },
+    },
+    write,
+    isPlain && isSquare ? painterOf : undefined,
+  );
+  const levels = withLevels ? levelsOf(props, display, range) : [];
+  return box(
+    <>
       {look.withScale && (
         <Scale
           props={props}
@@ -81,8 +85,6 @@ function Bar({ look, of }: { readonly of: WidgetProps; readonly look: BarLook })
         className="pvwire-display-bar-room"
         role="meter"
         aria-label={name ?? props.text("name")}
-        aria-valuemin={range[0]}
-        aria-valuemax={range[1]}
         style={{ backgroundColor: look.empty }}
       >
         <i key={String(look.isAcross)} style={{ ...barStyle(look), backgroundColor: look.fill }} />
@@ -101,7 +103,7 @@ function Bar({ look, of }: { readonly of: WidgetProps; readonly look: BarLook })
           );
         })}
       </div>
-    </Box>
+    </>,
   );
 }
 
@@ -112,11 +114,13 @@ function barStyle({ isAcross, isNeedle }: BarLook): CSSProperties {
 }
 
 interface BarValue {
-  readonly position: number | undefined;
+  readonly range: readonly [number, number];
   readonly value: LiveValue["value"];
+  readonly isLog: boolean;
 }
 
-function writeBar(room: HTMLElement, look: BarLook, { position, value }: BarValue): void {
+function writeBar(room: HTMLElement, look: BarLook, { isLog, range, value }: BarValue): void {
+  const position = positionOn(range, value?.number, isLog);
   const bar = room.firstElementChild as HTMLElement;
   const share = `${(100 * (position ?? 0)).toFixed(3)}%`;
   const { isAcross, isNeedle } = look;
@@ -124,6 +128,8 @@ function writeBar(room: HTMLElement, look: BarLook, { position, value }: BarValu
   writeStyle(bar, moved[isAcross ? 0 : 1], share);
   writeAttribute(bar, "hidden", position === undefined ? "" : undefined);
   writeAttribute(room, "data-unknown", position === undefined ? "true" : undefined);
+  writeAttribute(room, "aria-valuemin", String(range[0]));
+  writeAttribute(room, "aria-valuemax", String(range[1]));
   writeAttribute(room, "aria-valuenow", value?.number == null ? undefined : String(value.number));
   writeAttribute(room, "aria-valuetext", position === undefined ? "unknown" : value?.string);
 }
@@ -136,7 +142,7 @@ export function ProgressBar(of: WidgetProps): ReactNode {
     empty: cssColour(props.colour("background_color")),
     withScale: props.flag("scale_visible"),
   };
-  return <Bar of={of} look={look} />;
+  return useBar(of, look);
 }
 
 export function Tank(of: WidgetProps): ReactNode {
@@ -147,7 +153,7 @@ export function Tank(of: WidgetProps): ReactNode {
     empty: cssColour(props.colour("empty_color")),
     withScale: props.flag("scale_visible"),
   };
-  return <Bar of={of} look={look} />;
+  return useBar(of, look);
 }
 
 export function Thermometer(of: WidgetProps): ReactNode {
@@ -158,7 +164,7 @@ export function Thermometer(of: WidgetProps): ReactNode {
     withScale: false,
     className: "pvwire-display-thermometer",
   };
-  return <Bar of={of} look={look} />;
+  return useBar(of, look);
 }
 
 export function LinearMeter(of: WidgetProps): ReactNode {
@@ -170,7 +176,7 @@ export function LinearMeter(of: WidgetProps): ReactNode {
     withScale: props.flag("scale_visible"),
     isNeedle: true,
   };
-  return <Bar of={of} look={look} />;
+  return useBar(of, look);
 }
 
 /** Scrollbars and sliders. Without limits nothing can be moved. */

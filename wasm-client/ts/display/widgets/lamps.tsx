@@ -4,13 +4,12 @@ import { useCallback, useMemo, useRef, type CSSProperties, type ReactNode } from
 
 import { writeAttribute, writeStyle, writeText } from "../box_state.js";
 import type { Canvases } from "../canvases.js";
-import { useLiveBox, type LiveValue } from "../live_box.js";
+import { useLiveBox, type BoxLook, type LiveValue } from "../live_box.js";
 import { brightnessOf, cssColour, type Rgba } from "../model/palette.js";
 import type { Props } from "../model/props.js";
 import { cssFont, lampLine, placeOf } from "../place.js";
 import type { WidgetProps } from "../widget.js";
 import { bitOf, wholeOf } from "./use_bit.js";
-import { Box } from "./Box.js";
 
 interface LampState {
   /** `undefined` while the value isn't known. */
@@ -18,12 +17,8 @@ interface LampState {
   readonly label: string;
 }
 
-interface LampProps {
-  readonly of: WidgetProps;
-  readonly stateOf: (now: LiveValue) => LampState;
-}
-
-function Lamp({ of, stateOf }: LampProps) {
+/** Makes a lamp. It isn't a component: there may be thousands. */
+function useLamp(of: WidgetProps, stateOf: (now: LiveValue) => LampState): ReactNode {
   const { props } = of;
   const lamp = useRef<HTMLElement>(null);
   const painterOf = useCallback(
@@ -37,27 +32,19 @@ function Lamp({ of, stateOf }: LampProps) {
   const write = (now: LiveValue): void => {
     if (lamp.current !== null) writeLamp(lamp.current, props, stateOf(now));
   };
-  const ref = useLiveBox(of, write, painterOf);
   // What doesn't change is the box's: each style that changes is worked out with all others of its element.
   const style: CSSProperties = {
     ...cssFont(props.font()),
     ["--pvwire-display-lamp-line" as string]: cssColour(props.colour("line_color")),
     ["--pvwire-display-lamp-width" as string]: `${String(lampLine(props))}px`,
   };
-  return (
-    <Box
-      {...of}
-      boxRef={ref}
-      isLive
-      className="pvwire-display-led pvwire-display-sized"
-      style={style}
-    >
-      <i
-        ref={lamp}
-        className="pvwire-display-lamp"
-        style={{ borderRadius: props.flag("square") ? 0 : "50%" }}
-      />
-    </Box>
+  const box = useLiveBox(of, { className: "pvwire-display-led", style }, write, painterOf);
+  return box(
+    <i
+      ref={lamp}
+      className="pvwire-display-lamp"
+      style={{ borderRadius: props.flag("square") ? 0 : "50%" }}
+    />,
   );
 }
 
@@ -99,7 +86,7 @@ export function Led(of: WidgetProps): ReactNode {
       return { colour, label: choices?.[Number(integer)] ?? label };
     };
   }, [props]);
-  return <Lamp of={of} stateOf={stateOf} />;
+  return useLamp(of, stateOf);
 }
 
 const STATE_COLOURS: readonly Rgba[] = [
@@ -122,40 +109,36 @@ export function MultiStateLed(of: WidgetProps): ReactNode {
       return states.find((state) => state.value === number) ?? other;
     };
   }, [props]);
-  return <Lamp of={of} stateOf={stateOf} />;
+  return useLamp(of, stateOf);
 }
 
 /** Bits, the highest first unless the display reverses them. */
 export function ByteMonitor(of: WidgetProps): ReactNode {
   const { props } = of;
   const bits = useMemo(() => bitsOf(props), [props]);
-  const ref = useLiveBox(of, ({ value }, box) => {
+  const look: BoxLook = {
+    className: "pvwire-display-bits",
+    style: { ...cssFont(props.font()), flexDirection: bits.isAcross ? "row" : "column" },
+  };
+  const box = useLiveBox(of, look, ({ value }, element) => {
     const integer = value?.bigint ?? wholeOf(value?.number);
     bits.list.forEach(({ number }, at) => {
       const isOn = integer === undefined ? undefined : bitOf(integer, number);
-      writeBit(box.children[at] as HTMLElement, bits, isOn);
+      writeBit(element.children[at] as HTMLElement, bits, isOn);
     });
   });
-  return (
-    <Box
-      {...of}
-      boxRef={ref}
-      isLive
-      className="pvwire-display-bits pvwire-display-sized"
-      style={{ ...cssFont(props.font()), flexDirection: bits.isAcross ? "row" : "column" }}
-    >
-      {bits.list.map(({ label, number, style }) => (
-        <i
-          key={number}
-          className="pvwire-display-lamp"
-          title={`Bit ${String(number)}`}
-          data-labelled={label !== "" || undefined}
-          style={style}
-        >
-          {label}
-        </i>
-      ))}
-    </Box>
+  return box(
+    bits.list.map(({ label, number, style }) => (
+      <i
+        key={number}
+        className="pvwire-display-lamp"
+        title={`Bit ${String(number)}`}
+        data-labelled={label !== "" || undefined}
+        style={style}
+      >
+        {label}
+      </i>
+    )),
   );
 }
 

@@ -92,6 +92,18 @@ function wrappingOf(props: Props): CSSProperties {
   return isOneLine ? { whiteSpace: "pre" } : {};
 }
 
+/** The value under the pointer: a tooltip that changes with each update makes it dearer. */
+let pointed: HTMLElement | undefined;
+
+/** The pointer is over this element of a display, or over none. */
+export function point(element: Element | undefined): void {
+  const value = element?.closest<HTMLElement>('.pvwire-display-value [data-part="value"]');
+  if (value === pointed) return;
+  if (pointed !== undefined) writeAttribute(pointed, "title", undefined);
+  pointed = value ?? undefined;
+  if (pointed !== undefined) writeTip(pointed);
+}
+
 /** The value's own tooltip: the whole text, and the tooltip of its box. */
 function writeTip(value: HTMLElement): void {
   const box = value.closest(".pvwire-display-box")?.getAttribute("title") ?? "";
@@ -112,46 +124,26 @@ export function TextUpdate(of: WidgetProps): ReactNode {
     [props, how, fits],
   );
   const fitted = useRef<typeof fits>(undefined);
-  const isPointed = useRef(false);
   const write = ({ pv }: LiveValue, box: HTMLElement): void => {
     const text = name === undefined ? NO_VALUE : textOf(pv, how);
     const isSame = !writeText(span.current, text);
-    if (isPointed.current && span.current !== null) writeTip(span.current);
+    if (span.current !== null && span.current === pointed) writeTip(pointed);
     if (isSame && fitted.current === fits) return;
     fitted.current = fits;
     writeAttribute(box, "data-wide", fits(text) ? undefined : "true");
   };
-  const ref = useLiveBox(of, write, painterOf);
-  // Only while the pointer is there: a tooltip that changes with each update makes it dearer.
+  const plain = plainTextStyle(props);
+  const look = {
+    className: "pvwire-display-text pvwire-display-value",
+    style: { ...inkOf(props), ...borderOf(props), ...plain },
+  };
+  const box = useLiveBox(of, look, write, painterOf);
   const value = (
-    <span
-      ref={span}
-      data-part="value"
-      style={wrappingOf(props)}
-      onPointerEnter={(event) => {
-        isPointed.current = true;
-        writeTip(event.currentTarget);
-      }}
-      onPointerLeave={(event) => {
-        isPointed.current = false;
-        writeAttribute(event.currentTarget, "title", undefined);
-      }}
-    >
+    <span ref={span} data-part="value" style={wrappingOf(props)}>
       {NO_VALUE}
     </span>
   );
-  const plain = plainTextStyle(props);
-  return (
-    <Box
-      {...of}
-      boxRef={ref}
-      isLive
-      className="pvwire-display-text pvwire-display-value pvwire-display-sized"
-      style={{ ...inkOf(props), ...borderOf(props), ...plain }}
-    >
-      {plain === undefined ? <span style={textStyle(props)}>{value}</span> : value}
-    </Box>
-  );
+  return box(plain === undefined ? <span style={textStyle(props)}>{value}</span> : value);
 }
 
 /** One of some texts, by the value. */
@@ -159,23 +151,16 @@ export function TextSymbol(of: WidgetProps): ReactNode {
   const { props } = of;
   const [texts, index] = [props.texts("symbols"), props.integer("array_index")];
   const span = useRef<HTMLSpanElement>(null);
-  const ref = useLiveBox(of, ({ value }) => {
+  const look = { className: "pvwire-display-text", style: inkOf(props) };
+  const box = useLiveBox(of, look, ({ value }) => {
     const number = value?.number ?? Number(value?.array?.[index] ?? NaN);
     writeText(span.current, texts[Math.trunc(number)] ?? NO_VALUE);
   });
-  return (
-    <Box
-      {...of}
-      boxRef={ref}
-      isLive
-      className="pvwire-display-text pvwire-display-sized"
-      style={inkOf(props)}
-    >
-      <span style={textStyle(props)}>
-        <span ref={span} data-part="value">
-          {NO_VALUE}
-        </span>
+  return box(
+    <span style={textStyle(props)}>
+      <span ref={span} data-part="value">
+        {NO_VALUE}
       </span>
-    </Box>
+    </span>,
   );
 }
