@@ -106,6 +106,24 @@ it("tabs follow a PV and the operator, the later of both", async () => {
   expect(notes).toEqual([]);
 });
 
+it("widgets beyond the display's size are scrolled to, also where a rule has moved them", async () => {
+  const size = "<width>300</width><height>200</height>";
+  const beyond = `<widget type="rectangle"><name>far</name><x>340</x><y>50</y><width>40</width><height>20</height></widget>`;
+  const moved = `<widget type="rectangle"><name>moved</name><width>10</width><height>20</height>
+    <rules><rule name="r" prop_id="y"><exp bool_exp="pv0 &gt; 50"><value>400</value></exp>
+    <pv_name>TEMP</pv_name></rule></rules></widget>`;
+  relay.set("TEMP", { value: 20 });
+  await open(size + beyond + moved);
+  const sheet = page.querySelector(".pvwire-display-sheet") as HTMLElement;
+  const isSized = (width: number, height: number): boolean =>
+    sheet.offsetWidth === width && sheet.offsetHeight === height;
+  await when(() => isShown("moved") && isSized(380, 200));
+  relay.set("TEMP", { value: 60 });
+  await when(() => isSized(380, 420));
+  relay.set("TEMP", { value: 20 });
+  await when(() => isSized(380, 200));
+});
+
 describe("an embedded display", () => {
   const embed = (size: number, resize: number): string => {
     FILES["part.bob"] = `<display><width>100</width><height>20</height>

@@ -10,17 +10,21 @@ import {
   type RefObject,
 } from "react";
 
+import { soon } from "../lazy.js";
 import type { PvClient } from "../types.js";
 import { displayScope, ScaleContext, ScopeContext, useShown } from "./context.js";
 import { fileName } from "./model/address.js";
 import { defaultsOf } from "./model/defaults.js";
-import type { DisplayFile } from "./model/file.js";
+import type { DisplayFile, WidgetSource } from "./model/file.js";
 import { inspect, type DisplayNote } from "./model/inspect.js";
 import { expand, type Macros } from "./model/macros.js";
 import { cssColour } from "./model/palette.js";
 import { Props } from "./model/props.js";
 import { textOf } from "./model/xml.js";
+import { MAX_PIXELS } from "./place.js";
+import { boxOf } from "./sight.js";
 import { useFile } from "./use_file.js";
+import type { Reach } from "./widget.js";
 import { Widgets } from "./WidgetView.js";
 import { point } from "./widgets/texts.js";
 
@@ -82,6 +86,8 @@ function Opened({ file, fit, outer }: OpenedProps) {
   const height = Math.max(1, props.integer("height"));
   const place = useRef<HTMLDivElement>(null);
   const scale = useScale(place, width, height, fit);
+  const { far, reach } = useFar(file.widgets);
+  const [across, down] = [Math.max(width, far.x), Math.max(height, far.y)];
   const colours = useMemo((): CSSProperties => {
     const named = (name: string): string => cssColour(palette.colours.get(name) ?? [0, 0, 0, 255]);
     return {
@@ -102,26 +108,74 @@ function Opened({ file, fit, outer }: OpenedProps) {
           point(undefined);
         }}
         style={{
-          width,
-          height,
+          width: across,
+          height: down,
           backgroundColor: cssColour(props.colour("background_color")),
           ...(scale === 1
             ? {}
             : {
                 transform: `scale(${String(scale)})`,
                 // What is below takes the scaled height.
-                marginBottom: height * (scale - 1),
+                marginBottom: down * (scale - 1),
               }),
         }}
       >
         <ScopeContext.Provider value={scope}>
           <ScaleContext.Provider value={scale}>
-            <Widgets widgets={file.widgets} />
+            <Widgets widgets={file.widgets} reach={reach} />
           </ScaleContext.Provider>
         </ScopeContext.Provider>
       </div>
     </div>
   );
+}
+
+/** The farthest corner of widgets, also of those that rules move: what is beyond the display's size is scrolled to. */
+function useFar(widgets: readonly WidgetSource[]): { far: Corner; reach: Reach } {
+  const fixed = useMemo(
+    () =>
+      farthest(
+        widgets.map((widget) => {
+          const { height, left, top, width } = boxOf(widget) ?? AT_CORNER;
+          return { x: left + width, y: top + height };
+        }),
+      ),
+    [widgets],
+  );
+  const [moved, setMoved] = useState(NEAR);
+  const reach = useMemo(() => reachOf(setMoved), []);
+  return { far: farthest([fixed, moved]), reach };
+}
+
+function reachOf(change: (to: (before: Corner) => Corner) => void): Reach {
+  const corners = new Map<WidgetSource, Corner>();
+  // Rules may move many at once.
+  const update = soon(() => {
+    const now = farthest(corners.values());
+    change((before) => (before.x === now.x && before.y === now.y ? before : now));
+  });
+  return (widget, { height, width, x, y }) => {
+    corners.set(widget, { x: x + width, y: y + height });
+    update();
+    return () => {
+      corners.delete(widget);
+      update();
+    };
+  };
+}
+
+interface Corner {
+  readonly x: number;
+  readonly y: number;
+}
+
+const NEAR: Corner = { x: 0, y: 0 };
+const AT_CORNER = { left: 0, top: 0, width: 0, height: 0 };
+
+function farthest(corners: Iterable<Corner>): Corner {
+  let { x, y } = NEAR;
+  for (const corner of corners) [x, y] = [Math.max(x, corner.x), Math.max(y, corner.y)];
+  return { x: Math.min(x, MAX_PIXELS), y: Math.min(y, MAX_PIXELS) };
 }
 
 function useScale(

@@ -26,9 +26,9 @@ import { usePaced } from "./frame_queue.js";
 import { textOf } from "./model/xml.js";
 import { CanvasesContext, painting } from "./canvases.js";
 import { placeOf } from "./place.js";
-import { ChunkSight, extentOf, MANY, SightContext, type Box as Extent } from "./sight.js";
+import { boxOf, ChunkSight, extentOf, MANY, SightContext, type Box as Extent } from "./sight.js";
 import { subscribeEarly } from "./use_widget_pv.js";
-import { ComponentsContext, type Widget, type WidgetProps } from "./widget.js";
+import { ComponentsContext, type Reach, type Widget, type WidgetProps } from "./widget.js";
 import { Box } from "./widgets/Box.js";
 
 /** Widgets that fail together are rendered again one by one. */
@@ -40,8 +40,13 @@ const FIRST_CHUNKS = 10;
 /** Chunks that are rendered at a time later: values that change meanwhile take time of each frame. */
 const CHUNKS_AT_A_TIME = 40;
 
+interface WidgetsProps {
+  readonly widgets: readonly WidgetSource[];
+  readonly reach?: Reach;
+}
+
 /** All widgets of a display or a group, in drawing order; of many, those in the window first. */
-export function Widgets({ widgets }: { readonly widgets: readonly WidgetSource[] }): ReactNode {
+export function Widgets({ reach, widgets }: WidgetsProps): ReactNode {
   const chunks = useMemo(() => chunksOf(widgets), [widgets]);
   // What is scaled in two directions isn't painted.
   const isScaled = useContext(ScaleContext) === undefined;
@@ -77,14 +82,16 @@ export function Widgets({ widgets }: { readonly widgets: readonly WidgetSource[]
   return (
     <CanvasesContext.Provider value={canvases}>
       {chunks.map(({ rank, ...chunk }, at) =>
-        rank < count ? <Chunk key={at} {...chunk} isOneOfMany={chunks.length > 1} /> : null,
+        rank < count ? (
+          <Chunk key={at} {...chunk} reach={reach} isOneOfMany={chunks.length > 1} />
+        ) : null,
       )}
       {canvases && <canvases.code.BandCanvases bands={canvases.bands} />}
     </CanvasesContext.Provider>
   );
 }
 
-interface ChunkOf extends Omit<ChunkProps, "isOneOfMany"> {
+interface ChunkOf extends Omit<ChunkProps, "isOneOfMany" | "reach"> {
   /** When it is rendered: 0 is the first. */
   readonly rank: number;
 }
@@ -111,6 +118,7 @@ interface ChunkProps {
   readonly extent: Extent | undefined;
   /** It has a separate element. */
   readonly isOneOfMany: boolean;
+  readonly reach: Reach | undefined;
 }
 
 /** Some widgets. If one of them can't be shown, each has a boundary. */
@@ -136,12 +144,12 @@ class Chunk extends Component<ChunkProps, { readonly isBroken: boolean }> {
   }
 
   override render(): ReactNode {
-    const { extent, isOneOfMany, sources } = this.props;
+    const { extent, isOneOfMany, reach, sources } = this.props;
     const inside = (
       <>
         {extent && <i ref={this.#sight.watch} className="pvwire-display-extent" style={extent} />}
         {sources.map((source) => (
-          <WidgetView key={source.id} source={source} isAlone={this.state.isBroken} />
+          <WidgetView key={source.id} source={source} reach={reach} isAlone={this.state.isBroken} />
         ))}
       </>
     );
@@ -157,9 +165,10 @@ interface WidgetViewProps {
   readonly source: WidgetSource;
   /** It has a boundary for errors. */
   readonly isAlone: boolean;
+  readonly reach: Reach | undefined;
 }
 
-function WidgetView({ isAlone, source }: WidgetViewProps) {
+function WidgetView({ isAlone, reach, source }: WidgetViewProps) {
   const outer = useScope();
   const { palette } = useShown();
   const components = useContext(ComponentsContext);
@@ -174,9 +183,17 @@ function WidgetView({ isAlone, source }: WidgetViewProps) {
     const component = components.get(source.type) ?? Unknown;
     const lookup = (name: string): string | undefined => scope.lookup(name) ?? props.macro(name);
     const ruled = rulesOf(source.node, lookup, isLegacy(scope.file));
-    const made: Widget = { source, type: source.type, props, scope, component, missing };
+    const made: Widget = {
+      source,
+      type: source.type,
+      props,
+      scope,
+      component,
+      missing,
+      reach: boxOf(source) === undefined ? reach : undefined,
+    };
     return [missingToo(made, ruled.problems), ruled] as const;
-  }, [components, outer, palette, source]);
+  }, [components, outer, palette, reach, source]);
   const placed = usePlaced(widget, widget.props);
   const view = rules.rules.length === 0 ? placed : <Ruled widget={widget} rules={rules} />;
   const whole = isAlone ? <Boundary widget={widget}>{view}</Boundary> : view;
@@ -319,13 +336,27 @@ function usePlaced(widget: Widget, props: Props): ReactNode {
   const known = (
     <Known key={key} widget={widget} props={props} name={named?.name} problem={named?.problem} />
   );
-  if (named?.problem === undefined) return known;
+  const { reach, source } = widget;
+  if (named?.problem === undefined && reach === undefined) return known;
   return (
     <Fragment key={key}>
-      <Problem text={named.problem} />
+      {named?.problem !== undefined && <Problem text={named.problem} />}
+      {reach !== undefined && <Reached source={source} reach={reach} props={props} />}
       {known}
     </Fragment>
   );
+}
+
+interface ReachedProps {
+  readonly source: WidgetSource;
+  readonly reach: Reach;
+  readonly props: Props;
+}
+
+/** Tells where the widget is. */
+function Reached({ props, reach, source }: ReachedProps) {
+  useLayoutEffect(() => reach(source, placeOf(props)), [props, reach, source]);
+  return null;
 }
 
 /** Marks the place of a widget that isn't shown. */

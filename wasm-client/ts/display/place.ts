@@ -14,7 +14,7 @@ export interface Place {
 }
 
 /** Browsers lay out boxes up to some 33 million pixels. */
-const MAX_PIXELS = 1_000_000;
+export const MAX_PIXELS = 1_000_000;
 
 const bounded = (pixels: number): number =>
   Number.isNaN(pixels) ? 0 : Math.max(-MAX_PIXELS, Math.min(MAX_PIXELS, Math.trunc(pixels)));

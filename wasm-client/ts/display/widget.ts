@@ -5,6 +5,10 @@ import { createContext, type ComponentType } from "react";
 import type { Scope } from "./context.js";
 import type { WidgetSource } from "./model/file.js";
 import type { Props } from "./model/props.js";
+import type { Place } from "./place.js";
+
+/** A widget that its file doesn't place for sure is here now, until the returned function is called. */
+export type Reach = (widget: WidgetSource, place: Place) => () => void;
 
 /** A widget in its scope. */
 export interface Widget {
@@ -15,6 +19,8 @@ export interface Widget {
   readonly component: WidgetComponent;
   /** What of it isn't shown, one a line. */
   readonly missing: string;
+  /** Takes its place, if its file doesn't say it for sure. */
+  readonly reach?: Reach | undefined;
   /** PVs of its rules without a present value. */
   readonly lost?: string;
 }
