@@ -33,6 +33,9 @@ import type { Colours } from "../ts/widgets/pixels.js";
 import { firstPages, presentOf, turn, waysOf } from "../ts/display/pages.js";
 
 const display = (inside: string): string => `<display version="2.0.0">${inside}</display>`;
+/** What `inspectDisplay` says, at once. */
+const notesIn = (text: string, { classes }: Palette = DEFAULT_PALETTE) =>
+  inspect(withClasses(parseDisplay(text), classes ?? new Map()));
 const first = (inside: string) => {
   const widget = parseDisplay(display(inside)).widgets[0];
   if (widget === undefined) throw new Error("the test has no widget");
@@ -65,8 +68,19 @@ describe("a file", () => {
     expect(() => parseDisplay(text)).toThrow(expect.objectContaining({ code }) as Error);
   });
 
+  it("of either format is inspected", async () => {
+    const text = display('<widget type="3dviewer"/>');
+    expect(await inspectDisplay(text)).toEqual(notesIn(text));
+    const older = `<display typeId="org.csstudio.opibuilder.Display" version="1.0.0">${boy("LED")}${boy("odd")}</display>`;
+    const notes = await inspectDisplay(older);
+    expect(notes.map(({ kind, text: what }) => `${kind}: ${what}`)).toEqual([
+      "type: widgets of type odd",
+    ]);
+    await expect(inspectDisplay("<opi/>")).rejects.toMatchObject({ code: "NOT_A_DISPLAY" });
+  });
+
   it("says what of it isn't shown", () => {
-    const notes = inspectDisplay(
+    const notes = notesIn(
       display(`<widget type="3dviewer"/><widget type="3dviewer"/>
         <widget type="label"><scripts><script file="a.py"/></scripts><sparkle>1</sparkle>
           <actions><action type="execute"/><action type="write_pv"/></actions>
@@ -81,18 +95,18 @@ describe("a file", () => {
       ["property", 1],
     ]);
     expect(isWhole(notes)).toBe(false);
-    expect(isWhole(inspectDisplay(display('<widget type="led"><sparkle/></widget>')))).toBe(true);
+    expect(isWhole(notesIn(display('<widget type="led"><sparkle/></widget>')))).toBe(true);
   });
 
   it("doesn't list what converters write to every widget, where Phoebus has no such property", () => {
     const written = "<border_width>1</border_width><foreground_color/>";
     const led = `<widget type="led">${written}</widget><widget type="polyline">${written}</widget>`;
-    expect(inspectDisplay(display(led))).toEqual([]);
+    expect(notesIn(display(led))).toEqual([]);
   });
 
   it("says that an image has no axes, and which colours it can't show", () => {
     const texts = (inside: string): string[] =>
-      inspectDisplay(display(`<widget type="image">${inside}</widget>`)).map(({ text }) => text);
+      notesIn(display(`<widget type="image">${inside}</widget>`)).map(({ text }) => text);
     const hidden =
       "<x_axis><visible>false</visible></x_axis><y_axis><visible>false</visible></y_axis>";
     const known = `<color_mode>RGB1</color_mode><log_scale>true</log_scale><limits_from_pv>true</limits_from_pv>`;
@@ -845,7 +859,7 @@ describe("a widget class", () => {
 
   it("that isn't defined is listed, and the widget's own looks hold", () => {
     const texts = (text: string, palette?: Palette): string[] =>
-      inspectDisplay(display(text), palette).map((note) => `${note.kind}: ${note.text}`);
+      notesIn(display(text), palette).map((note) => `${note.kind}: ${note.text}`);
     const palette = paletteOf({ classes: bcf });
     expect(texts(title)).toEqual(["class: the class TITLE of label: not defined"]);
     expect(texts(title, palette)).toEqual([]);
@@ -1120,7 +1134,7 @@ it("a rule sets one state of a lamp, also by the name that older files have", ()
     const context = { lookup: () => undefined, palette: DEFAULT_PALETTE };
     const props = new Props(node, defaultsOf(type) ?? {}, context).with(set);
     expect(props.list("states").map((state) => state.text("label"))).toEqual(["a", "new"]);
-    expect(inspectDisplay(display(lamp(property)))).toEqual([]);
+    expect(notesIn(display(lamp(property)))).toEqual([]);
   }
 });
 
@@ -1186,8 +1200,8 @@ ScriptUtil.closeDisplay(widget)`;
     const action = (text: string): string =>
       display(`<widget type="action_button"><actions><action type="execute">
         <script file="EmbeddedPy"><text>${text}</text></script></action></actions></widget>`);
-    expect(isWhole(inspectDisplay(action("ScriptUtil.closeDisplay(widget)")))).toBe(true);
-    expect(isWhole(inspectDisplay(action("exit()")))).toBe(false);
+    expect(isWhole(notesIn(action("ScriptUtil.closeDisplay(widget)")))).toBe(true);
+    expect(isWhole(notesIn(action("exit()")))).toBe(false);
   });
 });
 
@@ -1215,7 +1229,7 @@ ${text}</text><pv_name>A</pv_name><pv_name trigger="false">B</pv_name></script><
     expect(set(setter("getString"), "x", one, other)).toBe("t");
     expect(set(setter("getDouble"), "x", one, other)).toBe(2.5);
     expect(set(setter("getInt"), "x", one, other)).toBe(2);
-    expect(isWhole(inspectDisplay(display(scripted(setter("getLong")))))).toBe(true);
+    expect(isWhole(notesIn(display(scripted(setter("getLong")))))).toBe(true);
   });
 
   it("that colours by an alarm is a rule, with the same severities in files of version 1", () => {
@@ -1230,7 +1244,7 @@ widget.setPropertyValue('line_color', WidgetColorService.getColor(cn))`;
 
   it("of a display is listed if it has an effect", () => {
     const kinds = (text: string) =>
-      inspectDisplay(
+      notesIn(
         display(`<scripts><script file="EmbeddedPy"><text>${text}</text></script></scripts>`),
       ).map(({ kind }) => kind);
     expect(kinds("# Nothing\nprint 'Hello'")).toEqual([]);
@@ -1238,7 +1252,7 @@ widget.setPropertyValue('line_color', WidgetColorService.getColor(cn))`;
   });
 
   it("is listed if it does anything else, and not if it only prints", () => {
-    const kinds = (text: string) => inspectDisplay(display(scripted(text))).map(({ kind }) => kind);
+    const kinds = (text: string) => notesIn(display(scripted(text))).map(({ kind }) => kind);
     expect(kinds("print 'Hello'\nprint('x')  # y")).toEqual([]);
     expect(kinds("print x()")).toEqual(["script"]);
     expect(kinds('widget.setPropertyValue("x", PVUtil.getInt(pvs[0]) + f())')).toEqual(["script"]);

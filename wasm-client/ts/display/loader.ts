@@ -2,9 +2,9 @@
 
 import { preparePainting } from "./canvases.js";
 import { presentFormat } from "./model/address.js";
-import { defaultsOf } from "./model/defaults.js";
-import { DisplayError, parseXml } from "./model/xml.js";
 import { parseDisplay, type DisplayFile, type FileKind } from "./model/file.js";
+import { parserOf } from "./model/inspect.js";
+import { DisplayError } from "./model/xml.js";
 
 /** Files that are kept; a display that embeds more reads them again from the browser's cache. */
 const MAX_FILES = 200;
@@ -40,9 +40,7 @@ export function createLoader(read: (address: string) => Promise<string> = fetchT
       // BOY's file is read if there is no file in today's format.
       const first = read(address);
       text = await (named === address ? first : first.catch(() => read(named)));
-      if (text.includes("typeId")) {
-        parse = (await import("./model/opi.js")).opiReader(parseXml, defaultsOf);
-      }
+      parse = await parserOf(text);
     } catch (error) {
       files.delete(address);
       const why = error instanceof Error ? error.message : String(error);

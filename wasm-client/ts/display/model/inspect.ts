@@ -12,7 +12,7 @@ import {
 import { DEFAULT_PALETTE, type Palette } from "./palette.js";
 import { rulesOf } from "./rules.js";
 import { scriptRules, scriptsOf, stepsOf } from "./script.js";
-import { childOf, textOf, type XmlNode } from "./xml.js";
+import { childOf, parseXml, textOf, type XmlNode } from "./xml.js";
 
 /** Something that isn't shown or can't be done, with how often. */
 export interface DisplayNote {
@@ -134,17 +134,24 @@ export function inspect(file: DisplayFile): DisplayNote[] {
   return counted(all);
 }
 
+/** The reader of a file's text: that of displays of BOY is loaded with the first of them. */
+export async function parserOf(text: string): Promise<(text: string) => XmlNode> {
+  if (!text.includes("typeId")) return parseXml;
+  return (await import("./opi.js")).opiReader(parseXml, defaultsOf);
+}
+
 /**
- * What of a display isn't shown or can't be done, by the text of its file. Files and PVs that can't
- * be read turn up only while it is shown.
+ * What of a display isn't shown or can't be done, by the text of its file, `.bob` or `.opi`. Files and PVs
+ * that can't be read turn up only while it is shown.
  * @param palette with the classes of widgets
  * @throws DisplayError when it isn't a display.
  */
-export function inspectDisplay(
+export async function inspectDisplay(
   text: string,
   { classes }: Palette = DEFAULT_PALETTE,
-): readonly DisplayNote[] {
-  return inspect(withClasses(parseDisplay(text), classes ?? new Map()));
+): Promise<readonly DisplayNote[]> {
+  const file = parseDisplay(text, "", "display", await parserOf(text));
+  return inspect(withClasses(file, classes ?? new Map()));
 }
 
 /** Equal notes counted. */
