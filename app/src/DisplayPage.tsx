@@ -81,6 +81,7 @@ export default function DisplayPage({ route }: { readonly route: Route }): React
         palette={palette}
         fit={fit}
         readOnly={settings.lock === "1"}
+        exists={screens.exists}
         watch={screens.watch}
         ways={waysOfBrowser()}
         onOpen={onOpen}

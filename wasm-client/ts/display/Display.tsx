@@ -47,6 +47,11 @@ export interface DisplayProps {
   /** Reads a file. @default with `fetch` */
   readonly load?: (address: string) => Promise<string>;
   /**
+   * Whether there is a file at an address, for example `exists` of `createScreens`; `undefined` if it isn't known.
+   * Where a display names `x.opi`, `x.bob` is only asked for if it may be there. @default it isn't known
+   */
+  readonly exists?: (address: string) => boolean | undefined;
+  /**
    * Called when an action opens a display. Return true if the page has opened it itself, for example
    * in a window. @default the display is opened here, or in a tab of this display
    */
@@ -79,7 +84,16 @@ export function Display(props: DisplayProps): ReactNode {
 }
 
 function Pages(props: DisplayProps & { readonly macros: Readonly<Record<string, string>> }) {
-  const { file, fit = "none", load, macros, onNotes, onOpen, palette = DEFAULT_PALETTE } = props;
+  const {
+    exists,
+    file,
+    fit = "none",
+    load,
+    macros,
+    onNotes,
+    onOpen,
+    palette = DEFAULT_PALETTE,
+  } = props;
   const { readOnly = false, watch, ways } = props;
   const address = new URL(file, document.baseURI).href;
   const root = folderAddress(props.root ?? folderOf(address));
@@ -88,7 +102,7 @@ function Pages(props: DisplayProps & { readonly macros: Readonly<Record<string, 
   const [reports, setReports] = useState<readonly Report[]>([]);
   const present = presentOf(pages);
   const id = useId();
-  const loader = useMemo(() => createLoader(load), [load]);
+  const loader = useMemo(() => createLoader(load, exists), [load, exists]);
   const notes = useRuntimeNotes();
   const listener = useRef(onOpen);
   useEffect(() => {

@@ -26,7 +26,13 @@ export interface FileLoader {
   readonly refresh: (addresses: readonly string[]) => void;
 }
 
-export function createLoader(read: (address: string) => Promise<string> = fetchText): FileLoader {
+/** Whether there is a file at an address; `undefined`: it isn't known. */
+export type Exists = (address: string) => boolean | undefined;
+
+export function createLoader(
+  read: (address: string) => Promise<string> = fetchText,
+  exists: Exists = () => undefined,
+): FileLoader {
   const files = new Map<string, Promise<DisplayFile>>();
   const listeners = new Map<string, Set<() => void>>();
   const parsed = async (
@@ -38,8 +44,10 @@ export function createLoader(read: (address: string) => Promise<string> = fetchT
     let parse;
     try {
       // BOY's file is read if there is no file in today's format.
-      const first = read(address);
-      text = await (named === address ? first : first.catch(() => read(named)));
+      const isOlder = named !== address;
+      const isFirst = !isOlder || exists(address) !== false;
+      const first = read(isFirst ? address : named);
+      text = await (isOlder && isFirst ? first.catch(() => read(named)) : first);
       parse = await parserOf(text);
     } catch (error) {
       files.delete(address);

@@ -31,6 +31,11 @@ export interface Screens {
    */
   readonly palette: (path: string) => Promise<Palette>;
   /**
+   * Whether the folder had a file at an address when it was last listed; `undefined` before, and for other
+   * addresses.
+   */
+  readonly exists: (address: string) => boolean | undefined;
+  /**
    * Calls `changed` with the addresses of files that have changed since they were last listed, until
    * the returned function is called. Pages that aren't visible wait.
    */
@@ -72,6 +77,10 @@ export function createScreens(url: string | URL, options: { pollMs?: number } = 
     } catch {
       return undefined;
     }
+  };
+  const exists: Screens["exists"] = (address) => {
+    const path = pathOf(address);
+    return path === undefined ? undefined : last?.some((file) => file.path === path);
   };
   const palettes = new Map<string, Promise<Palette>>();
   const palette: Screens["palette"] = async (display) => {
@@ -117,7 +126,7 @@ export function createScreens(url: string | URL, options: { pollMs?: number } = 
       clearTimeout(timer);
     };
   };
-  return { list, addressOf, pathOf, palette, watch };
+  return { list, addressOf, pathOf, palette, exists, watch };
 }
 
 function changedIn(before: readonly ScreenFile[], now: readonly ScreenFile[]): string[] {
