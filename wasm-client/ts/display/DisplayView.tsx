@@ -23,7 +23,7 @@ import { Props } from "./model/props.js";
 import { textOf } from "./model/xml.js";
 import { MAX_PIXELS } from "./place.js";
 import { boxOf } from "./sight.js";
-import { useFile } from "./use_file.js";
+import { useFile } from "./loader.js";
 import type { Reach } from "./widget.js";
 import { Widgets } from "./WidgetView.js";
 import { point } from "./widgets/texts.js";

@@ -17,7 +17,7 @@ import { cssColour } from "../model/palette.js";
 import { Props } from "../model/props.js";
 import { childOf } from "../model/xml.js";
 import { cssFont, placeOf } from "../place.js";
-import { useFile } from "../use_file.js";
+import { useFile } from "../loader.js";
 import { useWidgetPv } from "../use_widget_pv.js";
 import type { WidgetProps } from "../widget.js";
 import { Box } from "../widgets/Box.js";

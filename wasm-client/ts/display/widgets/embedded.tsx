@@ -22,7 +22,7 @@ import { cssColour, type Palette } from "../model/palette.js";
 import { type Defaults, Props } from "../model/props.js";
 import type { XmlNode } from "../model/xml.js";
 import { borderOf, cssFont, placeOf } from "../place.js";
-import { useFile } from "../use_file.js";
+import { useFile } from "../loader.js";
 import { Widgets } from "../WidgetView.js";
 import { useActiveTab } from "./containers.js";
 
