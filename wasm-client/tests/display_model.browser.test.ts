@@ -4,7 +4,13 @@ import { describe, expect, it } from "vitest";
 
 import { inspect } from "../ts/display/model/inspect.js";
 import { inspectDisplay, isWhole, paletteOf } from "../ts/display/index.js";
-import { fileName, nearestFile, resolveFile, webPage } from "../ts/display/model/address.js";
+import {
+  fileName,
+  nearestFile,
+  PALETTE_FILES,
+  resolveFile,
+  webPage,
+} from "../ts/display/model/address.js";
 import { defaultsOf, KNOWN_TYPES } from "../ts/display/model/defaults.js";
 import { withClasses } from "../ts/display/model/classes.js";
 import { compile, isTrue, type ExpressionValue } from "../ts/display/model/expression.js";
@@ -692,12 +698,21 @@ describe("a file's address", () => {
   });
 
   it("of the facility's colours is the nearest one around a display", () => {
-    const paths = new Set(["color.def", "a/b/color.def"]);
-    const found = ["x.bob", "a/x.bob", "a/b/x.bob", "a/b/c/x.bob"].map((display) =>
-      nearestFile(paths, display, "color.def"),
+    const [colours, fonts, classes] = PALETTE_FILES;
+    const paths = [
+      "color.def",
+      "a/b/my_Colours.def",
+      "a/b/c/a_color.def",
+      "a/b/c/color.def",
+      "a/x.bcf",
+    ];
+    const found = ["x.bob", "a/x.bob", "a/b/x.bob", "a/b/c/x.bob", "a/b/c/d/x.bob"].map((display) =>
+      nearestFile(paths, display, colours),
     );
-    expect(found).toEqual(["color.def", "color.def", "a/b/color.def", "a/b/color.def"]);
-    expect(nearestFile(paths, "a/x.bob", "font.def")).toBe(undefined);
+    expect(found).toEqual([paths[0], paths[0], paths[1], paths[3], paths[3]]);
+    expect(nearestFile(paths, "a/x.bob", fonts)).toBe(undefined);
+    expect(nearestFile(paths, "a/b/x.bob", classes)).toBe("a/x.bcf");
+    expect(nearestFile(paths, "b/x.bob", classes)).toBe(undefined);
   });
 
   it.each([

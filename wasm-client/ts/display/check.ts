@@ -2,7 +2,7 @@
 
 import { classesOf, withClasses, type WidgetClasses } from "./model/classes.js";
 import { actionsOf, allWidgets, parseDisplay, type WidgetSource } from "./model/file.js";
-import { isDisplay, nearestFile, presentFormat } from "./model/address.js";
+import { isDisplay, nearestFile, PALETTE_FILES, presentFormat } from "./model/address.js";
 import { defaultsOf } from "./model/defaults.js";
 import { counted, inspect, isWhole, type DisplayNote } from "./model/inspect.js";
 import { clientName } from "./model/names.js";
@@ -41,9 +41,10 @@ export function checkFolder(
   read: (path: string) => string,
 ): CheckedDisplay[] {
   const all = new Set(files);
+  const ofClasses = files.filter((path) => PALETTE_FILES[2].test(path));
   const known = new Map<string, FoundClasses>();
   const classesFor = (display: string): FoundClasses => {
-    const path = nearestFile(all, display, "classes.bcf") ?? "";
+    const path = nearestFile(ofClasses, display, PALETTE_FILES[2]) ?? "";
     const found = known.get(path) ?? readClasses(path, read);
     known.set(path, found);
     return found;

@@ -1,7 +1,7 @@
 /** Displays that a relay serves: their list, their colours, and which of their files have changed. */
 
 import { fetchText } from "./loader.js";
-import { nearestFile } from "./model/address.js";
+import { nearestFile, PALETTE_FILES } from "./model/address.js";
 import { paletteOf, type Palette } from "./model/palette.js";
 
 /** A file of the list. */
@@ -25,8 +25,9 @@ export interface Screens {
   /** The path of an address; `undefined` for other addresses. */
   readonly pathOf: (address: string) => string | undefined;
   /**
-   * The palette of a display's path: of the `color.def`, `font.def` and `classes.bcf` in its folder or
-   * in the nearest one around it. A file that can't be read is left out.
+   * The palette of a display's path: of the files of colours, fonts and classes in its folder or in the
+   * nearest one around it, such as `color.def`, `font.def` and `classes.bcf`. A file that can't be read
+   * is left out.
    * @throws Error that says why the list can't be read
    */
   readonly palette: (path: string) => Promise<Palette>;
@@ -43,9 +44,6 @@ export interface Screens {
 }
 
 const TIMEOUT_MS = 10_000;
-
-/** The files of a palette. */
-const PALETTE_FILES = ["color.def", "font.def", "classes.bcf"] as const;
 
 /**
  * The displays of a relay.
@@ -85,7 +83,7 @@ export function createScreens(url: string | URL, options: { pollMs?: number } = 
   const palettes = new Map<string, Promise<Palette>>();
   const palette: Screens["palette"] = async (display) => {
     const versions = new Map((last ?? (await list())).map((file) => [file.path, file.version]));
-    const paths = PALETTE_FILES.map((name) => nearestFile(new Set(versions.keys()), display, name));
+    const paths = PALETTE_FILES.map((name) => nearestFile(versions.keys(), display, name));
     // Another palette would render all widgets again.
     const key = JSON.stringify(paths.map((path) => [path, versions.get(path ?? "")]));
     const known = palettes.get(key);

@@ -63,16 +63,27 @@ export const presentFormat = (file: string): string => file.replace(/\.opi(?=$|[
 export const isDisplay = (path: string, paths: ReadonlySet<string>): boolean =>
   /\.bob$/i.test(path) || (/\.opi$/i.test(path) && !paths.has(presentFormat(path)));
 
-/** The path of a file of this name in a display's folder, or in the nearest one around it. */
+/** Files of colours, fonts and widget classes, whose names facilities choose. */
+export const PALETTE_FILES = [/colou?r[^/]*\.def$/i, /font[^/]*\.def$/i, /\.bcf$/i] as const;
+
+/** As they are called without a choice. */
+const USUAL = /(^|\/)(color\.def|font\.def|classes\.bcf)$/;
+
+/**
+ * The path of such a file in a display's folder, or in the nearest one around it: of several in a folder the usual one, or
+ * the first by name.
+ */
 export function nearestFile(
-  paths: ReadonlySet<string>,
+  paths: Iterable<string>,
   display: string,
-  name: string,
+  name: RegExp,
 ): string | undefined {
-  const folders = display.split("/").slice(0, -1);
-  for (let depth = folders.length; depth >= 0; depth -= 1) {
-    const path = [...folders.slice(0, depth), name].join("/");
-    if (paths.has(path)) return path;
+  const files = [...paths].filter((path) => name.test(path)).sort();
+  for (let folder = display; folder !== "";) {
+    folder = folder.replace(/[^/]*\/?$/, "");
+    const near = files.filter((path) => path.replace(/[^/]*$/, "") === folder);
+    const file = near.find((path) => USUAL.test(path)) ?? near[0];
+    if (file !== undefined) return file;
   }
   return undefined;
 }
