@@ -516,17 +516,39 @@ describe("a label that is longer than its place", () => {
   });
 });
 
-it("a label whose words don't wrap is cut with an ellipsis, and one that wraps isn't", async () => {
-  const long = "<text>Temperature of the third cavity</text><width>90</width><height>20</height>";
+it("a label that is too long for its box ends with an ellipsis, and no line is cut", async () => {
   const label = (name: string, more: string): string =>
-    `<widget type="label"><name>${name}</name>${long}${more}</widget>`;
-  await open(label("cut", "<wrap_words>false</wrap_words>") + label("wrapped", ""));
-  const [cut, wrapped] = [part("cut", "span > span"), part("wrapped", "span > span")];
-  expect(getComputedStyle(cut).textOverflow).toBe("ellipsis");
-  expect(getComputedStyle(cut).overflowX).toBe("clip");
-  expect(cut.scrollWidth).toBeGreaterThan(cut.clientWidth);
-  expect(cut.getBoundingClientRect().width).toBeLessThanOrEqual(90);
-  expect(wrapped.scrollWidth).toBe(wrapped.clientWidth);
+    `<widget type="label"><name>${name}</name><text>Temperature of the third cavity</text><width>90</width>${more}</widget>`;
+  await open(
+    label("cut", "<wrap_words>false</wrap_words><height>60</height>") +
+      label("one", "<height>20</height>") +
+      label("two", "<height>40</height>") +
+      label("all", "<height>60</height>") +
+      label("grown", "<height>20</height><auto_size>true</auto_size>"),
+  );
+  const text = (name: string): Element => part(name, "span > span");
+  for (const name of ["cut", "one"]) {
+    expect(getComputedStyle(text(name)).textOverflow, name).toBe("ellipsis");
+    expect(getComputedStyle(text(name)).overflowX, name).toBe("clip");
+    expect(text(name).scrollWidth, name).toBeGreaterThan(text(name).clientWidth);
+    expect(text(name).getBoundingClientRect().width, name).toBeLessThanOrEqual(90);
+  }
+  const two = text("two").getBoundingClientRect();
+  expect(text("two").scrollHeight).toBeGreaterThan(two.height);
+  expect(two.bottom).toBeLessThanOrEqual(box("two").getBoundingClientRect().bottom);
+  expect(text("all").scrollHeight).toBe(text("all").clientHeight);
+  expect(box("grown").getBoundingClientRect().width).toBeGreaterThan(90);
+});
+
+it("choices that are too narrow for their words end with an ellipsis", async () => {
+  await open(
+    `<widget type="choice"><name>narrow</name><width>80</width><height>20</height>
+      <items><item>Item number 1</item><item>Item number 2</item></items></widget>`,
+  );
+  const text = part("narrow", "button > span");
+  expect(getComputedStyle(text).textOverflow).toBe("ellipsis");
+  expect(text.scrollWidth).toBeGreaterThan(text.clientWidth);
+  expect(text.getBoundingClientRect().height).toBeLessThanOrEqual(20);
 });
 
 it("widgets that take the size of their content are as large as it is", async () => {

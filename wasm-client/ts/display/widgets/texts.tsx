@@ -44,6 +44,8 @@ function plainTextStyle(props: Props): CSSProperties | undefined {
 }
 
 export function Label({ props, widget }: WidgetProps): ReactNode {
+  const lines = props.flag("wrap_words") ? linesOf(props) : 1;
+  const isClamped = lines > 1 && !props.flag("auto_size");
   return (
     <Box
       widget={widget}
@@ -52,7 +54,12 @@ export function Label({ props, widget }: WidgetProps): ReactNode {
       style={{ ...inkOf(props), ...borderOf(props), ...autoSize(props) }}
     >
       <span style={textStyle(props)}>
-        <span>{props.text("text")}</span>
+        <span
+          data-clamped={isClamped || undefined}
+          style={isClamped ? { WebkitLineClamp: lines } : wrappingOf(props)}
+        >
+          {props.text("text")}
+        </span>
       </span>
     </Box>
   );
@@ -84,13 +91,16 @@ function fitsIn(props: Props): (text: string) => boolean {
   };
 }
 
-/** In a box of one line nothing wraps: a second line, such as that of the units, would not be seen. */
-function wrappingOf(props: Props): CSSProperties {
+/** How many lines a box has room for. */
+function linesOf(props: Props): number {
   const { height, width } = placeOf(props);
   const isSideways = STEPS.indexOf(props.choice("rotation_step", STEPS)) % 2 === 1;
-  const isOneLine = (isSideways ? width : height) < 2 * LINE_HEIGHT * props.font().size;
-  return isOneLine ? { whiteSpace: "pre" } : {};
+  return Math.floor((isSideways ? width : height) / (LINE_HEIGHT * props.font().size));
 }
+
+/** In a box of one line nothing wraps: a second line, such as that of the units, would not be seen. */
+const wrappingOf = (props: Props): CSSProperties =>
+  linesOf(props) < 2 ? { whiteSpace: "pre" } : {};
 
 /** The value under the pointer: a tooltip that changes with each update makes it dearer. */
 let pointed: HTMLElement | undefined;
