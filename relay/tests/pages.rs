@@ -6,12 +6,13 @@
 //! Topology: one relay, and plain connections to it; for its clients an IOC whose record changes, a client that keeps
 //! up, and one that acknowledges nothing.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use pvwire_schema::close::CloseCode;
-use serde_json::Value;
+use serde_json::{Value, json as json_of};
 use socket2::{Domain, Socket, Type};
 
 use crate::audit::{is_whole, lines};
@@ -564,6 +565,69 @@ fn users_whom_the_operator_names_disconnect_clients_and_the_audit_file_says_so()
     );
     assert!(done["peer"].as_str().unwrap().starts_with("127.0.0.1"));
     is_whole(&[&audit]);
+
+    // Without a record no client is disconnected.
+    let mut client = connect();
+    fs::remove_file(&audit).unwrap();
+    fs::create_dir(&audit).unwrap();
+    eventually("the audit file fails", || {
+        relay.metric("pvwire_audit_failing") == 1.0
+    });
+    let (status, why) = disconnect(address, &id_of(0), jane);
+    assert_eq!(status, 503, "{why}");
+    assert!(why.starts_with("nothing was done: "), "{why}");
+    client.read_for_a_moment();
+    assert!(client.closed.is_none());
+}
+
+#[test]
+fn all_pvs_are_listed_in_pages_and_found_by_words() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, r#"record(ao, "$(P)ao") { field(PINI, "YES") }"#);
+    let own = prefix();
+    let rules = format!("[[rule]]\nuser = \"joe\"\npv = \"{own}*7\"\ndeny = \"read\"\n");
+    let config = format!("--config={}", file("rules.toml", &rules).display());
+    let by_proxy = ["--auth=trusted-header", "--trusted-proxy=127.0.0.1"];
+    let relay = Relay::start(network, &[&by_proxy[..], &[config.as_str()]].concat());
+    let address = relay.address();
+    let origin = format!("http://{address}");
+    let [jane, joe] = ["jane", "joe"].map(|user| [("X-Forwarded-User", user)]);
+    let mut client = Client::connect_with(address, &[jane[0], ("Origin", origin.as_str())]);
+    let [ao] = ioc.names(["ao"]);
+    client.subscribe_live(&[&ao]);
+    // One request compares 5,000 of them.
+    let names: Vec<_> = (0..6000).map(|n| format!("{own}:n{n:04}")).collect();
+    client.subscribe(&names);
+    let listed = |query: &str, reader: &[(&str, &str)]| {
+        let page = json(&get(address, &format!("/status/pvs?{query}"), reader));
+        let pvs = page["pvs"].as_array().unwrap().clone();
+        (pvs, page["next"].clone())
+    };
+    let every = |query: &str, reader: &[(&str, &str)]| {
+        let (mut all, mut after) = (Vec::new(), String::new());
+        loop {
+            let (pvs, next) = listed(&format!("{query}&after={after}"), reader);
+            all.extend(pvs.into_iter().map(|pv| pv["name"].clone()));
+            match next.as_str() {
+                Some(next) => after = next.to_owned(),
+                None => return all,
+            }
+        }
+    };
+    let (first, next) = listed(&format!("q={own}&limit=2"), &jane);
+    assert_eq!((first.len(), &next), (2, &first[1]["name"]));
+    assert_eq!(every("limit=1000", &jane).len(), 6001);
+    let found = every(&format!("q={}+Connected", ao.to_uppercase()), &jane);
+    assert_eq!(found, [json_of!(format!("ca://{ao}"))]);
+    let (pvs, _) = listed(&format!("q={ao}"), &jane);
+    assert!(pvs.is_empty() || pvs[0]["state"] == "Connected", "{pvs:?}");
+    let last = json_of!(format!("ca://{}", names[5997]));
+    assert_eq!(every(&format!("q={own}+5997"), &jane), [last]);
+    assert_eq!(every(&format!("q={own}+5997"), &joe), [Value::Null; 0]);
+    assert_eq!(every("limit=1000", &joe).len(), 6001 - 600);
+    assert_eq!(get(address, "/status/pvs?limit=0", &jane).status, 400);
+    let off = self::relay(&["--pages=off"]);
+    assert_eq!(get(off.address(), "/status/pvs", &[]).status, 404);
 }
 
 #[test]

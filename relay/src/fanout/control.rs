@@ -12,7 +12,7 @@ use crate::fanout::encoding::Encoding;
 use crate::fanout::set::PvSet;
 use crate::ingest::Intake;
 use crate::limits::memory::Owner;
-use crate::state::table::Table;
+use crate::state::table::{Entry, Table};
 
 /// A client, as its shard knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -208,6 +208,21 @@ pub struct ListedPv {
     pub bytes: u64,
     /// Host and port of its server.
     pub server: Option<Arc<str>>,
+}
+
+impl ListedPv {
+    /// The PV of a name, from its entry in the table.
+    #[must_use]
+    pub fn new(name: Arc<str>, holders: usize, entry: &Entry) -> Self {
+        Self {
+            name,
+            state: entry.connection.state,
+            holders,
+            updates: entry.latest.as_ref().map_or(0, |latest| latest.sequence),
+            bytes: entry.bytes_received(),
+            server: entry.server.clone(),
+        }
+    }
 }
 
 /// What came from one server.

@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use pvwire_schema::types::{Hello, SkipCause};
+use pvwire_schema::types::{Hello, PvId, SkipCause};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use crate::access::audit::{Audit, Health, State};
 use crate::fanout::control::{
     ClientId, ControlQueue, ControlRequest, ListedPv, Overview, ServerTraffic, SourceTraffic,
+    TableRead,
 };
 use crate::fanout::set::PvSet;
 use crate::ingest::Intake;
@@ -315,6 +316,26 @@ impl Admin {
         tokio::time::timeout(PATIENCE, sets).await.ok()?.ok()
     }
 
+    /// What is known of these PVs, with their numbers of holders; `None` when the tick thread doesn't answer.
+    pub async fn pvs_seen(&self, pvs: Vec<(Arc<str>, PvId, usize)>) -> Option<Vec<ListedPv>> {
+        let (answer, seen) = oneshot::channel();
+        let registry = Arc::clone(&self.registry);
+        let read = TableRead::new(move |table| {
+            let ids: Vec<_> = pvs.iter().map(|(_, id, _)| *id).collect();
+            // A PV that was closed meanwhile may have left its number to another one.
+            let names = registry.names(&ids);
+            let open = pvs.into_iter().zip(names);
+            let open = open.filter(|((name, ..), now)| now.as_ref() == Some(name));
+            let seen = open.filter_map(|((name, id, holders), _)| {
+                Some(ListedPv::new(name, holders, table.get(id)?))
+            });
+            // The receiver may be gone meanwhile.
+            let _ = answer.send(seen.collect::<Vec<_>>());
+        });
+        self.control.push(ControlRequest::Read(read));
+        tokio::time::timeout(PATIENCE, seen).await.ok()?.ok()
+    }
+
     /// The listed clients, as the status has them.
     async fn client_list(&self) -> Vec<Value> {
         let clients = self.clients_seen().await;
@@ -350,7 +371,6 @@ impl Admin {
         // Without an answer, the numbers of PVs and groups are 0.
         let overview = self.overview(LISTED_PVS).await.unwrap_or_default();
         let clients = self.client_list().await;
-        let pv = |pv: &ListedPv| json!({ "name": *pv.name, "state": format!("{:?}", pv.state), "clients": pv.holders, "updates": pv.updates, "bytes": pv.bytes, "server": pv.server.as_deref() });
         let server = |server: &ServerTraffic| json!({ "name": *server.name, "pvs": server.pvs, "connected": server.connected, "bytes": server.bytes });
         let source = |source: &SourceTraffic| json!({ "name": source.name, "pvs": source.pvs, "connected": source.connected, "updates": source.updates, "bytes": source.bytes });
         let ages = |Ages { counts, sum_micros }: Ages| json!({ "counts": counts, "sumMilliseconds": sum_micros as f64 / 1000.0 });
@@ -415,9 +435,14 @@ impl Admin {
             },
             "servers": overview.servers.iter().map(server).collect::<Vec<_>>(),
             "sources": overview.sources.iter().map(source).collect::<Vec<_>>(),
-            "list": overview.pvs.iter().map(pv).collect::<Vec<_>>(),
+            "list": overview.pvs.iter().map(pv_json).collect::<Vec<_>>(),
         })
     }
+}
+
+/// A PV, as the status has it.
+pub(super) fn pv_json(pv: &ListedPv) -> Value {
+    json!({ "name": *pv.name, "state": format!("{:?}", pv.state), "clients": pv.holders, "updates": pv.updates, "bytes": pv.bytes, "server": pv.server.as_deref() })
 }
 
 /// When something was last done, in seconds past the POSIX epoch; 0 for never.

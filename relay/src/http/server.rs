@@ -376,6 +376,9 @@ impl Server {
         if let Some(id) = clients::id_in(&path) {
             return self.client(id, &request, visit).await;
         }
+        if is_get && path == clients::PVS_PATH {
+            return self.pvs(&request, visit).await;
+        }
         if !is_get && !self.is_close_of_socket(&request, visit) {
             return Ok(self.get_only(&request, visit));
         }

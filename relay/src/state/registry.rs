@@ -525,8 +525,9 @@ impl Registry {
         pvs.map(|slot| Arc::clone(&slot.name)).collect()
     }
 
-    /// Up to `limit` PVs, by name: name, number, holders with those of its filtered PVs and without the relay itself.
-    pub fn list(&self, limit: usize) -> Vec<(Arc<str>, PvId, usize)> {
+    /// Up to `limit` PVs whose names follow `after`, by name: name, number, holders with those of its filtered PVs and
+    /// without the relay itself.
+    pub fn list(&self, after: &str, limit: usize) -> Vec<(Arc<str>, PvId, usize)> {
         if limit == 0 {
             return Vec::new();
         }
@@ -542,6 +543,9 @@ impl Registry {
             else {
                 continue;
             };
+            if **name <= *after {
+                continue;
+            }
             if first.len() < limit {
                 first.push((name, index));
             } else if let Some(mut last) = first.peek_mut()

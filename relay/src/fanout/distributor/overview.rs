@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use super::Distributor;
 use crate::compute::cpu_time;
 use crate::fanout::control::{ListedPv, Overview, ServerTraffic, SourceTraffic};
-use crate::state::table::{Entry, Table};
+use crate::state::table::Table;
 
 /// Number of PVs and servers that the metrics list: those with the most bytes.
 const LARGEST: usize = 20;
@@ -70,9 +70,9 @@ impl Distributor {
         let mut overview = self.overview(table);
         overview.groups = self.groups.len();
         let mut pvs = Vec::new();
-        for (name, id, holders) in self.registry.list(limit) {
+        for (name, id, holders) in self.registry.list("", limit) {
             let Some(entry) = table.get(id) else { continue };
-            pvs.push(listed(name, holders, entry));
+            pvs.push(ListedPv::new(name, holders, entry));
         }
         let took = cpu_time().saturating_sub(begun);
         LastOverview {
@@ -159,15 +159,4 @@ fn largest(mut pvs: Vec<(Reverse<u64>, PvId)>) -> Vec<(u64, PvId)> {
     pvs.into_iter()
         .map(|(Reverse(bytes), id)| (bytes, id))
         .collect()
-}
-
-fn listed(name: Arc<str>, holders: usize, entry: &Entry) -> ListedPv {
-    ListedPv {
-        name,
-        state: entry.connection.state,
-        holders,
-        updates: entry.latest.as_ref().map_or(0, |latest| latest.sequence),
-        bytes: entry.bytes_received(),
-        server: entry.server.clone(),
-    }
 }

@@ -1,4 +1,5 @@
-//! `/status/clients/ID`: the PVs that one client watches, and its end by an operator.
+//! `/status/pvs` and `/status/clients/ID`: pages of all PVs and of those that one client watches, and a client's end by
+//! an operator.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +9,7 @@ use hyper::body::Incoming;
 use hyper::header;
 use hyper::{Method, Request, StatusCode};
 use pvwire_schema::close::CloseCode;
-use pvwire_schema::types::Outcome;
+use pvwire_schema::types::{ConnectionState, Outcome};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -21,17 +22,27 @@ use super::{Server, Visit};
 use crate::access::audit::{self, Attempt, AuditError};
 use crate::access::rule::Identity;
 use crate::compute::Size;
+use crate::fanout::control::ListedPv;
+use crate::http::admin::pv_json;
 use crate::limits::rate::Bucket;
 use crate::session::shard::ClientSeen;
 
 /// Path of a client, whose id follows.
 const PATH: &str = "/status/clients/";
 
+/// Path of the PVs.
+pub(super) const PVS_PATH: &str = "/status/pvs";
+
+/// Maximum number of PVs that one request compares with its words: the tick thread reads their states.
+const COMPARED: usize = 5000;
+
 /// Number of names in an answer, unless the request says another one.
 const NAMES: usize = 200;
 
 /// Maximum number of names in an answer.
 const MAX_NAMES: usize = 1000;
+
+const BUSY: &str = "the relay has too much work to answer in time: ask again later\n";
 
 /// How long a request waits for a shard.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -44,6 +55,39 @@ const NOT_PERMITTED: &str =
 /// The id in a path such as `/status/clients/0.1.2`.
 pub(super) fn id_in(path: &str) -> Option<&str> {
     path.strip_prefix(PATH).filter(|id| !id.is_empty())
+}
+
+/// The maximum number of rows in the answer to a request.
+fn limit_of(request: &Request<Incoming>) -> Result<usize, Refusal> {
+    match argument(request, "limit").map(|text| text.parse()) {
+        None => Ok(NAMES),
+        Some(Ok(limit @ 1..=MAX_NAMES)) => Ok(limit),
+        Some(_) => {
+            let message = format!("limit is not a number from 1 to {MAX_NAMES}\n");
+            Err((StatusCode::BAD_REQUEST, message).into())
+        }
+    }
+}
+
+fn busy() -> Refusal {
+    (StatusCode::SERVICE_UNAVAILABLE, BUSY).into()
+}
+
+/// Whether a PV's name, state and server have all of these words, which are in lower case.
+fn has_words(pv: &ListedPv, words: &[&str]) -> bool {
+    let state = match pv.state {
+        ConnectionState::Connecting => "searched",
+        ConnectionState::NotFound => "not found",
+        ConnectionState::Connected => "connected",
+        ConnectionState::Disconnected => "disconnected",
+    };
+    let row = format!(
+        "{} {state} {}",
+        pv.name,
+        pv.server.as_deref().unwrap_or_default()
+    );
+    let row = row.to_lowercase();
+    words.iter().all(|word| row.contains(word))
 }
 
 fn unrecorded(why: &AuditError) -> Refusal {
@@ -134,6 +178,52 @@ impl Server {
         seen.ok_or_else(|| (StatusCode::NOT_FOUND, NO_CLIENT).into())
     }
 
+    /// `GET /status/pvs?q=WORDS&after=NAME&limit=N`: PVs by name that have each of the words in their names, states or
+    /// servers, and that the reader of the page may read. `next` is the name after which the next page begins.
+    pub(super) async fn pvs(
+        &self,
+        request: &Request<Incoming>,
+        visit: &Visit,
+    ) -> Result<Answer, Refusal> {
+        let reader = self.reader_of_pages(request, visit)?;
+        let limit = limit_of(request)?;
+        let after = argument(request, "after").unwrap_or_default();
+        let text = argument(request, "q").unwrap_or_default().to_lowercase();
+        let cpu = self.cpu_of_reader(request, visit, reader.as_ref());
+        let registry = Arc::clone(&self.admin.registry);
+        let choose = move || {
+            let mut pvs = registry.list(&after, COMPARED);
+            let is_full = pvs.len() == COMPARED;
+            let last = pvs
+                .last()
+                .filter(|_| is_full)
+                .map(|(name, ..)| Arc::clone(name));
+            pvs.retain(|(name, ..)| may_see(&registry, reader.as_ref(), name));
+            (pvs, last)
+        };
+        let (pvs, last) = self.pool.compute(&cpu, Size::Short, choose).await?;
+        let pvs = self.admin.pvs_seen(pvs).await.ok_or_else(busy)?;
+        let write = move || {
+            let words: Vec<_> = text.split_whitespace().collect();
+            let mut page: Vec<_> = pvs
+                .iter()
+                .filter(|pv| has_words(pv, &words))
+                .take(limit + 1)
+                .collect();
+            let has_more = page.len() > limit;
+            page.truncate(limit);
+            let next = if has_more {
+                page.last().map(|pv| &pv.name)
+            } else {
+                last.as_ref()
+            };
+            let pvs: Vec<_> = page.iter().map(|pv| pv_json(pv)).collect();
+            json!({ "pvs": pvs, "next": next.map(|name| &**name) }).to_string()
+        };
+        let text = self.pool.compute(&cpu, Size::Short, write).await?;
+        Ok(with_type(text, "application/json"))
+    }
+
     /// `GET /status/clients/ID?after=NAME&limit=N`: the names of its PVs that the reader of the page may read, in order.
     async fn pvs_of_client(
         &self,
@@ -142,22 +232,12 @@ impl Server {
         visit: &Visit,
     ) -> Result<Answer, Refusal> {
         let reader = self.reader_of_pages(request, visit)?;
-        let limit = match argument(request, "limit").map(|text| text.parse()) {
-            None => NAMES,
-            Some(Ok(limit @ 1..=MAX_NAMES)) => limit,
-            Some(_) => {
-                let message = format!("limit is not a number from 1 to {MAX_NAMES}\n");
-                return Err((StatusCode::BAD_REQUEST, message).into());
-            }
-        };
+        let limit = limit_of(request)?;
         let after = argument(request, "after").unwrap_or_default();
         let seen = self.found(id).await?;
         let sets = match seen.client {
             None => Vec::new(),
-            Some(client) => self.admin.sets_of(vec![client]).await.ok_or_else(|| {
-                let message = "the relay has too much work to answer in time: ask again later\n";
-                Refusal::from((StatusCode::SERVICE_UNAVAILABLE, message))
-            })?,
+            Some(client) => self.admin.sets_of(vec![client]).await.ok_or_else(busy)?,
         };
         let cpu = self.cpu_of_reader(request, visit, reader.as_ref());
         let registry = Arc::clone(&self.admin.registry);

@@ -73,7 +73,7 @@ impl Server {
         let cpu = self.cpu_of_reader(request, visit, reader.as_ref());
         let registry = Arc::clone(&self.admin.registry);
         let write = move || {
-            let mut pvs = registry.list(LISTED_PVS);
+            let mut pvs = registry.list("", LISTED_PVS);
             pvs.retain(|(name, ..)| may_see(&registry, reader.as_ref(), name));
             let pvs: Vec<_> = (pvs.iter())
                 .map(|(name, _, clients)| (*clients, &**name))

@@ -179,7 +179,7 @@ fn one_monitor_serves_all_filters_and_equal_ones_share_a_number() {
     assert_ne!(filtered(&registry, 3), Ok(pv));
     assert_eq!(counted.opened.load(Ordering::Relaxed), 1);
     assert_eq!(registry.monitors(), 1);
-    assert_eq!(registry.list(9), [("ca://TEMP".into(), base, 4)]);
+    assert_eq!(registry.list("", 9), [("ca://TEMP".into(), base, 4)]);
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn pv_that_the_relay_keeps_for_itself_has_no_client_and_stays_open() {
     let (registry, _) = registry();
     let owner = Owner::unlimited();
     let pv = registry.acquire_own("TEMP", &owner).unwrap();
-    let holders = || registry.list(9).remove(0).2;
+    let holders = || registry.list("", 9).remove(0).2;
     assert_eq!(holders(), 0);
     assert_eq!(one(&registry, "TEMP"), Ok(pv));
     let through = filtered(&registry, 2).unwrap();
@@ -198,7 +198,7 @@ fn pv_that_the_relay_keeps_for_itself_has_no_client_and_stays_open() {
     assert_eq!(registry.sweep(left + LINGER).0, 0);
     registry.release_own(&[pv], left);
     assert_eq!(registry.sweep(left + LINGER).0, 1);
-    assert_eq!(registry.list(9), []);
+    assert_eq!(registry.list("", 9), []);
     // The number is another PV's now.
     assert_eq!(one(&registry, "OTHER"), Ok(pv));
     assert_eq!(holders(), 1);
@@ -216,16 +216,16 @@ fn list_of_few_pvs_is_not_the_order_of_all() {
         new: PVS,
     };
     let held = registry.acquire(&names, &Identity::default(), &Owner::unlimited(), &mut room);
-    let first = registry.list(3);
+    let first = registry.list("", 3);
     for (n, (name, pv, holders)) in first.into_iter().enumerate() {
         assert_eq!(&*name, format!("ca://SR:{n:05}"));
         let at = names.iter().position(|it| name.ends_with(it)).unwrap();
         assert_eq!((held[at].as_ref(), holders), (Ok(&pv), 1));
     }
-    assert_eq!(registry.list(PVS + 1).len(), PVS);
+    assert_eq!(registry.list("", PVS + 1).len(), PVS);
     let took = |limit| {
         let begun = cpu_time();
-        assert!(registry.list(limit).len() <= limit);
+        assert!(registry.list("", limit).len() <= limit);
         cpu_time() - begun
     };
     // Other programs slow some tries down.
@@ -250,7 +250,7 @@ fn filtered_pv_closes_with_its_last_client_and_the_pv_lingers() {
     registry.release([pv], left + LINGER);
     assert_eq!(registry.sweep(left + LINGER).0, 0);
     assert_eq!(registry.sweep(left + LINGER * 2).0, 1);
-    assert_eq!(registry.list(9), []);
+    assert_eq!(registry.list("", 9), []);
     // Both numbers are reused.
     let ids = ["A", "B"].map(|name| one(&registry, name).unwrap().index());
     assert_eq!(ids.iter().max(), Some(&1));
