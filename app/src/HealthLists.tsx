@@ -8,7 +8,14 @@ import { compare } from "./columns";
 import { pvsText } from "./texts";
 import type { Read } from "./HealthPage";
 import { elsewhere, hrefOf, setTo, type Route } from "./route";
-import { disconnect, type ListedClient, readPvsOf, type Status } from "./status";
+import {
+  disconnect,
+  type FoundPvs,
+  type ListedClient,
+  readPvs,
+  readPvsOf,
+  type Status,
+} from "./status";
 import { ageText } from "./times";
 
 interface Column<R> {
@@ -444,7 +451,7 @@ export function Sources({ before, now, route, status }: ListProps): ReactNode {
     <section className="panel" aria-labelledby="health-sources">
       <h2 id="health-sources">{t`Sources`}</h2>
       <p className="note">
-        {t`Updates lost before the relay: ${formatCount(lost.relay)} that it could not take in, ${formatCount(lost.source)} that servers merged, ${formatCount(lost.bus ?? 0)} between relays.`}
+        {t`Updates lost before the relay, of all sources together: ${formatCount(lost.relay)} that it could not take in, ${formatCount(lost.source)} that servers merged, ${formatCount(lost.bus ?? 0)} between relays.`}
       </p>
       <SortTable
         route={route}
@@ -499,18 +506,63 @@ const rankOf = (state: string): number => STATES.indexOf(state);
 const pvStateText = (state: string): string =>
   [t`disconnected`, t`not found`, t`searched`, t`connected`][rankOf(state)] ?? state;
 
-/** The relay's PVs by state, the worst first, with their servers. */
+/** Rows that a press on "More" adds, and how often it does so. */
+const PAGE = 200;
+const PAGES = 5;
+
+/** Answers of the relay to a search, each of which compares 5,000 PVs. */
+const ROUNDS = 4;
+
+const TYPED_MS = 300;
+const AGAIN_MS = 5000;
+
+interface Found extends FoundPvs {
+  readonly words: string;
+  readonly pages: number;
+  readonly why: string;
+}
+
+/** What the relay finds among all of its PVs, asked again at intervals; `undefined` until it has answered. */
+function useFound(words: string, pages: number, isNeeded: boolean): Found | undefined {
+  const [found, setFound] = useState<Found>();
+  useEffect(() => {
+    if (!isNeeded) return;
+    const controller = new AbortController();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const ask = async (): Promise<void> => {
+      const result = await readPvs(words, PAGE * pages, ROUNDS * pages, controller.signal);
+      if (controller.signal.aborted) return;
+      const { next, pvs } = result.ok ? result.data : { pvs: [], next: null };
+      setFound({ words, pages, pvs, next, why: result.ok ? "" : result.why });
+      timer = setTimeout(() => void ask(), AGAIN_MS);
+    };
+    timer = setTimeout(() => void ask(), TYPED_MS);
+    return () => {
+      clearTimeout(timer);
+      controller.abort();
+    };
+  }, [words, pages, isNeeded]);
+  return isNeeded && found?.words === words ? found : undefined;
+}
+
+/** The relay's PVs by state, the worst first, with their servers. What the status doesn't list is searched. */
 export function HealthPvs({ route, status }: ListProps): ReactNode {
   const { connected, connecting, disconnected, notFound } = status.pvs;
   const all = connected + connecting + disconnected + notFound;
   const { q = "" } = route.settings;
   const words = q.toLowerCase().split(/\s+/).filter(Boolean);
-  const rows = status.list
-    .filter(({ name, server, state }) => {
-      const row = `${name} ${pvStateText(state)} ${server ?? ""}`.toLowerCase();
-      return words.every((word) => row.includes(word));
-    })
-    .sort((a, b) => rankOf(a.state) - rankOf(b.state) || (a.name < b.name ? -1 : 1));
+  const [more, setMore] = useState({ q, pages: 1 });
+  const pages = more.q === q ? more.pages : 1;
+  const isPart = status.list.length < all;
+  const found = useFound(words.join(" "), pages, isPart);
+  const hasNext = found?.next != null;
+  const listed = status.list.filter(({ name, server, state }) => {
+    const row = `${name} ${pvStateText(state)} ${server ?? ""}`.toLowerCase();
+    return words.every((word) => row.includes(word));
+  });
+  const rows = (found?.why === "" ? found.pvs : listed).toSorted(
+    (a, b) => rankOf(a.state) - rankOf(b.state) || (a.name < b.name ? -1 : 1),
+  );
   if (all === 0) return null;
   type Row = (typeof rows)[number];
   const columns: Column<Row>[] = [
@@ -546,7 +598,9 @@ export function HealthPvs({ route, status }: ListProps): ReactNode {
         />
         <span className="note" role="status">
           {t`${rows.length} of ${pvsText(all)}`}
-          {status.list.length < all && t`; the relay lists ${String(status.list.length)} here`}
+          {isPart && found === undefined && t`; searching all…`}
+          {hasNext && t`, by name; more may follow`}
+          {(found?.why ?? "") !== "" && t`; the others aren't listed: ${found?.why ?? ""}`}
         </span>
       </div>
       <SortTable
@@ -559,6 +613,17 @@ export function HealthPvs({ route, status }: ListProps): ReactNode {
         stateOf={({ state }) => state}
         isLong
       />
+      {hasNext && pages < PAGES && (
+        <button
+          type="button"
+          disabled={found.pages < pages}
+          onClick={() => {
+            setMore({ q, pages: pages + 1 });
+          }}
+        >
+          {t`More`}
+        </button>
+      )}
     </section>
   );
 }

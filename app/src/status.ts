@@ -14,12 +14,8 @@ export interface Status {
   readonly updatesSkipped: Readonly<Record<"relay" | "source" | "behind", number>> & {
     readonly bus?: number;
   };
-  readonly list: readonly {
-    readonly name: string;
-    readonly state: string;
-    readonly clients: number;
-    readonly server: string | null;
-  }[];
+  /** The first ones by name. */
+  readonly list: readonly ListedPv[];
   /** Whose lists of names the relay reads; `failure` says why it can't and who must act. */
   readonly nameServices?: readonly {
     readonly kind: string;
@@ -71,6 +67,13 @@ export interface Status {
   >;
 }
 
+export interface ListedPv {
+  readonly name: string;
+  readonly state: string;
+  readonly clients: number;
+  readonly server: string | null;
+}
+
 export interface ListedClient {
   readonly id: string;
   readonly address: string;
@@ -114,7 +117,38 @@ async function read<T>(path: string, signal: AbortSignal): Promise<Result<T>> {
   return { ok: true, data: (await answer.json()) as T };
 }
 
+async function readPage<T>(path: string, signal: AbortSignal): Promise<Result<T>> {
+  const result = await read<T>(path, signal).catch(() => undefined);
+  return result ?? { ok: false, why: t`the relay doesn't answer` };
+}
+
 export const readStatus = (signal: AbortSignal): Promise<Result<Status>> => read("status", signal);
+
+export interface FoundPvs {
+  readonly pvs: readonly ListedPv[];
+  /** More may follow this name. */
+  readonly next: string | null;
+}
+
+/** Up to `wanted` PVs by name that have these words, from up to `rounds` answers: each compares some thousands. */
+export async function readPvs(
+  words: string,
+  wanted: number,
+  rounds: number,
+  signal: AbortSignal,
+): Promise<Result<FoundPvs>> {
+  const pvs: ListedPv[] = [];
+  let next = "" as string | null;
+  for (let round = 0; round < rounds && next !== null && pvs.length < wanted; round += 1) {
+    const limit = String(wanted - pvs.length);
+    const query = new URLSearchParams({ q: words, after: next, limit });
+    const page = await readPage<FoundPvs>(`status/pvs?${query.toString()}`, signal);
+    if (!page.ok) return page;
+    pvs.push(...page.data.pvs);
+    next = page.data.next;
+  }
+  return { ok: true, data: { pvs, next } };
+}
 
 const pathOf = (id: string): string => `status/clients/${encodeURIComponent(id)}`;
 
@@ -124,9 +158,7 @@ export async function readPvsOf(
   after: string,
   signal: AbortSignal,
 ): Promise<Result<PvsOfClient>> {
-  const path = `${pathOf(id)}?after=${encodeURIComponent(after)}`;
-  const result = await read<PvsOfClient>(path, signal).catch(() => undefined);
-  return result ?? { ok: false, why: t`the relay doesn't answer` };
+  return readPage(`${pathOf(id)}?after=${encodeURIComponent(after)}`, signal);
 }
 
 /** Disconnects a client; returns why not. */
@@ -140,6 +172,8 @@ export async function disconnect(id: string): Promise<string | undefined> {
       return t`the relay asks you to log in again`;
     case 403:
       return t`the relay's operator names who may do so, and you are not among them`;
+    case 503:
+      return t`the relay can't write its audit file, and disconnects no client without a record`;
     case 404:
       return t`it has left already, or the relay doesn't offer it here`;
     default:

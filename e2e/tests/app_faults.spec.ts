@@ -3,12 +3,18 @@
  * Health during the same, and while a client is stalled and disconnected.
  */
 
+import path from "node:path";
+
 import type { Page } from "@playwright/test";
 
+import { Child } from "../../testbed/ts/child";
 import { LinkProxy } from "../../testbed/ts/link_proxy";
+import { freePort } from "../../testbed/ts/ports";
+import { Relay } from "../../testbed/ts/relay";
 import { AppPage, expect, test } from "../fixtures/app_page";
 import { servePage } from "../fixtures/built_pages";
 import { expectAccessible } from "../fixtures/screen";
+import { ROOT } from "../../testbed/ts/paths";
 import type { SoftIoc } from "../../testbed/ts/soft_ioc";
 
 /** Longer than the connection's time-out, which ends after 10 s. */
@@ -16,6 +22,8 @@ const STALL_MS = 15_000;
 
 /** An IOC or a relay that is back is searched for at intervals. */
 const BACK = { timeout: 45_000 };
+
+const NATS = path.join(ROOT, ".local/nats/usr/sbin/nats-server");
 
 const VOLTAGE = "RF:VOLTAGE:SET";
 const RECORDS = [VOLTAGE, "RING:SHOTS:SET", "OP:MODE:SET", "OP:MESSAGE"] as const;
@@ -484,6 +492,7 @@ test.describe("health", () => {
     await refused(other.page, undefined, "the relay's operator names who may do so");
     await refused(other.page, 401, "the relay asks you to log in again");
     await refused(other.page, 404, "it has left already");
+    await refused(other.page, 503, "the relay can't write its audit file");
     await other.page.unroute("**/status");
     await expect(other.page.getByRole("button", { name: /^Disconnect / })).toHaveCount(0);
     await other.page.close();
@@ -533,4 +542,79 @@ test.describe("health", () => {
     await served.close();
     await bob.page.close();
   });
+});
+
+test("health: the relays of a fleet, and each of many PVs", async ({
+  browser,
+  ioc,
+  network,
+  page,
+  prefix,
+}) => {
+  const port = await freePort();
+  const nats = Child.start({
+    what: "NATS",
+    command: process.env.PVWIRE_NATS_SERVER ?? NATS,
+    args: ["--addr", "127.0.0.1", "--port", String(port)],
+    env: {},
+  });
+  await nats.waitForOutput(/Server is ready/);
+  const flags = [`--bus=nats://127.0.0.1:${String(port)}`];
+  const one = await Relay.start(network, flags);
+  const two = await Relay.start(network, flags);
+  const served = await servePage("app", { relayPort: one.port });
+  const ofTwo = await servePage("app", { relayPort: two.port });
+
+  const names = Array.from({ length: 1000 }, (_, n) => `${prefix}:N${String(n).padStart(4, "0")}`);
+  const table = new AppPage(await browser.newPage(), ofTwo.url);
+  await table.open(`#/table?pvs=${names.join(",")},${prefix}:NOT_THERE`);
+  await expect(table.page.getByRole("button", { name: "1 not connected" })).toBeVisible(BACK);
+
+  // Each relay shows both; each owns some of the PVs.
+  const app = new AppPage(page, served.url);
+  await app.open("#/health");
+  const fleet = page.getByRole("region", { name: "Fleet", exact: true });
+  const member = (relay: Relay) =>
+    fleet.getByRole("row").filter({ hasText: `:${String(relay.port)}` });
+  await expect(member(one)).toContainText(/\(this relay\)owns PVs and serves clientsrunning/);
+  for (const relay of [one, two]) {
+    await expect(member(relay).getByRole("cell").nth(5)).toHaveText(/^[1-9]\d\d$/, BACK);
+  }
+  await expect(member(two).getByRole("cell").last()).toHaveText("1");
+  await expectAccessible(page);
+
+  // Those that the status lists no longer are searched in the relay.
+  await app.page.goto(`${ofTwo.url}#/health`);
+  const pvs = page.getByRole("region", { name: "PVs", exact: true });
+  const rows = pvs.locator("tbody tr");
+  await expect(pvs.getByRole("status")).toHaveText("200 of 1001 PVs, by name; more may follow");
+  await pvs.getByRole("button", { name: "More" }).click();
+  await expect(rows).toHaveCount(400);
+  const search = pvs.getByRole("searchbox");
+  await search.fill("n0999 connected");
+  await expect(rows).toHaveCount(1);
+  await expect(rows.first()).toContainText(`ca://${prefix}:N0999`);
+  await expect(rows.first()).toHaveAttribute("data-state", "Connected");
+  await expect(pvs.getByRole("status")).toHaveText("1 of 1001 PVs");
+  await search.fill("not found");
+  await expect(rows.locator("[data-column=name]")).toHaveText([`ca://${prefix}:NOT_THERE`]);
+  await search.fill("n099 disconnected");
+  await expect(rows).toHaveCount(0);
+  await ioc.kill();
+  await expect(rows).toHaveCount(10, BACK);
+  await page.route("**/status/pvs?*", (route) => route.fulfill({ status: 503, body: "no\n" }));
+  await search.fill("n099");
+  await expect(pvs.getByRole("status")).toContainText(
+    "the others aren't listed: the relay answers 503",
+  );
+
+  // A relay that has died is no longer one of the fleet.
+  await one.kill();
+  await expect(fleet.getByRole("row")).toHaveCount(2, BACK);
+  await expect(member(two)).toContainText("(this relay)");
+
+  await two.kill();
+  await nats.kill();
+  for (const each of [served, ofTwo]) await each.close();
+  await table.page.close();
 });

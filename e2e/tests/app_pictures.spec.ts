@@ -155,14 +155,6 @@ const PAGES: readonly Shown[] = [
         const more = {
           servers: [{ name: "192.0.2.20:5064", pvs: 1032, connected: 1028, bytes: 0 }],
           sources: [{ name: "ca", pvs: 1031, connected: 1027, updates: 0, bytes: 0 }],
-          limits: {
-            clients: 10_000,
-            pvs: 1_000_000,
-            memoryBytes: 4e9,
-            subscriptionsPerClient: 20_000,
-            putsPerSecond: 200,
-          },
-          memoryBytes: 120e6,
           operations: 0,
           mayDisconnect: true,
         };
