@@ -8,6 +8,8 @@ import type { Page } from "@playwright/test";
 
 import { Child } from "../../testbed/ts/child";
 import { PYTHON, ROOT } from "../../testbed/ts/paths";
+import { freePort } from "../../testbed/ts/ports";
+import { Relay } from "../../testbed/ts/relay";
 import { expectAccessible } from "../fixtures/screen";
 import { expect, test, type AppPage } from "../fixtures/app_page";
 
@@ -587,3 +589,102 @@ test.describe("images", () => {
     await expect(app.condition).toContainText("Disconnected · old since", { timeout: 30_000 });
   });
 });
+
+/** An Archiver Appliance, which has a sample a day since 2020: the number of the day since 1970, modulo 1000. */
+class Archiver {
+  #child: Child;
+
+  private constructor(readonly port: number) {
+    this.#child = this.#spawn();
+  }
+
+  static async start(): Promise<Archiver> {
+    const archiver = new Archiver(await freePort());
+    await archiver.#child.waitForOutput(/running/);
+    return archiver;
+  }
+
+  async kill(): Promise<void> {
+    await this.#child.kill();
+  }
+
+  async restart(): Promise<void> {
+    this.#child = this.#spawn();
+    await this.#child.waitForOutput(/running/);
+  }
+
+  #spawn(): Child {
+    return Child.start({
+      what: "archiver",
+      command: PYTHON,
+      args: [path.join(ROOT, "testbed/python/archiver.py"), String(this.port), "86400"],
+      env: {},
+    });
+  }
+}
+
+const archived = test.extend<{ archiver: Archiver }>({
+  // eslint-disable-next-line no-empty-pattern -- Playwright reads the fixtures it needs from here.
+  archiver: async ({}, provide) => {
+    const archiver = await Archiver.start();
+    await provide(archiver);
+    await archiver.kill();
+  },
+
+  relay: async ({ archiver, network, prefix }, provide) => {
+    const relay = await Relay.start(network, [
+      `--archiver=${prefix}:*=http://127.0.0.1:${String(archiver.port)}/retrieval`,
+      `--history=${prefix}:*=10m`,
+    ]);
+    await provide(relay);
+    await relay.kill();
+  },
+});
+
+archived(
+  "plots and the page of a PV show years from an archiver, joined with live values",
+  async ({ app, archiver, ioc, page, prefix }) => {
+    const current = `${prefix}:RING:CURRENT`;
+    const cell = (column: string) =>
+      page.locator(`[data-trace="${current}"] [data-column="${column}"]`);
+    const DAY_S = 86_400;
+    await ioc.hold("RING:CURRENT");
+    await ioc.put("RING:CURRENT", 2000);
+    // The last year is live; samples are below 1000.
+    await app.open(`#/plots?pvs=${current}&last=${String(365 * DAY_S)}&utc=1`);
+    await expect(cell("low")).toHaveText(/^\d{1,3} mA$/);
+    await expect(cell("high")).toHaveText("2000 mA");
+    await expect.poll(() => pixelsOf(page, FIRST)).toBeGreaterThan(500);
+    await ioc.put("RING:CURRENT", 2001);
+    await expect(cell("at")).toHaveText("2001.00 mA");
+    const [csv] = await Promise.all([
+      page.waitForEvent("download"),
+      page.getByRole("button", { name: "Export CSV" }).click(),
+    ]);
+    const text = readFileSync(await csv.path(), "utf8");
+    const lastYear = String(new Date().getUTCFullYear() - 1);
+    expect(text).toMatch(new RegExp(`,${lastYear}-\\d\\d-\\d\\dT[\\d:.]+Z,\\d{1,3},mA,`));
+    for (const live of ["2000", "2001"]) expect(text).toContain(`,${live},mA,`);
+
+    const toMs = Date.now() - 1000 * DAY_S;
+    const years = `from=${String(toMs - 1000 * 3 * 366 * DAY_S)}&to=${String(toMs)}`;
+    for (const hash of [`#/plots?pvs=${current}&${years}`, `#/pv/${current}?${years}`]) {
+      const expectYears = async (): Promise<void> => {
+        await expect(cell("low")).toHaveText("0 mA");
+        await expect(cell("high")).toHaveText("999 mA");
+        await expect(cell("state")).not.toContainText("no past");
+        await expect.poll(() => pixelsOf(page, FIRST)).toBeGreaterThan(500);
+      };
+      await app.open(hash);
+      await expectYears();
+      await archiver.kill();
+      await page.reload();
+      await expect(cell("state")).toContainText(/no past: .*archiver/);
+      await expect(cell("low")).toHaveText("–");
+      await archiver.restart();
+      await page.reload();
+      await expectYears();
+    }
+    await expect(app.value).toHaveText("2001.00 mA");
+  },
+);
