@@ -1,6 +1,6 @@
 /**
- * The app's pages, dialogs and faults on each screen, and by axe: a contact sheet of all, and for some a sheet of full
- * pictures.
+ * The app's pages and dialogs on each screen, and by axe: a contact sheet of all, and for some a sheet of full pictures.
+ * A second contact sheet has pages during faults.
  */
 
 import path from "node:path";
@@ -8,6 +8,7 @@ import path from "node:path";
 import { expect, type Browser, type Page } from "@playwright/test";
 
 import { Child } from "../../testbed/ts/child";
+import { privateEpicsNetwork } from "../../testbed/ts/epics";
 import { PYTHON, ROOT } from "../../testbed/ts/paths";
 import { AppPage, test } from "../fixtures/app_page";
 import {
@@ -22,7 +23,7 @@ import {
   type Status,
   stillPicture,
 } from "../fixtures/pictures";
-import { expectAccessible, nameOf, type Screen } from "../fixtures/screen";
+import { expectAccessible, expectNoFaults, nameOf, type Screen } from "../fixtures/screen";
 
 const RATIOS = [1, 2] as const;
 
@@ -172,7 +173,6 @@ const PAGES: readonly Shown[] = [
   },
   {
     name: "displays",
-    isFull: true,
     hash: "#/displays",
     ready: async (page) => {
       await expect(page.getByRole("link", { name: /vacuum/ })).toHaveCount(2);
@@ -321,12 +321,14 @@ async function open(page: Page, address: string, shown: Shown): Promise<void> {
   await holdStill(page);
 }
 
-/** Where the pictures of a screen are on the contact sheet: their left edge. */
-const columnOf = (screen: Screen): number =>
-  SCREENS.slice(
-    0,
-    SCREENS.findIndex((each) => nameOf(each) === nameOf(screen)),
-  ).reduce((sum, { width }) => sum + width, 0);
+/** Where the pictures of one of these screens are on the contact sheet: their left edge. */
+const columnOf = (screen: Screen, screens: readonly Screen[] = SCREENS): number =>
+  screens
+    .slice(
+      0,
+      screens.findIndex((each) => nameOf(each) === nameOf(screen)),
+    )
+    .reduce((sum, { width }) => sum + width, 0);
 
 /** Every page and dialog on every screen; axe reads each in light and dark colours. */
 async function pictures(browser: Browser, address: string): Promise<Contact[]> {
@@ -350,7 +352,9 @@ async function pictures(browser: Browser, address: string): Promise<Contact[]> {
             const pictures = full.get(shown.name) ?? new Map<string, Buffer>();
             full.set(shown.name, pictures.set(nameOf(screen), picture));
           }
-          if (ratio === 1 && screen.width === 1440) await expectAccessible(page);
+          if (ratio === 1 && screen.width === 1440) {
+            await expectAccessible(page, { onlyColours: screen.colorScheme === "dark" });
+          }
         }
         // A question for the status may be under way when another page is opened.
         await page.unrouteAll({ behavior: "ignoreErrors" });
@@ -380,4 +384,102 @@ test("each page and dialog of the app on each screen, and read by axe", async ({
   await server.waitForOutput(/serving/);
   await expectContactSheet(browser, "app-screens", await pictures(browser, app.url));
   await server.kill();
+});
+
+interface Fault {
+  /** The pages that are open. */
+  readonly begin: () => Promise<void> | void;
+  /** All is as before. */
+  readonly end: () => Promise<void> | void;
+  /** What each page says of the PV that is written. */
+  readonly words: RegExp;
+}
+
+const WRITTEN = "SR:RF:VOLTAGE:SET";
+
+/** An IOC or a relay that is back is searched for at intervals. */
+const BACK = { timeout: 45_000 };
+
+/** Pages of what is written, with the element of its severity and that of the words. */
+const IN_FAULT: readonly (readonly [hash: string, whole: string, part?: string])[] = [
+  [`#/pv/${WRITTEN}`, ".pv-now", '.pv-now [data-part="condition"]'],
+  [
+    `#/table?pvs=${GROUPED}`,
+    `[data-row="${WRITTEN}"]`,
+    `[data-row="${WRITTEN}"] [data-column="state"]`,
+  ],
+  ["#/display/main.bob?macro=P=SR", '[data-name="voltage"]'],
+  [
+    `#/plots?limits=1&pvs=${LIST}`,
+    `[data-trace="${WRITTEN}"]`,
+    `[data-trace="${WRITTEN}"] [data-column="state"]`,
+  ],
+  [`#/alarms?pvs=${LIST}`, `[data-alarm="${WRITTEN}"]`, `[data-alarm="${WRITTEN}"] .alarm-text`],
+];
+
+/** A hung IOC stays without response while the pictures are made, and isn't disconnected. */
+const patient = test.extend<object>({
+  // eslint-disable-next-line no-empty-pattern -- Playwright reads the fixtures it needs from here.
+  network: async ({}, provide) => {
+    const { env } = await privateEpicsNetwork();
+    await provide({ env: { ...env, EPICS_CA_CONN_TMO: "120" } });
+  },
+});
+
+patient("pages of the app during faults", async ({ app, browser, ioc, relay }) => {
+  test.setTimeout(600_000);
+  const screens = screensOf(1).filter(({ width }) => width === 390 || width === 1440);
+  const [first, ...others] = screens;
+  if (first === undefined) throw new Error("there is no screen");
+  const faults: readonly Fault[] = [
+    {
+      begin: () => {
+        ioc.hang();
+      },
+      end: () => {
+        ioc.resume();
+      },
+      words: /No response since/,
+    },
+    {
+      begin: async () => {
+        await ioc.put(`RF:VOLTAGE:SET.ASG`, "HIDDEN");
+        await ioc.put(`RING:CURRENT.ASG`, "HIDDEN");
+      },
+      end: () => ioc.restart(),
+      words: /No read access/i,
+    },
+    { begin: () => ioc.kill(), end: () => ioc.restart(), words: /Disconnected/i },
+    { begin: () => relay.kill(), end: () => relay.restart(), words: /Relay lost/i },
+  ];
+  const contacts: Contact[] = [];
+  for (const [turn, { begin, end, words }] of faults.entries()) {
+    await on(browser, first, async (opened) => {
+      const pages: Page[] = [];
+      // In an alarm, so that the list of alarms has it.
+      await ioc.put("RF:VOLTAGE:SET", 2.5);
+      for (const [hash, whole] of IN_FAULT) {
+        const page = pages.length === 0 ? opened : await opened.context().newPage();
+        await new AppPage(page, app.url).open(hash);
+        await expect(page.locator(whole)).toHaveAttribute("data-severity", /MINOR|MAJOR/, BACK);
+        pages.push(page);
+      }
+      await begin();
+      for (const [at, page] of pages.entries()) {
+        const [, whole, part] = IN_FAULT[at] ?? ["", ""];
+        await expect(page.locator(whole)).not.toHaveAttribute("data-severity", BACK);
+        if (part !== undefined) await expect(page.locator(part)).toHaveText(words, BACK);
+        await holdStill(page);
+        for (const screen of [first, ...others]) {
+          await show(page, screen);
+          const picture = await stillPicture(page, movingOf(page));
+          const y = LINE * (IN_FAULT.length * turn + at);
+          contacts.push({ ...screen, x: columnOf(screen, screens), y, picture });
+        }
+        await expectNoFaults(page, `${whole} ${String(words)}`);
+      }
+      await end();
+    });
+  }
+  await expectContactSheet(browser, "app-faults", contacts);
 });
