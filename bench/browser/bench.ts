@@ -31,7 +31,7 @@ import {
   type Measurement,
 } from "./measure";
 import { modes } from "./measure_modes";
-import { compiling, packageSize } from "./measure_package";
+import { app, compiling, packageSize } from "./measure_package";
 import { profile, trace } from "./profile";
 import type { WayName } from "./page/costs";
 import type {} from "./page/main";
@@ -266,7 +266,7 @@ const arrays: Measurement = {
   })),
 };
 
-const MEASUREMENTS = [packageSize, decode, react, wall, latency, modes, arrays, chart, camera];
+const MEASUREMENTS = [packageSize, decode, react, wall, latency, modes, arrays, chart, camera, app];
 
 /** What the page has; runs there. */
 declare const measurements: NonNullable<Window["measurements"]>;
