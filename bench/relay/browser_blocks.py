@@ -103,3 +103,33 @@ def browser_page_block():
             yield from [*missing(name), ""]
             continue
         yield from [found["question"], "", *points_table(found, chosen), "", source(found), ""]
+
+
+APP_FIGURES = {
+    "first_value_ms": "From a navigation until the first value is painted, ms",
+    "frames_per_s": "Table of 10,000 PVs at 10 Hz that is scrolled, screen frames/s",
+    "tab_mib": "Memory of its tab, MiB",
+    "heap_mib": "of it JavaScript, MiB",
+    "take_ms": "Snapshot of 1,000 PVs, taken in ms",
+    "restore_ms": "and restored in ms",
+    "steps": "From nothing but Python and the wheel to a PV on a page, steps",
+    "install_s": "of it the environment and the installation, s",
+    "start_s": "the start of the relay, s",
+    "value_s": "from the page's address to the PV's value, s",
+    "total_s": "in all, without reading and typing, s",
+}
+
+
+def browser_app_block():
+    found = result("browser-app")
+    if found is None:
+        yield from missing("browser-app")
+        return
+    measured = {key: values for point in found["points"] for key, values in point["figures"].items()}
+    rows = [
+        [label, *(figure(measured[key][which]) for which in ("median", "min", "max"))]
+        for key, label in APP_FIGURES.items()
+    ]
+    yield from table(["", "median", "min", "max"], rows)
+    yield ""
+    yield source(found)

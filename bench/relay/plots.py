@@ -18,7 +18,7 @@ import sys
 
 import compare_page
 import goals
-from browser_blocks import browser_page_block, browser_update_block
+from browser_blocks import browser_app_block, browser_page_block, browser_update_block
 from drawing import CHECKS, DRAWS, PICTURES
 from fleet_blocks import sizing_block
 from report import figure
@@ -41,6 +41,7 @@ BLOCKS = {
     "goals": goals_block,
     "browser-update": browser_update_block,
     "browser-page": browser_page_block,
+    "browser-app": browser_app_block,
     "fan-out": fan_out_block,
     "one-client": one_client_block,
     "monitors": monitors_block,

@@ -31,6 +31,7 @@ CODE = {
     "browser-camera": (*PAGE, *WAY),
     "browser-latency": (*PAGE, *WAY),
     "browser-chart": (*PAGE, *WAY, "relay/src/queries/history"),
+    "browser-app": (*PAGE, "app/src"),
     "browser-*": PAGE,
     "door-pvws-*": (*WAY, "doors/pvws/src", "relay/src/doors"),
     "door-coniql-*": (*WAY, "doors/coniql/src", "relay/src/doors", "client-core/src"),
