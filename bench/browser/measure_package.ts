@@ -176,10 +176,10 @@ async function largeTable({ page, url }: AppBench, { ms, warmUpMs }: Bench): Pro
   };
 }
 
-/** The milliseconds that the page says. */
-async function saidMs(page: Page, text: RegExp): Promise<number> {
-  const said = await page.getByText(text).textContent();
-  return Number(/(\d+) ms/.exec(said ?? "")?.[1]);
+/** The milliseconds in a text of the page. */
+async function shownMs(page: Page, text: RegExp): Promise<number> {
+  const shown = await page.getByText(text).textContent();
+  return Number(/(\d+) ms/.exec(shown ?? "")?.[1]);
 }
 
 async function snapshot({ names, page, url }: AppBench): Promise<Round> {
@@ -191,7 +191,7 @@ async function snapshot({ names, page, url }: AppBench): Promise<Round> {
   await page.getByRole("button", { name: "Take 1000 PVs now" }).waitFor();
   await page.getByText("Without a value now").waitFor({ state: "hidden" });
   await press("Take 1000 PVs now");
-  const taken = await saidMs(page, /^1000 values taken in \d+ ms\.$/);
+  const taken = await shownMs(page, /^1000 values taken in \d+ ms\.$/);
   const [file] = await Promise.all([page.waitForEvent("download"), press("Save as JSON")]);
   const text = readFileSync(await file.path(), "utf8").replace(/"value":(\d+)/g, '"value":$1.5');
   const buffer = Buffer.from(text);
@@ -200,7 +200,7 @@ async function snapshot({ names, page, url }: AppBench): Promise<Round> {
   await page.getByRole("button", { name: "1000 differ" }).waitFor();
   await press("Restore 1000 PVs…");
   await page.getByRole("dialog").getByRole("button", { name: "Write" }).click();
-  const restored = await saidMs(page, /^1000 of 1000 PVs written in \d+ ms\.$/);
+  const restored = await shownMs(page, /^1000 of 1000 PVs written in \d+ ms\.$/);
   await page.getByRole("button", { name: "1000 same" }).waitFor();
   return { take_ms: taken, restore_ms: restored };
 }
