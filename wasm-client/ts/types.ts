@@ -551,7 +551,7 @@ export interface NameAbout {
 
 /** The names that a search found. */
 export interface NamesResult {
-  /** Names that begin with the text first, then short ones before long ones, then by the alphabet. */
+  /** Names that begin with the text first, then records before their fields, short names first, by the alphabet. */
   readonly names: readonly NameFound[];
   /** Set if there are more names: pass it as `after`. */
   readonly next?: string;

@@ -153,7 +153,9 @@ export function foundNames(names: readonly string[], question: string): NamesRes
   const pattern = new RegExp(`^${escaped.replace(/\*/g, ".*").replace(/\?/g, ".")}$`, "su");
   const rank = (name: string): Rank => {
     const lower = name.toLowerCase();
-    return [isPattern || lower.startsWith(wanted) ? 0 : 1, lower.length, lower, name];
+    const isField = /\.[A-Z][A-Z0-9]*\$?$/.test(name);
+    const begins = isPattern || lower.startsWith(wanted);
+    return [(begins ? 0 : 2) + (isField ? 1 : 0), lower.length, lower, name];
   };
   const from = after === undefined ? undefined : rank(after.replace(/^ca:\/\//, ""));
   const found = names

@@ -1,5 +1,5 @@
-//! Finds the best names in all lists: those that begin with the text first, then short ones before long ones, then by
-//! the alphabet.
+//! Finds the best names in all lists: those that begin with the text first, then records before their fields, short
+//! names before long ones, then by the alphabet.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -45,6 +45,7 @@ pub(super) struct Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank<'a> {
     is_inside: bool,
+    is_field: bool,
     length: usize,
     lower: &'a str,
     name: &'a str,
@@ -68,11 +69,25 @@ struct ListMatches {
 }
 
 const INSIDE: u64 = 1 << 63;
+const FIELD: u64 = 1 << 62;
 
 fn key(list: &NameList, index: usize, begins: bool) -> u64 {
-    // Names have less than 2^31 bytes, and lists less than 2^32 names.
+    // Names have less than 2^30 bytes, and lists less than 2^32 names.
     let length = (list.lower(index).len() as u64) << 32;
-    (if begins { 0 } else { INSIDE }) | length | index as u64
+    let inside = if begins { 0 } else { INSIDE };
+    let field = if is_field(list.name(index)) { FIELD } else { 0 };
+    inside | field | length | index as u64
+}
+
+/// Whether a name ends like that of a record's field, such as `.EGU` or `.DESC$`.
+fn is_field(name: &str) -> bool {
+    name.rsplit_once('.').is_some_and(|(_, field)| {
+        let field = field.strip_suffix('$').unwrap_or(field);
+        field.starts_with(|c: char| c.is_ascii_uppercase())
+            && field
+                .bytes()
+                .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit())
+    })
 }
 
 fn index(key: u64) -> usize {
@@ -83,6 +98,7 @@ fn rank(list: &NameList, key: u64) -> Rank<'_> {
     let lower = list.lower(index(key));
     Rank {
         is_inside: key & INSIDE != 0,
+        is_field: key & FIELD != 0,
         length: lower.len(),
         lower,
         name: list.name(index(key)),
@@ -170,6 +186,7 @@ impl Matches {
         let after = name.zip(scheme).map(|(name, scheme)| Rank {
             // A name that doesn't match comes before all that do.
             is_inside: pattern.matches(&lower).is_some_and(|begins| !begins),
+            is_field: pattern.matches(&lower).is_some() && is_field(name),
             length: pattern.matches(&lower).map_or(0, |_| lower.len()),
             lower: &lower,
             name,
@@ -289,6 +306,23 @@ mod tests {
         assert_eq!(names(&step), expected);
         assert_eq!(step.names[0].from, [Origin::Relay, Origin::Server]);
         assert!(!step.has_more);
+    }
+
+    #[test]
+    fn records_come_before_fields() {
+        let known = ["SR:I", "SR:I.EGU", "SR:LIFETIME", "SR:I.DESC$", "SR.lower"];
+        let lists = [(Origin::Relay, Arc::new(NameList::new("ca", known)))];
+        let step = search(&lists, &Pattern::new(""), None);
+        let expected = ["SR:I", "SR.lower", "SR:LIFETIME", "SR:I.EGU", "SR:I.DESC$"];
+        assert_eq!(names(&step), expected.map(|name| format!("ca://{name}")));
+        let rest = search(&lists, &Pattern::new(""), Some("ca://SR:LIFETIME"));
+        assert_eq!(
+            names(&rest),
+            expected[3..]
+                .iter()
+                .map(|name| format!("ca://{name}"))
+                .collect::<Vec<_>>()
+        );
     }
 
     #[test]
