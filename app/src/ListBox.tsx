@@ -25,7 +25,11 @@ interface Matches {
 }
 
 /** The known names that match a pattern. */
-async function matchesOf(client: PvClient, pattern: string, signal: AbortSignal): Promise<Matches> {
+export async function matchesOf(
+  client: PvClient,
+  pattern: string,
+  signal: AbortSignal,
+): Promise<Matches> {
   const names: string[] = [];
   let after: string | undefined;
   do {

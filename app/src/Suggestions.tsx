@@ -4,16 +4,8 @@ import { useEffect, useState, type ReactNode } from "react";
 import { t, type PvClient } from "pvwire";
 import { useClient } from "pvwire/react";
 
-import { nearNames } from "./near";
-import { elsewhere, hrefOf, type Route } from "./route";
-
-/** More names are found by typing. */
-const MAX_NAMES = 100;
-
-interface Known {
-  readonly names: readonly string[];
-  readonly hasMore: boolean;
-}
+import { knownNames, nearNames, type Offered } from "./near";
+import { elsewhere, go, hrefOf, type Route } from "./route";
 
 /** What the relay answers about a name; `undefined` before, and from an older relay or one that is lost. */
 function useAnswer<T>(
@@ -37,22 +29,38 @@ function useAnswer<T>(
   return answer;
 }
 
-async function knownNames(client: PvClient, part: string, signal: AbortSignal): Promise<Known> {
-  const { names, next } = await client.names(part, { limit: MAX_NAMES, signal });
-  return { names: names.map(({ name }) => name), hasMore: next !== undefined };
-}
-
 interface LinksProps {
-  readonly names: readonly string[];
+  readonly names: readonly Offered[];
   readonly route: Route;
 }
 
+/** Opens all names of a pattern as a table. */
+async function openPattern(client: PvClient, pattern: string, route: Route): Promise<void> {
+  const { matchesOf } = await import("./ListBox");
+  const { names } = await matchesOf(client, pattern, new AbortController().signal);
+  if (names.length > 0) go(elsewhere(route, { page: "table", names }));
+}
+
 function Links({ names, route }: LinksProps) {
+  const client = useClient();
   return (
     <ul className="links">
-      {names.map((name) => (
+      {names.map(({ isPattern, name }) => (
         <li key={name}>
-          <a href={hrefOf(elsewhere(route, { page: "pv", name, names: [] }))}>{name}</a>
+          {isPattern ? (
+            <button
+              type="button"
+              title={t`All names of this pattern as a table`}
+              onClick={() => {
+                // A relay that is lost answers nothing.
+                openPattern(client, name, route).catch(() => undefined);
+              }}
+            >
+              {name}
+            </button>
+          ) : (
+            <a href={hrefOf(elsewhere(route, { page: "pv", name, names: [] }))}>{name}</a>
+          )}
         </li>
       ))}
     </ul>
@@ -62,11 +70,11 @@ function Links({ names, route }: LinksProps) {
 /** For a first look: names of what the relay has found, and of the lists that it has. */
 export function KnownNames({ route }: { readonly route: Route }): ReactNode {
   const known = useAnswer(knownNames, "");
-  if (known === undefined || known.names.length === 0) return null;
+  if (known === undefined || known.offered.length === 0) return null;
   return (
     <section className="panel" aria-labelledby="known">
       <h2 id="known">{t`Names that the relay knows`}</h2>
-      <Links names={known.names} route={route} />
+      <Links names={known.offered} route={route} />
       {known.hasMore && <p className="note">{t`There are more: type a part of the name.`}</p>}
     </section>
   );
@@ -85,7 +93,7 @@ export function NearNames({ name, route }: NearNamesProps): ReactNode {
   return (
     <div className="near">
       <p>{t`Similar names that the relay knows:`}</p>
-      <Links names={near} route={route} />
+      <Links names={near.map((name) => ({ name, isPattern: false }))} route={route} />
     </div>
   );
 }

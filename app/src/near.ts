@@ -1,11 +1,74 @@
-/** Known names that resemble one that wasn't found. */
+/** Known names: for a first look, and those that resemble one that wasn't found. */
 
 import type { PvClient } from "pvwire";
+
+import { recordOf } from "./pasted";
 
 /** How many names the relay is asked for with each part. */
 const CANDIDATES = 200;
 const MAX_PARTS = 4;
 const SUGGESTIONS = 6;
+
+/** More names are found by typing. */
+const MAX_OFFERED = 100;
+
+/** Names that differ in numbers only are offered as one from this number on. */
+const MANY = 4;
+
+/** Questions for a first look: each begins behind the numbered names of the one before. */
+const MAX_QUESTIONS = 6;
+
+/** A name, or a pattern of numbered names. */
+export interface Offered {
+  readonly name: string;
+  readonly isPattern: boolean;
+}
+
+/** The pattern of all names that differ from this one in numbers only. The arguments of a simulated PV are no numbers of names. */
+const patternOf = (name: string): string =>
+  name.includes("://") ? name : name.replace(/\d+/g, "*");
+
+/** The names in their order, numbered ones together as a pattern. */
+export function folded(names: readonly string[]): Offered[] {
+  const counts = new Map<string, number>();
+  for (const name of names) counts.set(patternOf(name), (counts.get(patternOf(name)) ?? 0) + 1);
+  const isMany = (name: string): boolean => (counts.get(patternOf(name)) ?? 0) >= MANY;
+  const shown = names.map((name) => (isMany(name) ? patternOf(name) : name));
+  const isOf = (name: string): boolean => !names.includes(name);
+  return [...new Set(shown)].map((name) => ({ name, isPattern: isOf(name) }));
+}
+
+/** Names for a first look from all that the relay knows, and whether there are more. Fields of records that are among them are left out. */
+export async function knownNames(
+  client: PvClient,
+  part: string,
+  signal: AbortSignal,
+): Promise<{ readonly offered: readonly Offered[]; readonly hasMore: boolean }> {
+  const names: string[] = [];
+  let after: string | undefined;
+  let hasMore = false;
+  let offered: Offered[] = [];
+  for (let question = 0; question < MAX_QUESTIONS && offered.length < MAX_OFFERED; question += 1) {
+    const page = await client.names(part, {
+      limit: MAX_OFFERED,
+      signal,
+      ...(after === undefined ? {} : { after }),
+    });
+    names.push(...page.names.map(({ name }) => name));
+    const known = new Set(names);
+    offered = folded(names.filter((name) => !known.has(recordOf(name)) || recordOf(name) === name));
+    after = page.next;
+    if (after === undefined) break;
+    hasMore = true;
+    // The last number of this length: further names of the pattern say nothing new.
+    const pattern = patternOf(page.names.at(-1)?.name ?? "");
+    if (offered.some(({ isPattern, name }) => isPattern && name === pattern)) {
+      after = after.replace(/\d/g, "9");
+    }
+  }
+  hasMore ||= offered.length > MAX_OFFERED;
+  return { offered: offered.slice(0, MAX_OFFERED), hasMore };
+}
 
 /** Number of letters to insert, delete, replace or swap. */
 export function distance(one: string, other: string): number {

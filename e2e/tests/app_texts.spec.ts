@@ -11,7 +11,7 @@ import { compare } from "../../app/src/columns";
 import { byPrefix, groupsIn, prefixOf } from "../../app/src/groups";
 import { innerRange, numbersOf } from "../../app/src/image_parts";
 import { kindOf, textOf } from "../../app/src/kind";
-import { distance, partsOf } from "../../app/src/near";
+import { distance, folded, partsOf } from "../../app/src/near";
 import { kindOf as kindOfPv, type StateData } from "../../app/src/pv_kind";
 import { PvList } from "../../app/src/pv_list";
 import { hrefOf, parseRoute, type Route } from "../../app/src/route";
@@ -251,6 +251,13 @@ test("bytes that are shown as numbers are no text", () => {
   expect(textOf({ string: "1 V", text: null })).toBeNull();
 });
 
+test("numbered names are offered as one pattern, few of them by their names", () => {
+  expect(folded(["A1", "A2", "B", "A30", "C1:X", "C2:X", "A4"])).toEqual([
+    { name: "A*", isPattern: true },
+    ...["B", "C1:X", "C2:X"].map((name) => ({ name, isPattern: false })),
+  ]);
+});
+
 test("mistyped names are near", () => {
   expect(distance("SR:CURENT", "SR:CURRENT")).toBe(1);
   expect(distance("SR:CURRNET", "SR:CURRENT")).toBe(1);
@@ -263,7 +270,7 @@ test("the first page loads at most 150 KiB", () => {
   const files = readdirSync(folder);
   // Loaded in another language, with other pages and their plots, to measure the latency, with a plot against a PV, with a past interval, with a structure, for a name that isn't found, with the fields of a record, with an archiver, with a formula, with an image, with a compressed or large array or a refused connection, or when a text is offered or written, or a put confirmed.
   const later =
-    /^(?:language|opi|PvLatency|latency|ImageTools|ImageView|TablePage|AlarmsPage|HealthPage|PlotsPage|SnapshotsPage|Suggestions|PvFields|PvTree|ConfirmPut|DisplayPage|DisplaysPage|columns|displays|box_state|BandCanvases|plots|PageTime|xy|Canvas|archive|pvwire_archive_bg|clock|tail|blosc|codec|extras|large_worker|painter|pvwire_page_bg|of_page)-/;
+    /^(?:language|opi|PvLatency|latency|ImageTools|ImageView|ListBox|TablePage|AlarmsPage|HealthPage|PlotsPage|SnapshotsPage|Suggestions|PvFields|PvTree|ConfirmPut|DisplayPage|DisplaysPage|columns|displays|box_state|BandCanvases|plots|PageTime|xy|Canvas|archive|pvwire_archive_bg|clock|tail|blosc|codec|extras|large_worker|painter|pvwire_page_bg|of_page)-/;
   const first = files.filter((file) => file.endsWith(".gz") && !later.test(file));
   const bytes = first.map((file) => readFileSync(path.join(folder, file)).length);
   const sum = bytes.reduce((all, each) => all + each, 0);
