@@ -159,11 +159,13 @@ function NumberPlot(props: NumberPlotProps) {
         >
           {t`The past`}
         </button>
-        {route.settings.utc === "1" && (
-          <span className="note">{t`The axis is in local time.`}</span>
-        )}
       </div>
-      <StripChart name={name} windowSeconds={seconds} height={height} />
+      <StripChart
+        name={name}
+        windowSeconds={seconds}
+        height={height}
+        isUtc={route.settings.utc === "1"}
+      />
     </>
   );
 }

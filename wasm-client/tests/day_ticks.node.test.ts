@@ -28,6 +28,15 @@ it("has each day once, at its midnight, after the clocks were changed", () => {
   }
 });
 
+it("has the same ticks in any time zone in UTC", () => {
+  const [from, to] = ["2026-10-24T12:00Z", "2026-10-26T12:00Z"].map(seconds);
+  const ticks = timeTicks([from ?? 0, to ?? 0], 4, true);
+  expect(ticks.labels).toEqual(
+    ["10-24 12:00", "10-25 00:00", "10-25 12:00", "10-26 00:00"].concat("10-26 12:00"),
+  );
+  expect(ticks.at[1]).toBe(seconds("2026-10-25T00:00Z"));
+});
+
 it("has round hours on both sides of a change", () => {
   const hoursOf = (from: string, to: string, most: number): string[] =>
     timeTicks([seconds(from), seconds(to)], most).labels.map(

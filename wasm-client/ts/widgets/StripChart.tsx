@@ -34,6 +34,8 @@ export interface StripChartProps {
   readonly label?: string;
   /** Length of the time axis, in seconds: 0.1 to 30 days. @default 60 */
   readonly windowSeconds?: number;
+  /** Whether the time axis is in UTC. @default the user's time zone */
+  readonly isUtc?: boolean;
   /** In pixels. @default 180 */
   readonly height?: number;
   /** Ends of the vertical axis, finite numbers. @default the range of the data */
@@ -49,7 +51,7 @@ export interface StripChartProps {
  * the chart says. Needs `uplot`.
  */
 export const StripChart = perPv(function StripChart(props: StripChartProps): ReactNode {
-  const { height = 180, label = props.name, name, staleAfterMs } = props;
+  const { height = 180, isUtc, label = props.name, name, staleAfterMs } = props;
   const seconds = lengthOf(props.windowSeconds);
   const pv = usePv<ChartData>(name, SELECTION);
   const condition = useCondition(pv, staleAfterMs, name);
@@ -59,11 +61,11 @@ export const StripChart = perPv(function StripChart(props: StripChartProps): Rea
   const [problem, setProblem] = useState<string>();
   const [byArrival, setByArrival] = useState<ByArrival>();
 
-  const view = useRef<StripView>({ seconds, yRange: undefined });
+  const view = useRef<StripView>({ seconds, yRange: undefined, isUtc });
 
   useEffect(() => {
-    view.current = { seconds, yRange: low === undefined ? undefined : [low, high] };
-  }, [seconds, low, high]);
+    view.current = { seconds, yRange: low === undefined ? undefined : [low, high], isUtc };
+  }, [seconds, low, high, isUtc]);
 
   // The history isn't in the page's state: only another PV may begin a new one.
   useEffect(

@@ -9,6 +9,8 @@ export interface Axes {
   readonly x: Range;
   /** The time at x = 0, in seconds past the POSIX epoch; without it x is an index. */
   readonly time?: number;
+  /** Whether times are in UTC instead of the user's time zone. */
+  readonly isUtc?: boolean | undefined;
   /** Whether y has no fractions. */
   readonly isWhole?: boolean | undefined;
   /** The labels of y if it is the index of an enum. */
@@ -34,7 +36,7 @@ const LEAST_WIDTH = 33;
 const TRIES = 15;
 
 export function layOutAxes(
-  { choices, isWhole = false, time, x, y: given }: Axes,
+  { choices, isUtc, isWhole = false, time, x, y: given }: Axes,
   points: Points,
   size: { readonly width: number; readonly height: number },
   widthOf: (labels: readonly string[]) => number,
@@ -57,7 +59,7 @@ export function layOutAxes(
     ticks = yTicks();
   }
   const width = Math.max(LEAST_WIDTH, widthOf(ticks.labels));
-  const xTicks = xTicksOf(x, time, size.width - width - TICK_SPACE);
+  const xTicks = xTicksOf(x, time, size.width - width - TICK_SPACE, isUtc);
   return {
     y,
     ticks: { x: xTicks, y: ticks },
@@ -65,9 +67,9 @@ export function layOutAxes(
   };
 }
 
-function xTicksOf(x: Range, time: number | undefined, width: number): Ticks {
+function xTicksOf(x: Range, time: number | undefined, width: number, isUtc?: boolean): Ticks {
   if (time === undefined) return ticksOf(x, width / SPACE.index, true);
-  const { at, labels } = timeTicks([x[0] + time, x[1] + time], width / SPACE.time);
+  const { at, labels } = timeTicks([x[0] + time, x[1] + time], width / SPACE.time, isUtc);
   return { at: at.map((tick) => tick - time), labels };
 }
 

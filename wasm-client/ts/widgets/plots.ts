@@ -32,6 +32,7 @@ export interface StripView {
   readonly seconds: number;
   /** Ends of the vertical axis; otherwise the range of the data. */
   readonly yRange: Range | undefined;
+  readonly isUtc: boolean | undefined;
 }
 
 export interface StripOptions {
@@ -68,12 +69,13 @@ export async function createStrip(
   });
   const draw = (): void => {
     const now = Date.now() / 1000;
-    const { seconds, yRange } = view();
+    const { isUtc, seconds, yRange } = view();
     show(seconds);
     const { type = "Unknown", choices } = point.getSnapshot()?.display ?? {};
     plot.draw(history.curve(now, seconds, plot.columns), {
       x: [-seconds, 0],
       time: now - history.offset,
+      isUtc,
       isWhole: /^U?Int/.test(type),
       choices: type === "Boolean" ? BOOLEANS : choices,
       y: yRange,

@@ -80,39 +80,40 @@ const TIME_STEPS = [
   ...[1, 2, 7, 14, 28].map((days) => days * DAY),
 ];
 
-/** Ticks at round times of the user's time zone; the range is in seconds past the POSIX epoch. */
-export function timeTicks([from, to]: Range, most: number): Ticks {
+/** Ticks at round times of the user's time zone, or of UTC; the range is in seconds past the POSIX epoch. */
+export function timeTicks([from, to]: Range, most: number, isUtc = false): Ticks {
   const least = (to - from) / Math.max(1, most);
   const step = TIME_STEPS.find((some) => some >= least) ?? TIME_STEPS.at(-1) ?? DAY;
-  const zone = zoneAt(from);
+  const zone = zoneAt(from, isUtc);
   const at: number[] = [];
   for (let count = Math.ceil((from - zone) / step); ; count += 1) {
     // Hours are round after a change of daylight saving time too; days and parts of them aren't.
-    const tick = step > HOUR ? instantOf(count * step, zone) : count * step + zone;
+    const tick = step > HOUR ? instantOf(count * step, zone, isUtc) : count * step + zone;
     if (!(tick <= to)) break;
     at.push(tick);
   }
   const withDate = to - from > DAY / 2;
-  return { at, labels: at.map((time) => timeLabel(time, step, withDate)) };
+  return { at, labels: at.map((time) => timeLabel(time - zoneAt(time, isUtc), step, withDate)) };
 }
 
-/** From local time to UTC at an instant, in seconds. */
-const zoneAt = (instant: number): number =>
-  new Date(instant * 1000).getTimezoneOffset() * MINUTE || 0;
+/** From the time that the axis shows to UTC at an instant, in seconds. */
+const zoneAt = (instant: number, isUtc: boolean): number =>
+  isUtc ? 0 : new Date(instant * 1000).getTimezoneOffset() * MINUTE || 0;
 
 /** The instant at which clocks show a time; the next one if they skip it. */
-function instantOf(local: number, zone: number): number {
-  const own = zoneAt(local + zone);
-  return local + Math.max(own, zoneAt(local + own));
+function instantOf(local: number, zone: number, isUtc: boolean): number {
+  const own = zoneAt(local + zone, isUtc);
+  return local + Math.max(own, zoneAt(local + own, isUtc));
 }
 
+/** `time` is what clocks show, as if it were UTC. */
 function timeLabel(time: number, step: number, withDate: boolean): string {
   const date = new Date(Math.round(time * 1000));
   const two = (number: number): string => String(number).padStart(2, "0");
-  const day = `${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+  const day = `${two(date.getUTCMonth() + 1)}-${two(date.getUTCDate())}`;
   if (step >= DAY) return day;
-  const clock = [date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(":");
+  const clock = [date.getUTCHours(), date.getUTCMinutes(), date.getUTCSeconds()].map(two).join(":");
   if (withDate) return `${day} ${clock.slice(0, 5)}`;
   if (step >= 1) return clock;
-  return `${clock}.${String(date.getMilliseconds()).padStart(3, "0")}`;
+  return `${clock}.${String(date.getUTCMilliseconds()).padStart(3, "0")}`;
 }
