@@ -88,7 +88,7 @@ export function Tools(props: ToolsProps): ReactNode {
       >
         {t`Export PNG`}
       </button>
-      <span className="pvwire-note">{children}</span>
+      {children !== undefined && <span className="pvwire-note">{children}</span>}
       <span className="pvwire-note" role="status">
         {message}
       </span>

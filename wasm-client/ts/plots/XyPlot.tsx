@@ -153,9 +153,7 @@ function Plot(props: XyPlotProps) {
         traces={drawn.map(({ trace }) => trace)}
         csv={() => csvOfCurves(x?.trace, drawn)}
         canvases={() => [...(box.current?.querySelectorAll("canvas") ?? [])]}
-      >
-        {t`Drag to zoom in; Ctrl and wheel zoom, Shift and wheel move`}
-      </Tools>
+      />
       <p className="pvwire-xy-near pvwire-note">
         {zoom.length > 0 && (
           <button
@@ -266,7 +264,7 @@ function useZoom(
 const shownOf = (scales: readonly string[], drawn: readonly XyCurve[]): readonly string[] =>
   scales.filter((scale) => drawn.some(({ trace }) => trace.scale === scale));
 
-/** The point at the cursor in words. */
+/** The point at the cursor in words; without one, what the mouse does. */
 function nearText(
   x: Trace | undefined,
   drawn: readonly XyCurve[],
@@ -274,7 +272,9 @@ function nearText(
   isUtc: boolean,
 ): string {
   const curve = near && drawn[near.curve];
-  return curve === undefined || near === undefined ? "" : pointText(x, curve, near.row, isUtc);
+  return curve === undefined || near === undefined
+    ? t`Drag to zoom in; Ctrl and wheel zoom, Shift and wheel move`
+    : pointText(x, curve, near.row, isUtc);
 }
 
 interface Box {
