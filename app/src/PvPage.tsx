@@ -107,9 +107,9 @@ export function PvPage({ route }: { readonly route: Route }): ReactNode {
         )}
       </section>
       <PvFacts name={name} pv={pv} isUtc={isUtc} />
-      {isStructure && (
+      {(isStructure || pv?.display?.typeId) && (
         <Suspense fallback={null}>
-          <PvTree name={name} />
+          <PvTree name={name} isWhole={isStructure} />
         </Suspense>
       )}
       <Copy name={name} id={pv?.id ?? name} pv={pv} />

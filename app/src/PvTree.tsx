@@ -1,14 +1,59 @@
 /** All fields of a structure, as a tree. */
 
-import type { ReactNode } from "react";
+import { useState, type ReactNode } from "react";
 import { t, type PvField, type PvStructure } from "pvwire";
-import { usePv } from "pvwire/react";
+import { usePv, usePvs } from "pvwire/react";
 
 /** The fields of large structures, such as images, change often and are read by people slowly. */
 const OPTIONS = { rateHz: 2, maxLength: 100 } as const;
 const MAX_ELEMENTS = 100;
 
-export default function PvTree({ name }: { readonly name: string }): ReactNode {
+interface PvTreeProps {
+  readonly name: string;
+  /** The value is the whole structure, and not one of its fields. */
+  readonly isWhole: boolean;
+}
+
+export default function PvTree({ isWhole, name }: PvTreeProps): ReactNode {
+  if (isWhole) return <Whole name={name} />;
+  const plain = name.replace(/^pva:\/\//, "");
+  return plain.includes("://") ? null : <Parts id={`pva://${plain}`} />;
+}
+
+/** The fields of the normative types that have a value, as EPICS names them. */
+const PARTS = ["value", "alarm", "timeStamp", "display", "control", "valueAlarm", "descriptor"];
+
+interface PartData {
+  readonly value: { readonly string: string; readonly structure: PvStructure | null } | null;
+}
+
+/** The structure around a value. Its parts are read as fields, while they are shown. */
+function Parts({ id }: { readonly id: string }) {
+  const [isOpen, setOpen] = useState(false);
+  const names = isOpen ? PARTS.map((part) => `${id}/${part}`) : [];
+  const pvs = usePvs<PartData>(names, "{ value { string structure } }", OPTIONS);
+  const fields = PARTS.flatMap((part, at) => {
+    const value = pvs[at]?.value;
+    return value == null ? [] : [[part, value.structure ?? value.string] as const];
+  });
+  return (
+    <details
+      className="panel pv-tree"
+      onToggle={({ currentTarget }) => {
+        setOpen(currentTarget.open);
+      }}
+    >
+      <summary>{t`Structure of pvAccess`}</summary>
+      {fields.length === 0 ? (
+        <p className="note">{t`No structure yet.`}</p>
+      ) : (
+        <Fields fields={fields} />
+      )}
+    </details>
+  );
+}
+
+function Whole({ name }: { readonly name: string }) {
   const pv = usePv<{ readonly value: { readonly structure: PvStructure | null } | null }>(
     name,
     "{ value { structure } }",

@@ -613,3 +613,29 @@ test("a late answer to a pattern doesn't lead back from another page", async ({
   await expect(page.getByRole("option")).toHaveText([new RegExp(tune)]);
   expect(new URL(page.url()).hash).toBe("#/health?lock=1");
 });
+
+test.describe("by pvAccess", () => {
+  test.use({ source: "pva" });
+
+  test("the structure around a record's value is a tree of its fields, and follows them", async ({
+    app,
+    ioc,
+    page,
+    prefix,
+  }) => {
+    await ioc.hold("RING:CURRENT");
+    await ioc.put("RING:CURRENT", 350);
+    await app.open(`#/pv/${prefix}:RING:CURRENT`);
+    await page.getByText("Structure of pvAccess").click();
+    const tree = page.locator(".pv-tree");
+    await expect(tree).toContainText(/value\s*350/);
+    for (const part of ["alarm", "timeStamp", "display", "control", "valueAlarm"]) {
+      await expect(tree.getByText(part, { exact: true })).toBeVisible();
+    }
+    await expect(tree).toContainText(/units\s*mA/);
+    await expect(tree).toContainText(/severity\s*2/);
+    await expectAccessible(page);
+    await ioc.put("RING:CURRENT", 250);
+    await expect(tree).toContainText(/severity\s*0/);
+  });
+});
