@@ -1,4 +1,4 @@
-/** The filters of a list: by name, and by state with the number of PVs in each. */
+/** The filters of a list: by text, and by state with the number of PVs in each. */
 
 import type { ReactNode } from "react";
 import { t } from "pvwire";
@@ -6,6 +6,7 @@ import { t } from "pvwire";
 import { kindText, KINDS, type Kind } from "./pv_kind";
 import type { ListStates, Row } from "./pv_list";
 import { setTo, type Route } from "./route";
+import type { About } from "./columns";
 
 export interface Filter {
   readonly text: string;
@@ -17,9 +18,12 @@ export function filterOf({ settings }: Route): Filter {
   return { text: settings.q ?? "", kinds: KINDS.filter((kind) => named.includes(kind)) };
 }
 
-export function passes({ kinds, text }: Filter, { kind, name }: Row): boolean {
-  if (kinds.length > 0 && !kinds.includes(kind)) return false;
-  return text === "" || name.toLowerCase().includes(text.toLowerCase());
+/** Whether a row is shown: the text is looked for in its name, its value and what is given of it besides. */
+export function passes({ kinds, text }: Filter, row: Row, about?: Pick<About, "display">): boolean {
+  if (kinds.length > 0 && !kinds.includes(row.kind)) return false;
+  if (text === "") return true;
+  const texts = [row.name, row.read()?.value?.string, about?.display?.description];
+  return texts.some((each) => each?.toLowerCase().includes(text.toLowerCase()) === true);
 }
 
 interface FiltersProps {
@@ -36,8 +40,9 @@ export function Filters({ children, kinds, list, route }: FiltersProps): ReactNo
     <div className="filters">
       <input
         type="search"
-        aria-label={t`Only names with`}
-        placeholder={t`Only names with …`}
+        aria-label={t`Only PVs with this text`}
+        placeholder={t`Only PVs with …`}
+        title={t`In the name, the value, or the description where it is shown`}
         value={filter.text}
         onChange={({ target }) => {
           setTo(route, { q: target.value });

@@ -13,14 +13,17 @@ import {
   type About,
   aboutText,
   type Choice,
-  CHOICES,
-  columnTitle,
   choicesOf,
+  type Column,
   ColumnChoice,
+  COLUMNS,
+  columnTitle,
   compare,
+  isExtra,
+  useDescriptions,
 } from "./columns";
 import { pvsText } from "./texts";
-import { type Filter, filterOf, Filters, passes } from "./Filters";
+import { filterOf, Filters, passes } from "./Filters";
 import { GroupRow, GroupTools, type RowGroup, useGroups } from "./GroupRows";
 import { pvsIn } from "./groups";
 import { ListBox } from "./ListBox";
@@ -31,19 +34,13 @@ import { lastList, rememberList } from "./stored";
 import { moodOfList, useTitle } from "./title";
 import { Space, useVisibleRows } from "./visible_rows";
 
-const COLUMNS = ["name", "value", "state", "time"] as const;
-type Column = (typeof COLUMNS)[number];
-
-const isSorted = (id: Choice): boolean => COLUMNS.some((column) => column === id);
-const isChoice = (id: Column): boolean => CHOICES.some((choice) => choice === id);
-
 /** The time after a past one. */
 const LAST_MINUTES = { kind: "live", seconds: 600 } as const;
 
 const DISPLAY =
   "{ display { units precision choices type description } status { mutable writable } }";
 
-/** Values and times change: rows that are sorted by them are put in order this often. */
+/** Values and what is known of PVs change: rows that are sorted or found by them are put in order this often. */
 const SORT_EVERY_MS = 1000;
 
 /** The PVs of the link's list; without one, it is that of the last visit, which then is in the link. */
@@ -80,13 +77,25 @@ function Table({ route }: { readonly route: Route }) {
   const [column, isUp] = sortOf(route);
   const filter = filterOf(route);
   const isUtc = route.settings.utc === "1";
-  useClock(column === "value" || column === "time" ? SORT_EVERY_MS : undefined);
+  const choices = choicesOf(route);
+  const hasDescriptions = choices.includes("description");
+  useDescriptions(names, hasDescriptions);
+  const isFixed = column === "" || column === "name" || column === "state";
+  useClock(isFixed && filter.text === "" ? undefined : SORT_EVERY_MS);
+  // What is known of a PV is the present, also in a table of the past.
+  const aboutOf = ({ at }: Row): About | undefined => live.rows[at]?.read();
+  const rowsOf = (all: readonly Row[]): Row[] => {
+    const found = all.filter((row) => {
+      return passes(filter, row, hasDescriptions ? aboutOf(row) : undefined);
+    });
+    return sorted(found, (row) => keyOf(row, column, aboutOf), isUp);
+  };
   const groups = useGroups(route).map(({ begin, end, isFolded, title }): RowGroup => ({
     begin,
     title,
     isFolded,
     all: list.rows.slice(begin, end),
-    rows: sorted(list.rows.slice(begin, end), filter, column, isUp),
+    rows: rowsOf(list.rows.slice(begin, end)),
   }));
   const rows = groups.flatMap((group) => group.rows);
   const title = t`Table of ${pvsText(names.length)}`;
@@ -138,7 +147,7 @@ function Table({ route }: { readonly route: Route }) {
               <button
                 type="button"
                 onClick={() => {
-                  download("pvs.csv", csvOf(rows, isUtc));
+                  download("pvs.csv", csvOf(rows, isUtc, choices.filter(isExtra), aboutOf));
                 }}
               >
                 {t`Export CSV`}
@@ -161,7 +170,9 @@ function sortOf({ settings }: Route): readonly [Column | "", boolean] {
   return [column, sign !== "-"];
 }
 
-function keyOf(row: Row, column: Column | ""): string | number {
+type AboutOf = (row: Row) => About | undefined;
+
+function keyOf(row: Row, column: Column | "", aboutOf: AboutOf): string | number {
   switch (column) {
     case "name":
       return row.name;
@@ -173,16 +184,16 @@ function keyOf(row: Row, column: Column | ""): string | number {
     }
     case "time":
       return row.read()?.time?.seconds ?? 0;
-    default:
+    case "":
       return row.at;
+    default:
+      return aboutText(column, aboutOf(row));
   }
 }
 
 /** Where two are equal, in the order of the list. */
-function sorted(rows: readonly Row[], filter: Filter, column: Column | "", isUp: boolean): Row[] {
-  const keyed = rows
-    .filter((row) => passes(filter, row))
-    .map((row) => [keyOf(row, column), row] as const);
+function sorted(rows: readonly Row[], keyOf: (row: Row) => string | number, isUp: boolean): Row[] {
+  const keyed = rows.map((row) => [keyOf(row), row] as const);
   const sign = isUp ? 1 : -1;
   keyed.sort(([a, one], [b, other]) => sign * compare(a, b) || one.at - other.at);
   return keyed.map(([, row]) => row);
@@ -216,8 +227,9 @@ function Rows({ groups, isPast, isUtc, route }: RowsProps) {
   const [written, setWritten] = useState<string>();
   const [column, isUp] = sortOf(route);
   const choices = useMemo(() => choicesOf({ settings: { columns } }), [columns]);
-  const extra = CHOICES.filter((id) => choices.includes(id) && !isSorted(id));
-  const sorting = COLUMNS.filter((id) => !isChoice(id) || choices.some((choice) => choice === id));
+  const shownColumns = COLUMNS.filter(
+    (id) => id === "name" || id === "value" || choices.includes(id),
+  );
   return (
     <div
       ref={room}
@@ -225,12 +237,12 @@ function Rows({ groups, isPast, isUtc, route }: RowsProps) {
       role="region"
       aria-label={t`Rows`}
       tabIndex={0}
-      data-extra={extra.length > 0 || undefined}
+      data-extra={choices.some(isExtra) || undefined}
     >
       <table aria-rowcount={lines.length + 1}>
         <thead>
           <tr aria-rowindex={1}>
-            {sorting.map((id) => (
+            {shownColumns.map((id) => (
               <th
                 key={id}
                 scope="col"
@@ -248,11 +260,6 @@ function Rows({ groups, isPast, isUtc, route }: RowsProps) {
                 </button>
               </th>
             ))}
-            {extra.map((id) => (
-              <th key={id} scope="col" data-column={id}>
-                {columnTitle(id)}
-              </th>
-            ))}
             {hasCurves && (
               <th scope="col" data-column="curve">
                 {spanText(range)}
@@ -265,7 +272,7 @@ function Rows({ groups, isPast, isUtc, route }: RowsProps) {
           {shown.map((row, at) => {
             const index = first + at + 2;
             if ("rows" in row) {
-              const columns = sorting.length + extra.length + (hasCurves ? 1 : 0);
+              const columns = shownColumns.length + (hasCurves ? 1 : 0);
               const key = `# ${String(row.begin)}`;
               return <GroupRow key={key} {...{ route, index, columns, height }} group={row} />;
             }
@@ -408,13 +415,11 @@ function Cells(props: CellsProps) {
           {pv?.time == null ? "–" : stampText(pv.time, isUtc).slice(0, 23)}
         </td>
       )}
-      {choices
-        .filter((choice) => !isSorted(choice))
-        .map((choice) => (
-          <td key={choice} data-column={choice} title={aboutText(choice, about)}>
-            {aboutText(choice, about)}
-          </td>
-        ))}
+      {choices.filter(isExtra).map((choice) => (
+        <td key={choice} data-column={choice} title={aboutText(choice, about)}>
+          {aboutText(choice, about)}
+        </td>
+      ))}
       {hasCurves && (
         <td data-column="curve">
           <Sparkline name={name} />
@@ -425,15 +430,22 @@ function Cells(props: CellsProps) {
 }
 
 /** The rows of the table as CSV. */
-function csvOf(rows: readonly Row[], isUtc: boolean): string {
+function csvOf(
+  rows: readonly Row[],
+  isUtc: boolean,
+  extra: readonly Choice[],
+  aboutOf: AboutOf,
+): string {
   const zone = isUtc ? "UTC" : "local";
   const head = ["PV", "value", "state", "alarm", "status", "message", `time (${zone})`];
-  const lines = rows.map(({ kind, name, read }) => {
+  const lines = rows.map((row) => {
+    const { kind, name, read } = row;
     const pv = read();
     const { alarmStatus, message, severity } = pv?.status ?? {};
     const time = pv?.time == null ? "" : stampText(pv.time, isUtc);
     const texts = [pv?.value?.string, kindText(kind), severity, alarmStatus, message, time];
-    return [name, ...texts.map((text) => text ?? "")];
+    const about = extra.map((column) => aboutText(column, aboutOf(row)));
+    return [name, ...texts.map((text) => text ?? ""), ...about];
   });
-  return csvText([head, ...lines]);
+  return csvText([[...head, ...extra], ...lines]);
 }

@@ -1,7 +1,8 @@
 /** The columns of the table that a person chooses; the link has them. */
 
-import type { ReactNode } from "react";
+import { useEffect, type ReactNode } from "react";
 import { t, type PvDisplay, type PvStatus } from "pvwire";
+import { useClient } from "pvwire/react";
 
 import { setTo, type Route } from "./route";
 
@@ -9,8 +10,14 @@ import { setTo, type Route } from "./route";
 export const CHOICES = ["state", "time", "description", "type", "access"] as const;
 export type Choice = (typeof CHOICES)[number];
 
+export const COLUMNS = ["name", "value", ...CHOICES] as const;
+export type Column = (typeof COLUMNS)[number];
+
+/** Whether a column is about the PV, and not about its value. */
+export const isExtra = (column: Column): boolean => CHOICES.indexOf(column as Choice) > 1;
+
 /** The titles of columns. */
-export const columnTitle = (column: Choice | "name" | "value"): string =>
+export const columnTitle = (column: Column): string =>
   ({
     name: t`PV`,
     value: t`Value`,
@@ -38,8 +45,22 @@ export interface About {
   readonly status: Pick<PvStatus, "mutable" | "writable">;
 }
 
+const DESCRIPTION = "{ display { description } }";
+
+/** Reads the descriptions of all PVs while their column is shown, so that rows are sorted and found by them. */
+export function useDescriptions(names: readonly string[], isShown: boolean): void {
+  const client = useClient();
+  useEffect(() => {
+    const read = isShown ? names.map((name) => client.pv(name, DESCRIPTION)) : [];
+    const ends = read.map((pv) => pv.subscribe(() => undefined));
+    return () => {
+      for (const end of ends) end();
+    };
+  }, [client, names, isShown]);
+}
+
 /** The text of a column that isn't one of its value. */
-export function aboutText(choice: Choice, about: About | undefined): string {
+export function aboutText(choice: Column, about: About | undefined): string {
   const { display, status } = about ?? {};
   switch (choice) {
     case "description":

@@ -1,6 +1,6 @@
 /** The lists of the app: from patterns, files and groups, with the columns that a person chooses. */
 
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 
 import { expectAccessible } from "../fixtures/screen";
 import { expect, test } from "../fixtures/app_page";
@@ -156,4 +156,74 @@ test("columns are chosen, stay in the link, and have what is known of the PV", a
     "read, write",
   );
   await expect(page).toHaveURL(/columns=state%2Bdescription%2Btype%2Baccess/);
+
+  // All of them sort, are found by the filter, and are in the file.
+  const voltage = `${prefix}:RF:VOLTAGE:SET`;
+  const names = (): Promise<(string | null)[]> =>
+    page
+      .locator("[data-row]")
+      .evaluateAll((rows) => rows.map((row) => row.getAttribute("data-row")));
+  await page.getByRole("button", { name: "Access" }).click();
+  await expect(page).toHaveURL(/sort=access/);
+  await expect.poll(names).toEqual([current, voltage]);
+  await page.getByRole("button", { name: "Access" }).click();
+  await expect.poll(names).toEqual([voltage, current]);
+  await page.getByRole("button", { name: "Description" }).click();
+  const descriptions = page.locator('td[data-column="description"]');
+  await expect
+    .poll(async () => [...(await descriptions.allTextContents())].sort())
+    .toEqual(await descriptions.allTextContents());
+  const [file] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByRole("button", { name: "Export CSV" }).click(),
+  ]);
+  const lines = readFileSync(await file.path(), "utf8").split("\r\n");
+  expect(lines[0]).toBe("PV,value,state,alarm,status,message,time (local),description,type,access");
+  expect(lines.find((line) => line.startsWith(current))).toMatch(
+    /,Stored beam current,Float64,read$/,
+  );
+  await page.getByRole("searchbox").fill("beam cur");
+  await expect.poll(names).toEqual([current]);
+  await page.getByRole("searchbox").fill("1.40");
+  await expect.poll(names).toEqual([voltage]);
+  await ioc.put("RF:VOLTAGE:SET", 1.5);
+  await expect.poll(names).toEqual([]);
+});
+
+test.describe("with many numbered names", () => {
+  test.use({
+    relayFlags: async ({ prefix }, provide, testInfo) => {
+      const list = testInfo.outputPath("names.txt");
+      const numbered = Array.from({ length: 400 }, (_, at) => `N${String(at).padStart(4, "0")}`);
+      const others = ["RING:CURRENT", "RING:TUNE", "RF:VOLTAGE:SET"];
+      writeFileSync(list, [...numbered, ...others].map((name) => `${prefix}:${name}`).join("\n"));
+      await provide([`--names-file=${list}`]);
+    },
+  });
+
+  test("the first page offers them as one pattern, which opens as a table, and records instead of fields", async ({
+    app,
+    page,
+    prefix,
+  }) => {
+    const current = `${prefix}:RING:CURRENT`;
+    // The relay has found a field by now.
+    await app.open(`#/pv/${current}.EGU`);
+    await expect(app.value).toHaveText("mA");
+    await app.open();
+    const known = page.getByRole("region", { name: "Names that the relay knows" });
+    await expect(known.getByRole("link", { name: current, exact: true })).toBeVisible();
+    await expect(known.getByRole("link", { name: `${current}.EGU` })).toHaveCount(0);
+    await expect(known.getByRole("listitem")).toHaveCount(4);
+    await expectAccessible(page);
+    await known.getByRole("button", { name: `${prefix.replace(/\d+/g, "*")}:N*` }).click();
+    await expect(page.getByText("400 of 400 PVs")).toBeVisible();
+    // Of the names offered, records come first.
+    await app.search.fill(`${prefix}:RING`);
+    await expect(page.getByRole("option")).toHaveText([
+      `${prefix}:RING:TUNE ca`,
+      `${current} ca`,
+      `${current}.EGU ca`,
+    ]);
+  });
 });
