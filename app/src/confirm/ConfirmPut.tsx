@@ -1,6 +1,6 @@
 /** Asks before PVs are written that the operator names: what each has now, and what it would get. */
 
-import { useEffect, useRef, type ReactNode } from "react";
+import { Fragment, useEffect, useRef, type ReactNode } from "react";
 import { t, type PutValue, type PvData, type PvDisplay, type PvTime, type PvValue } from "pvwire";
 import { usePv } from "pvwire/react";
 import { useCondition } from "pvwire/widgets";
@@ -123,7 +123,15 @@ function Row({ put: [name, value] }: { readonly put: PutOf }) {
   const present = pv?.value?.string;
   return (
     <tr data-put={name}>
-      <th scope="row">{name}</th>
+      <th scope="row">
+        {/* A line ends after a colon rather than in a word. */}
+        {name.split(/(?<=:)/).map((part, at) => (
+          <Fragment key={at}>
+            {part}
+            <wbr />
+          </Fragment>
+        ))}
+      </th>
       <td data-part="now">{isPresent && present !== undefined ? present : text}</td>
       <td data-part="new">{newText(value, pv?.display ?? null)}</td>
     </tr>
