@@ -4,8 +4,8 @@
  */
 
 import { useState, type ReactNode } from "react";
-import { t, type PvConnection, type PvStatus, type PvValue, type Severity } from "pvwire";
-import { usePut, usePv } from "pvwire/react";
+import { t, type PvConnection, type PvStatus, type PvValue } from "pvwire";
+import { usePut, usePv, usePvs } from "pvwire/react";
 import { formatClock } from "pvwire/widgets";
 
 import { recordOf } from "./pasted";
@@ -31,16 +31,31 @@ function fieldOf(name: string): string | undefined {
   return `ca://${recordOf(plain)}.ACKS`;
 }
 
+/** More fields than a page reads of PVs that are in no alarm. */
+const MAX_READ = 500;
+
+/** The severities of alarms that are over and were not acknowledged, by the names of PVs. Reads the first of them only. */
+export function useUnacknowledged(names: readonly string[]): ReadonlyMap<string, string> {
+  const read = names.slice(0, MAX_READ);
+  const pvs = usePvs<Field>(read.map(fieldOf), SELECTION);
+  return new Map(
+    read.flatMap((name, at) => {
+      const { connection, value } = pvs[at] ?? {};
+      const waits = connection?.connected === true && (value?.number ?? 0) > 0;
+      return waits ? [[name, value?.string ?? ""] as const] : [];
+    }),
+  );
+}
+
 interface AcknowledgeProps {
   readonly name: string;
   readonly isLocked: boolean;
-  /** Severity of the present alarm. */
-  readonly severity: Severity | undefined;
+  /** The record is in alarm now, or was before. */
+  readonly hasAlarm: boolean;
 }
 
-export function Acknowledge({ isLocked, name, severity }: AcknowledgeProps): ReactNode {
+export function Acknowledge({ hasAlarm, isLocked, name }: AcknowledgeProps): ReactNode {
   const field = fieldOf(name);
-  const hasAlarm = severity !== undefined && severity !== "NO_ALARM";
   const pv = usePv<Field>(hasAlarm ? field : undefined, SELECTION);
   const access = usePv<Access>(name, ACCESS);
   const { error, put, state } = usePut(field);

@@ -5,14 +5,14 @@ import { t } from "pvwire";
 import { usePv } from "pvwire/react";
 import { StateIcon, useCondition } from "pvwire/widgets";
 
-import { Acknowledge } from "./Acknowledge";
+import { Acknowledge, useUnacknowledged } from "./Acknowledge";
 import { ageText, dateText, useClock } from "./times";
 import { pvsText } from "./texts";
 import { filterOf, Filters, passes } from "./Filters";
 import { ListBox } from "./ListBox";
 import { KINDS } from "./pv_kind";
 import { ROW, usePvList, type LiveRow, type PvList, type RowData } from "./pv_list";
-import { elsewhere, hrefOf, setTo, type Route } from "./route";
+import { elsewhere, hrefOf, parseRoute, setTo, type Route } from "./route";
 import { beep, isSilent } from "./sound";
 import { useNamesOnce } from "./TablePage";
 import { moodOfList, useTitle } from "./title";
@@ -27,9 +27,10 @@ export default function AlarmsPage({ route }: { readonly route: Route }): ReactN
   const list = usePvList(names);
   const filter = filterOf(route);
   const isUtc = route.settings.utc === "1";
+  const { of = "" } = route.settings;
   const bad = list.rows.filter(({ kind }) => BAD.some((each) => each === kind));
   const rows = bad
-    .filter((row) => passes(filter, row))
+    .filter((row) => passes(filter, row, row.read()))
     .sort((a, b) => KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind) || b.sinceMs - a.sinceMs);
   // Of the whole list: a filter hides no alarm from the icon.
   useTitle(bad.length === 1 ? t`1 alarm` : t`${bad.length} alarms`, moodOfList(KINDS, list.counts));
@@ -40,6 +41,11 @@ export default function AlarmsPage({ route }: { readonly route: Route }): ReactN
   return (
     <div className="alarms-page">
       <h1>{t`Alarms`}</h1>
+      {of.startsWith("#/") && (
+        <p className="note">
+          <a href={of}>{t`Back to ${parseRoute(of).name || t`Snapshots`}`}</a>
+        </p>
+      )}
       <ListBox route={route} />
       {names.length > 0 && (
         <section className="panel alarm-panel" aria-label={t`Alarms`}>
@@ -82,6 +88,7 @@ export default function AlarmsPage({ route }: { readonly route: Route }): ReactN
           {rows.length > MAX_ROWS && (
             <p className="note">{t`${rows.length - MAX_ROWS} more: filter by name or state.`}</p>
           )}
+          <Unacknowledged route={route} list={list} names={names} />
         </section>
       )}
     </div>
@@ -94,6 +101,39 @@ function useSound(list: PvList, isOn: boolean): void {
     const worst = list.takeWorst();
     if (worst !== undefined && isOn) beep(worst);
   });
+}
+
+interface UnacknowledgedProps {
+  readonly route: Route;
+  readonly list: PvList;
+  readonly names: readonly string[];
+}
+
+/** Records whose alarm is over, and that keep its severity until it is acknowledged. */
+function Unacknowledged({ list, names, route }: UnacknowledgedProps) {
+  const severities = useUnacknowledged(names);
+  const { text } = filterOf(route);
+  const rows = list.rows.filter(
+    (row) =>
+      row.kind === "NO_ALARM" &&
+      severities.has(row.name) &&
+      passes({ text, kinds: [] }, row, row.read()),
+  );
+  if (rows.length === 0) return null;
+  return (
+    <details open={rows.length <= 20}>
+      <summary>{t`Over, but not acknowledged: ${rows.length}`}</summary>
+      <ul className="alarm-list">
+        {rows.map(({ name }) => (
+          <li key={name} data-over={name}>
+            <a href={hrefOf(elsewhere(route, { page: "pv", name, names: [] }))}>{name}</a>
+            <span>{t`no alarm now, ${severities.get(name) ?? ""} before`}</span>
+            <Acknowledge name={name} isLocked={route.settings.lock === "1"} hasAlarm />
+          </li>
+        ))}
+      </ul>
+    </details>
+  );
 }
 
 interface AlarmProps {
@@ -118,7 +158,7 @@ function Alarm({ isUtc, nowMs, route, row }: AlarmProps) {
       <Acknowledge
         name={name}
         isLocked={route.settings.lock === "1"}
-        severity={isPresent ? severity : undefined}
+        hasAlarm={isPresent && severity !== undefined && severity !== "NO_ALARM"}
       />
       <span className="alarm-since">
         {isEarlier

@@ -10,8 +10,9 @@ import {
   type Palette,
 } from "pvwire/display";
 import "pvwire/display.css";
+import { listenedNames, useClient, usePvSummary } from "pvwire/react";
 
-import { go, hrefOf, setTo, type Route } from "./route";
+import { elsewhere, go, hrefOf, setTo, type Route } from "./route";
 import { screens, useScreenFiles } from "./screens";
 import { useTitle } from "./title";
 import "./style/displays.css";
@@ -72,6 +73,7 @@ export default function DisplayPage({ route }: { readonly route: Route }): React
           >
             {t`Display alone`}
           </button>
+          <AlarmsOfDisplay route={route} />
         </div>
       )}
       <Display
@@ -87,6 +89,27 @@ export default function DisplayPage({ route }: { readonly route: Route }): React
         onOpen={onOpen}
       />
     </div>
+  );
+}
+
+/** Opens the alarms of the PVs that the display reads now, and says how many there are. */
+function AlarmsOfDisplay({ route }: { readonly route: Route }) {
+  const client = useClient();
+  const { pvs, severities, states, unresponsive } = usePvSummary();
+  const bad = pvs - states.connecting - (states.connected - unresponsive);
+  const count = bad + severities.MINOR + severities.MAJOR + severities.INVALID;
+  return (
+    <button
+      type="button"
+      disabled={pvs === 0}
+      title={t`What is in alarm or not connected among the PVs of this display`}
+      onClick={() => {
+        const to = elsewhere(route, { page: "alarms", names: listenedNames(client) });
+        go({ ...to, settings: { ...to.settings, of: hrefOf(route) } });
+      }}
+    >
+      {count === 0 ? t`Alarms` : t`Alarms (${count})`}
+    </button>
   );
 }
 

@@ -233,4 +233,33 @@ test.describe("where some alarms may be acknowledged", () => {
     await ioc.put(voltage, 2.7);
     await expect(acknowledge(voltage)).toBeVisible();
   });
+
+  test("an alarm that is over is listed until it is acknowledged, and never as one that is there", async ({
+    app,
+    ioc,
+    page,
+    prefix,
+  }) => {
+    const voltage = "RF:VOLTAGE:SET";
+    await ioc.put(voltage, 2.7);
+    await ioc.put(voltage, 1);
+    expect(await ioc.get(`${voltage}.ACKS`)).toBe("MAJOR");
+    await app.open(`#/alarms?pvs=${prefix}:${voltage},${prefix}:RING:SHOTS:SET`);
+    const over = page.locator("[data-over]");
+    const alarm = page.locator("[data-alarm]");
+    await expect(page.getByText("No alarm. All 2 PVs are connected.")).toBeVisible();
+    await expect(over).toHaveText(new RegExp(`${voltage}\\s*no alarm now, MAJOR before`));
+    await expect(over).not.toHaveAttribute("data-severity");
+    await expect(page).toHaveTitle("0 alarms – pvwire");
+    await expectAccessible(page);
+    // It comes again, and is over again.
+    await ioc.put(voltage, 2.7);
+    await expect(alarm).toContainText("MAJOR HIHI");
+    await expect(over).toHaveCount(0);
+    await ioc.put(voltage, 1);
+    await expect(alarm).toHaveCount(0);
+    await over.getByRole("button", { name: `Acknowledge ${prefix}:${voltage}` }).click();
+    await expect(over).toHaveCount(0);
+    expect(await ioc.get(`${voltage}.ACKS`)).toBe("NO_ALARM");
+  });
 });

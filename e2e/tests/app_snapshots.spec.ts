@@ -472,3 +472,32 @@ test("a snapshot that is taken before the browser has read the others stays", as
   await finishReading();
   await expect(same).toBeVisible();
 });
+
+test("a restore that could write nothing can't be begun; the alarms of a snapshot's PVs are one click away", async ({
+  app,
+  ioc,
+  page,
+  prefix,
+}) => {
+  const [gap, current] = ["ID:GAP:SET", "RING:CURRENT"].map((record) => `${prefix}:${record}`);
+  await ioc.hold("RING:CURRENT");
+  await ioc.put("RING:CURRENT", 250);
+  await app.open(`#/snapshots?pvs=${gap ?? ""},${current ?? ""}`);
+  await page.getByRole("button", { name: "Take 2 PVs now" }).click();
+  await expect(page.getByRole("button", { name: "2 same" })).toBeVisible();
+  await ioc.put("ID:GAP:SET", 12);
+  await ioc.put("RING:CURRENT", 350);
+  await page.getByRole("button", { name: "Restore 2 PVs…" }).click();
+  const dialog = page.getByRole("dialog");
+  await expect(dialog).toContainText("Write 0 of 2 PVs?");
+  await expect(dialog).toContainText("Nothing can be written");
+  await expect(dialog.getByRole("button", { name: "Write" })).toBeDisabled();
+  await expectAccessible(page);
+  await dialog.getByRole("button", { name: "Cancel" }).click();
+
+  await page.getByRole("link", { name: "Alarms of these PVs" }).click();
+  await expect(page.locator("[data-alarm]")).toHaveCount(1);
+  await expect(page.locator(`[data-alarm="${current ?? ""}"]`)).toContainText("MAJOR HIHI");
+  await page.getByRole("link", { name: "Back to Snapshots" }).click();
+  await expect(page.getByRole("button", { name: "Restore 2 PVs…" })).toBeVisible();
+});

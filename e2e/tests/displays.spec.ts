@@ -371,3 +371,25 @@ test("displays of BOY: live, written, coloured by a rule, and opened with macros
   await page.goto(`${app.url}#/display/boy/new.opi?macro=P=${prefix}`);
   await expect(box(page, "title")).toHaveText("New");
 });
+
+test("the alarms of a display's PVs, those of an embedded display too, are one click away, and so is the way back", async ({
+  app,
+  ioc,
+  page,
+  prefix,
+}) => {
+  await ioc.hold("RING:CURRENT");
+  await ioc.put("RING:CURRENT", 350);
+  await app.open(`#/display/vacuum/detail.bob?macro=P=${prefix}&macro=N=0307`);
+  await expect(box(page, "inner")).toHaveAttribute("data-severity", "MAJOR");
+  await page.getByRole("button", { name: "Alarms (1)" }).click();
+  const alarm = page.locator(`[data-alarm="${prefix}:RING:CURRENT"]`);
+  await expect(alarm).toContainText("MAJOR HIHI");
+  await expect(page.getByRole("button", { name: "1 no alarm" })).toBeHidden();
+  await expect(page.locator("[data-alarm]")).toHaveCount(1);
+  await expectAccessible(page);
+  await page.getByRole("link", { name: "Back to vacuum/detail.bob" }).click();
+  await expect(box(page, "counter")).toHaveAttribute("data-pv", `${prefix}:N0307`);
+  await ioc.put("RING:CURRENT", 250);
+  await expect(page.getByRole("button", { name: "Alarms", exact: true })).toBeVisible();
+});

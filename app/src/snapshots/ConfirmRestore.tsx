@@ -48,11 +48,12 @@ export function ConfirmRestore({ cancel, forecast, write }: ConfirmRestoreProps)
           )}
         </>
       )}
+      {count === 0 && <p>{t`Nothing can be written: all of them will be refused.`}</p>}
       <div className="choices">
         <button ref={leave} type="button" onClick={() => dialog.current?.close()}>
           {t`Cancel`}
         </button>
-        <button type="button" className="main" onClick={write}>
+        <button type="button" className="main" disabled={count === 0} onClick={write}>
           {t`Write`}
         </button>
       </div>

@@ -9,7 +9,7 @@ import { useClock } from "../times";
 import { confirmedWriter } from "../confirm/guard";
 import { pvsText } from "../texts";
 import { usePvList } from "../pv_list";
-import { setTo, type Route } from "../route";
+import { elsewhere, hrefOf, setTo, type Route } from "../route";
 import { compare, EXACT, toleranceOf, type Comparison, type Line } from "./compare";
 import { ConfirmRestore } from "./ConfirmRestore";
 import { jsonOf } from "./json_file";
@@ -69,7 +69,7 @@ export function SnapshotPanel({ kept, route, snapshot }: SnapshotPanelProps): Re
   });
   return (
     <section className="panel table-panel snapshot" aria-label={t`Snapshot`}>
-      <Titles snapshot={snapshot} kept={kept} />
+      <Titles route={route} snapshot={snapshot} kept={kept} />
       <div className="filters">
         <CompareWith route={route} snapshot={snapshot} kept={kept} />
         <KindFilters route={route} lines={lines} shownKinds={shownKinds} outcomes={outcomes} />
@@ -112,7 +112,9 @@ export function SnapshotPanel({ kept, route, snapshot }: SnapshotPanelProps): Re
 }
 
 /** Title and comment, and the snapshot as a file. */
-function Titles({ kept, snapshot }: { readonly snapshot: Snapshot; readonly kept: KeptSnapshots }) {
+function Titles({ kept, route, snapshot }: SnapshotPanelProps) {
+  const alarms = elsewhere(route, { page: "alarms", names: snapshot.pvs.map(({ name }) => name) });
+  const settings = { ...alarms.settings, of: hrefOf(route) };
   const [message, setMessage] = useState("");
   const fileName = snapshot.title.replace(/[^\p{L}\p{N}._-]+/gu, "_");
   return (
@@ -155,6 +157,7 @@ function Titles({ kept, snapshot }: { readonly snapshot: Snapshot; readonly kept
         >
           {t`Save for Phoebus`}
         </button>
+        <a href={hrefOf({ ...alarms, settings })}>{t`Alarms of these PVs`}</a>
         <span className="note" role="status">
           {message}
         </span>

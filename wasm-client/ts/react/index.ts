@@ -8,5 +8,5 @@ export { usePut, type PutHandle } from "./put.js";
 export { usePv } from "./pv.js";
 export { usePvs, usePvSelector, type SelectorOptions } from "./pvs.js";
 export type { Selected } from "./selected.js";
-export { usePvSummary, type PvSummary } from "./summary.js";
+export { listenedNames, usePvSummary, type PvSummary } from "./summary.js";
 export { useConnection, useRate, useSkipped, useStats, type Skipped } from "./state.js";

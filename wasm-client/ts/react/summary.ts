@@ -36,6 +36,15 @@ export function usePvSummary(): PvSummary {
   return useSyncExternalStore(summary.subscribe, summary.getSnapshot, () => NOTHING);
 }
 
+/**
+ * Names of the PVs that have listeners on the page now, each once: those that a summary counts. `loc://` PVs and
+ * formulas are not among them; the inputs of formulas are.
+ */
+export function listenedNames(client: PvClient): string[] {
+  const slots = client instanceof Client ? client.pvs.listened() : [];
+  return slots.map(({ name }) => name).filter((name) => !/^(?:loc:|eq:|=)/.test(name));
+}
+
 function summaryOf(client: PvClient): Readable<PvSummary> {
   let counted = NOTHING;
   const count = (): boolean => {
