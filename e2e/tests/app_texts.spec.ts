@@ -270,7 +270,7 @@ test("the first page loads at most 150 KiB", () => {
   const files = readdirSync(folder);
   // Loaded in another language, with other pages and their plots, to measure the latency, with a plot against a PV, with a past interval, with a structure, for a name that isn't found, with the fields of a record, with an archiver, with a formula, with an image, with a compressed or large array or a refused connection, or when a text is offered or written, or a put confirmed.
   const later =
-    /^(?:language|opi|PvLatency|latency|ImageTools|ImageView|ListBox|TablePage|AlarmsPage|HealthPage|PlotsPage|SnapshotsPage|Suggestions|PvFields|PvTree|ConfirmPut|DisplayPage|DisplaysPage|columns|displays|box_state|BandCanvases|plots|PageTime|xy|Canvas|archive|pvwire_archive_bg|clock|tail|blosc|codec|extras|large_worker|painter|pvwire_page_bg|of_page)-/;
+    /^(?:language|opi|PvLatency|latency|ImageTools|ImageView|ListBox|TablePage|AlarmsPage|HealthPage|PlotsPage|SnapshotsPage|Suggestions|PvFields|PvTree|ConfirmPut|DisplayPage|DisplaysPage|columns|displays|box_state|bar_scale|context|knob|sight|BandCanvases|plots|PageTime|xy|Canvas|archive|pvwire_archive_bg|clock|tail|blosc|codec|extras|large_worker|painter|pvwire_page_bg|of_page)-/;
   const first = files.filter((file) => file.endsWith(".gz") && !later.test(file));
   const bytes = first.map((file) => readFileSync(path.join(folder, file)).length);
   const sum = bytes.reduce((all, each) => all + each, 0);

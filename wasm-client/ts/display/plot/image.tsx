@@ -11,7 +11,7 @@ import type { Props } from "../model/props.js";
 import { useWidgetPv, type WidgetData } from "../use_widget_pv.js";
 import type { WidgetProps } from "../widget.js";
 import { Box } from "../widgets/Box.js";
-import { rangeOf } from "../widgets/scale.js";
+import { rangeOf } from "../widgets/bar_scale.js";
 import { coloursOf } from "./colours.js";
 
 type Order = Picture["order"];

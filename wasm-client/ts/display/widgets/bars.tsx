@@ -18,7 +18,7 @@ import { inkOf, placeOf } from "../place.js";
 import { useSetter, useWidgetPv, type WidgetData } from "../use_widget_pv.js";
 import type { WidgetProps } from "../widget.js";
 import { Box } from "./Box.js";
-import { levelsOf, positionOn, rangeOf, Scale } from "./scale.js";
+import { levelsOf, positionOn, rangeOf, Scale } from "./bar_scale.js";
 
 interface BarLook {
   readonly isAcross: boolean;

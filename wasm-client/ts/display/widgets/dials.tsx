@@ -9,7 +9,7 @@ import { cssFont, placeOf } from "../place.js";
 import { useWidgetPv } from "../use_widget_pv.js";
 import type { WidgetProps } from "../widget.js";
 import { Box } from "./Box.js";
-import { levelsOf, positionOn, rangeOf } from "./scale.js";
+import { levelsOf, positionOn, rangeOf } from "./bar_scale.js";
 import { sectorPath } from "./shapes.js";
 
 /** Where a dial begins and how far it goes, in degrees anticlockwise from three o'clock. */

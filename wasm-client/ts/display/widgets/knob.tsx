@@ -9,7 +9,7 @@ import { useSetter, useWidgetPv } from "../use_widget_pv.js";
 import type { WidgetProps } from "../widget.js";
 import { asksBefore, isConfirmed } from "./choices.js";
 import { DialView, TURN_DEGREES } from "./dials.js";
-import { rangeOf } from "./scale.js";
+import { rangeOf } from "./bar_scale.js";
 
 // Loaded with the first of them.
 export { Clock, Dial, DigitalClock } from "./dials.js";
