@@ -108,12 +108,9 @@ function instantOf(local: number, zone: number, isUtc: boolean): number {
 
 /** `time` is what clocks show, as if it were UTC. */
 function timeLabel(time: number, step: number, withDate: boolean): string {
-  const date = new Date(Math.round(time * 1000));
-  const two = (number: number): string => String(number).padStart(2, "0");
-  const day = `${two(date.getUTCMonth() + 1)}-${two(date.getUTCDate())}`;
+  const text = new Date(Math.round(time * 1000)).toISOString();
+  const day = text.slice(5, 10);
   if (step >= DAY) return day;
-  const clock = [date.getUTCHours(), date.getUTCMinutes(), date.getUTCSeconds()].map(two).join(":");
-  if (withDate) return `${day} ${clock.slice(0, 5)}`;
-  if (step >= 1) return clock;
-  return `${clock}.${String(date.getUTCMilliseconds()).padStart(3, "0")}`;
+  if (withDate) return `${day} ${text.slice(11, 16)}`;
+  return text.slice(11, step >= 1 ? 19 : 23);
 }
