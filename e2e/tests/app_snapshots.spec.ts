@@ -201,7 +201,10 @@ test("snapshot: taken, compared, tried out, restored with one outcome each, and 
   await ioc.kill();
   await expect(page.getByRole("button", { name: "11 can't be compared" })).toBeVisible();
   await page.getByRole("button", { name: "Restore 11 PVs…" }).click();
-  await page.getByRole("dialog").getByRole("button", { name: "Write" }).click();
+  const question = page.getByRole("dialog", { name: "Write 0 of 11 PVs?" });
+  await expect(question.getByRole("button", { name: "Write" })).toBeDisabled();
+  await question.getByRole("button", { name: "Cancel" }).click();
+  await page.getByRole("button", { name: "Dry run" }).click();
   await expect(page.getByRole("button", { name: "11 refused" })).toBeVisible();
   const outcome = outcomeOf(page, full("RF:VOLTAGE:SET"));
   await expect(outcome).toContainText("disconnected");
