@@ -13,7 +13,7 @@ const MOST_FIRST_VALUE_MS = 1000;
 
 const ROWS = 10_000;
 
-/** A screen's frames while the table scrolls, on a machine that does nothing else; beside other tests a quarter of them. */
+/** A screen's frames while the table scrolls, on a machine that does nothing else; beside other tests an eighth of them. */
 const LEAST_FRAMES = 55;
 const MEASURED_MS = 2000;
 const ATTEMPTS = 5;
@@ -95,7 +95,7 @@ test("10,000 rows at 10 Hz scroll at 55 frames/s, and each visible one is as new
       framesPerSecond(page, MEASURED_MS),
       scroll(page, MEASURED_MS),
     ]);
-    [best, least] = [Math.max(best, frames), LEAST_FRAMES / (1 + 3 * busy())];
+    [best, least] = [Math.max(best, frames), LEAST_FRAMES / (1 + 7 * busy())];
     measured.push(`${frames.toFixed(0)} of ${least.toFixed(0)} frames/s`);
   }
   const { heapMb, residentMb } = await memoryOf(page);
