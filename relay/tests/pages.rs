@@ -586,7 +586,7 @@ fn all_pvs_are_listed_in_pages_and_found_by_words() {
     let ioc = SoftIoc::start(network, r#"record(ao, "$(P)ao") { field(PINI, "YES") }"#);
     let own = prefix();
     let rules = format!("[[rule]]\nuser = \"joe\"\npv = \"{own}*7\"\ndeny = \"read\"\n");
-    let config = format!("--config={}", file("rules.toml", &rules).display());
+    let config = format!("--config={}", file("pages_of_pvs.toml", &rules).display());
     let by_proxy = ["--auth=trusted-header", "--trusted-proxy=127.0.0.1"];
     let relay = Relay::start(network, &[&by_proxy[..], &[config.as_str()]].concat());
     let address = relay.address();
@@ -633,7 +633,7 @@ fn all_pvs_are_listed_in_pages_and_found_by_words() {
 #[test]
 fn clients_are_disconnected_with_a_token_or_at_the_operators_address() {
     let issuer = Issuer::es256("one");
-    let keys = file("keys.json", &key_set(&[&issuer]));
+    let keys = file("pages_keys.json", &key_set(&[&issuer]));
     let mut flags = crate::tokens::flags(&keys.display().to_string());
     flags.extend(["--pages=login", "--disconnect-access=jane"].map(String::from));
     let with_tokens = relay(&flags.iter().map(String::as_str).collect::<Vec<_>>());
