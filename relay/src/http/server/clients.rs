@@ -192,14 +192,22 @@ impl Server {
         let cpu = self.cpu_of_reader(request, visit, reader.as_ref());
         let registry = Arc::clone(&self.admin.registry);
         let choose = move || {
-            let mut pvs = registry.list(&after, COMPARED);
-            let is_full = pvs.len() == COMPARED;
-            let last = pvs
-                .last()
-                .filter(|_| is_full)
-                .map(|(name, ..)| Arc::clone(name));
-            pvs.retain(|(name, ..)| may_see(&registry, reader.as_ref(), name));
-            (pvs, last)
+            let mut after: Arc<str> = (*after).into();
+            loop {
+                let mut pvs = registry.list(&after, COMPARED);
+                let end = pvs.last().map(|(name, ..)| Arc::clone(name));
+                let end = end.filter(|_| pvs.len() == COMPARED);
+                pvs.retain(|(name, ..)| may_see(&registry, reader.as_ref(), name));
+                // A reader isn't told the name of a PV that it may not read, neither as the place to go on from.
+                match (pvs.last(), end) {
+                    (None, Some(end)) => after = end,
+                    (last, end) => {
+                        let last = last.filter(|_| end.is_some());
+                        let last = last.map(|(name, ..)| Arc::clone(name));
+                        return (pvs, last);
+                    }
+                }
+            }
         };
         let (pvs, last) = self.pool.compute(&cpu, Size::Short, choose).await?;
         let pvs = self.admin.pvs_seen(pvs).await.ok_or_else(busy)?;
